@@ -103,9 +103,9 @@ def _other_words() -> dict[str, list[str]]:
     """The table OTHER_WORDS: word of other programs -> words that it may be here."""
     words: dict[str, list[str]] = {}
     for entry in re.split(r"[|\n]", OTHER_WORDS.strip()):
-        others, _, own = entry.partition(":")
+        others, _, words_here = entry.partition(":")
         for word in others.split():
-            words.setdefault(word, []).extend(own.split())
+            words.setdefault(word, []).extend(words_here.split())
     return words
 
 

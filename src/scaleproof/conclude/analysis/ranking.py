@@ -220,16 +220,17 @@ def answer_question(
 ) -> AnsweredQuestion | None:
     """The answer to a campaign's formal question; None without one.
 
-    `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). It was stated before the runs, so its
-    interval is a single one. `status`: yes, no (shown to be less), near (shown to differ from what is asked by less
-    than `resolve`), undecided, incomparable, unmeasured. `resolve`: the difference at which the campaign's repeats end.
+    `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). Its interval is not adjusted, because
+    it was stated before the runs. `resolve`: the difference at which the campaign's repeats end. The answer's `status`:
+    yes; no: shown to be less; near: shown to differ from what is asked by less than `resolve`; undecided; incomparable;
+    unmeasured.
     """
     if not question:
         return None
     answer = AnsweredQuestion.model_validate(question)
     subject, base = cells.get(answer.subject), cells.get(answer.base)
     if subject is None or base is None:
-        return answer  # "unmeasured", as it begins
+        return answer  # "unmeasured" by default
     differing = _unintended_differences(base, subject)
     if differing:
         return answer.model_copy(update={"status": "incomparable", "incomparable": differing})

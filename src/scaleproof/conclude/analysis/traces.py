@@ -56,8 +56,8 @@ def _rank_means(profile: Profile) -> list[RankParts]:
     """The parts of a step of each rank, means over its steps; None where a step does not have the part."""
     means = []
     for rank in profile.ranks:
-        own = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
-        means.append(RankParts(rank=rank, **{name: mean(own, name) for name in PARTS}))
+        of_rank = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
+        means.append(RankParts(rank=rank, **{name: mean(of_rank, name) for name in PARTS}))
     return means
 
 

@@ -78,36 +78,33 @@ def _cell_waterfall(
 
     `cells`: all of the campaign, by name; `traced`: cell -> the steps of its profile.
     """
-    scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0  # ideal step over the baseline's
-    measured = _step_ms(cell)
-    ideal = _step_ms(base) * scale
-    own = shares(traced.get(cell["cell"], []))
-    of_base = shares(traced.get(base["cell"], []))
-    parts = [_local_batch(cell, ideal, cells)] if kind == "strong" else []  # in weak scaling it is the baseline's
+    ideal_scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0  # ideal step over the baseline's
+    measured_ms = _step_ms(cell)
+    ideal_ms = _step_ms(base) * ideal_scale
+    cell_shares = shares(traced.get(cell["cell"], []))
+    base_shares = shares(traced.get(base["cell"], []))
+    parts = (
+        [_local_batch_part(cell, ideal_ms, cells)] if kind == "strong" else []
+    )  # in weak scaling it is the baseline's
     parts += [
-        *_communication_parts(own, measured),
-        _waterfall_part("waiting for data", _data_ms(cell) - scale * _data_ms(base), source="timed runs"),
-        _gap_ms(own, of_base, cell, base, scale),
+        *_communication_parts(cell_shares, measured_ms),
+        WaterfallPart(name="waiting for data", ms=_data_ms(cell) - ideal_scale * _data_ms(base), source="timed runs"),
+        _gap_part(cell_shares, base_shares, cell, base, ideal_scale),
     ]
-    unexplained = measured - ideal - sum(part.ms or 0 for part in parts)
+    unexplained = measured_ms - ideal_ms - sum(part.ms or 0 for part in parts)
     return WaterfallCell(
         cell=cell["cell"],
         strategy=cell["strategy"],
         baseline=base["cell"],
         kind=kind,
         n=int(cell["n"]),
-        measured_ms=measured,
-        ideal_ms=ideal,
+        measured_ms=measured_ms,
+        ideal_ms=ideal_ms,
         parts=parts,
         unexplained_ms=unexplained,
-        compute_to_communication=own and own.compute_to_communication,
-        transfer_exposed=own and own.transfer_exposed,
+        compute_to_communication=cell_shares and cell_shares.compute_to_communication,
+        transfer_exposed=cell_shares and cell_shares.transfer_exposed,
     )
-
-
-def _waterfall_part(name: str, ms: float | None, source: str) -> WaterfallPart:
-    """A part of a waterfall. `ms`: None where it is not known; `source`: what it was measured by, or what it needs."""
-    return WaterfallPart(name=name, ms=ms, source=source)
 
 
 def _step_ms(cell: Row) -> float:
@@ -120,19 +117,19 @@ def _data_ms(cell: Row) -> float:
     return cell["data_wait_share"] * _step_ms(cell)
 
 
-def _local_batch(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> WaterfallPart:
+def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> WaterfallPart:
     """The milliseconds that the smaller local batch costs: a step of one device with this batch, minus the ideal step.
 
-    A device with an Nth of the batch is less than N times as fast: kernels are smaller, the update is not. `cells`: all
-    of the campaign; None milliseconds where none of them is that one device.
+    A device with an Nth of the batch is less than N times as fast, because kernels are smaller and the update is not.
+    `cells`: all of the campaign; milliseconds are None where no cell is that one device.
     """
     local_batch = cell["global_batch"] / cell["devices"]
     for other in cells.values():
         has_local_batch = other["devices"] == 1 and other["global_batch"] == local_batch
         if has_local_batch and _differs_only_in_batch_split(other, cell):
-            return _waterfall_part("smaller local batch", _step_ms(other) - ideal_ms, source=other["cell"])
+            return WaterfallPart(name="smaller local batch", ms=_step_ms(other) - ideal_ms, source=other["cell"])
     needed = f"needs a cell with one device and a global batch of {local_batch:g}"
-    return _waterfall_part("smaller local batch", None, source=needed)
+    return WaterfallPart(name="smaller local batch", ms=None, source=needed)
 
 
 def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
@@ -141,33 +138,38 @@ def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
     return all(a[name] == b[name] or (pd.isna(a[name]) and pd.isna(b[name])) for name in names)  # NaN: empty in both
 
 
-def _communication_parts(own: Shares | None, measured: float) -> list[WaterfallPart]:
+def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list[WaterfallPart]:
     """Exposed communication (while nothing is computed) in its two parts; as one where the trace has them as one.
 
-    `own`: shares of the cell's traced step, None without a trace; `measured`: milliseconds of its timed step.
+    `cell_shares`: shares of the cell's traced step, None without a trace; `measured_ms`: of its timed step.
     """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
-    if own is None:
+    if cell_shares is None:
         needed = "needs a trace of this cell"
-        return [_waterfall_part(transfer, None, source=needed), _waterfall_part(waiting, None, source=needed)]
-    if own.exposed_wait is None:
+        return [
+            WaterfallPart(name=transfer, ms=None, source=needed),
+            WaterfallPart(name=waiting, ms=None, source=needed),
+        ]
+    if cell_shares.exposed_wait is None:
         together = "is in exposed communication: an older version summarised the trace"
-        whole = _waterfall_part("exposed communication", own.exposed * measured, source="trace")
-        return [whole, _waterfall_part(waiting, None, source=together)]
+        whole = WaterfallPart(name="exposed communication", ms=cell_shares.exposed * measured_ms, source="trace")
+        return [whole, WaterfallPart(name=waiting, ms=None, source=together)]
     return [
-        _waterfall_part(transfer, (own.exposed - own.exposed_wait) * measured, source="trace"),
-        _waterfall_part(waiting, own.exposed_wait * measured, source="trace"),
+        WaterfallPart(name=transfer, ms=(cell_shares.exposed - cell_shares.exposed_wait) * measured_ms, source="trace"),
+        WaterfallPart(name=waiting, ms=cell_shares.exposed_wait * measured_ms, source="trace"),
     ]
 
 
-def _gap_ms(own: Shares | None, of_base: Shares | None, cell: Row, base: Row, scale: float) -> WaterfallPart:
+def _gap_part(
+    cell_shares: Shares | None, base_shares: Shares | None, cell: Row, base: Row, ideal_scale: float
+) -> WaterfallPart:
     """Milliseconds by which a device idles longer in a step than in an ideal step; waiting for data is not counted.
 
-    `own`, `of_base`: shares of the traced steps of the cell and of its baseline, None without a trace. `scale`: ideal
+    `cell_shares`, `base_shares`: of the traced steps of cell and baseline, None without a trace. `ideal_scale`: ideal
     time of the cell's step over the baseline's.
     """
-    if own is None or of_base is None:
-        return _waterfall_part("host gaps", None, source="needs traces of this cell and of its baseline")
-    gaps_ms = own.idle * _step_ms(cell) - _data_ms(cell)
-    base_gaps_ms = of_base.idle * _step_ms(base) - _data_ms(base)
-    return _waterfall_part("host gaps", gaps_ms - scale * base_gaps_ms, source="traces")
+    if cell_shares is None or base_shares is None:
+        return WaterfallPart(name="host gaps", ms=None, source="needs traces of this cell and of its baseline")
+    gaps_ms = cell_shares.idle * _step_ms(cell) - _data_ms(cell)
+    base_gaps_ms = base_shares.idle * _step_ms(base) - _data_ms(base)
+    return WaterfallPart(name="host gaps", ms=gaps_ms - ideal_scale * base_gaps_ms, source="traces")

@@ -126,14 +126,14 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 
     Compiled cells are not compared: their probed steps build another graph.
     """
-    steps, made = run.metrics.window.step_time_n, census.nodes_in_window
-    if made is None or run.metrics.config["execution"]["compile"]:
+    steps, nodes = run.metrics.window.step_time_n, census.nodes_in_window
+    if nodes is None or run.metrics.config["execution"]["compile"]:
         return None
     for when, step in (("before", census.before), ("after", census.after)):
-        if step and step.nodes is not None and made != steps * step.nodes:
+        if step and step.nodes is not None and nodes != steps * step.nodes:
             return (
-                f"{integer(made)} autograd nodes were made in the {steps} steps of the window, "
-                f"{significant(made / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
+                f"{integer(nodes)} autograd nodes were made in the {steps} steps of the window, "
+                f"{significant(nodes / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
     begun, of_step = census.collectives_in_window, census.collectives_of_step
     if run.metrics.window.skipped_optimizer_steps:  # an update that is skipped may exchange nothing
@@ -167,8 +167,8 @@ def _witness_problem(census: Census) -> str | None:
         as_after = after and all(getattr(step, name) == getattr(after, name) for name in names)
         is_laid_out = changed == ["collectives"] and step.collectives == laid_out
         if step.step >= before.step and changed and not as_after and not is_laid_out:
-            own, probed = getattr(step, changed[0]), getattr(before, changed[0])
-            return f"{changed[0]} of step {step.step} of the witness are {own}, in the probed step {probed}"
+            value, probed = getattr(step, changed[0]), getattr(before, changed[0])
+            return f"{changed[0]} of step {step.step} of the witness are {value}, in the probed step {probed}"
     return None
 
 
@@ -240,10 +240,10 @@ def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
             if not step or not steps[0]:
                 continue
             for name in names:
-                own, first = getattr(step, name), getattr(steps[0], name)
-                if own != first:
+                value, value_of_0 = getattr(step, name), getattr(steps[0], name)
+                if value != value_of_0:
                     yield Flag(
-                        f"{name} differ between ranks {when} the window: {first} on rank 0, {own} on rank {rank}"
+                        f"{name} differ between ranks {when} the window: {value_of_0} on rank 0, {value} on rank {rank}"
                     )
                     return
     for rank, census in enumerate(censuses):
@@ -306,9 +306,9 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
     node = node_of(run, record)
     recorded = {"torch_version": run.metrics.env.get("torch_version"), "cpu_model": node.get("cpu_model")}
     for name, value in recorded.items():
-        own = census.env.get(name)
-        if own and value and own != value:
-            yield f"the rank has {name.replace('_', ' ')} {own}, recorded is {value}"
+        rank_value = census.env.get(name)
+        if rank_value and value and rank_value != value:
+            yield f"the rank has {name.replace('_', ' ')} {rank_value}, recorded is {value}"
     cpus, memory = record.get("machine_cpus"), record.get("machine_memory_bytes")
     if cpus and node.get("cpu_count") and cpus != node["cpu_count"]:
         yield f"the rank sees {plural(cpus, 'CPU')}, recorded are {node['cpu_count']}"

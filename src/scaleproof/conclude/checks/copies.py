@@ -58,9 +58,9 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
     for what, identity in identities.items():
         groups: dict[Any, list[MeasuredRun]] = defaultdict(list)
         for run in runs:
-            own = identity(run)
-            if own is not None:
-                groups[own].append(run)
+            value = identity(run)
+            if value is not None:
+                groups[value].append(run)
         for value, group in groups.items():
             if len(group) < 2:
                 continue

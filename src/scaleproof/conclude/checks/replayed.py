@@ -368,8 +368,8 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     if reference is None:
         return
     if reference.shortened:
-        made = f"{len(reference.losses)} of {reference.total_steps} steps"
-        yield f"{made} were replayed for comparison: {reference.shortened}"
+        extent = f"{len(reference.losses)} of {reference.total_steps} steps"
+        yield f"{extent} were replayed for comparison: {reference.shortened}"
     tolerance = loss_tolerances(run, reference)
     compared = comparable(tolerance)
     if compared < len(tolerance):

@@ -112,8 +112,8 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]
     if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _same_batches(run) is not None:
         return
-    exchanged = [size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")]
-    if not sum(exchanged):  # what is broadcast is buffers, and how buckets are made
+    # Broadcasts carry buffers and the layout of buckets, never gradients.
+    if not any(size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")):
         yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
 
 

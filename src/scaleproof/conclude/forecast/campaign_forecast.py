@@ -127,18 +127,18 @@ class Calibration:
         return entry.model_copy(update=figures | {"likely_low": likely_low, "likely_high": likely_high})
 
     def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
-        """Seconds of a step of `cell`, from the measured `steps` of its series. Raises Unsupported."""
+        """Forecast seconds of a step of `cell`, from the `steps` measured in its series. Raises Unsupported."""
         if cell.is_open:
             raise _open_batch_refusal(cell)
         _check_cores(cell, self.evidence.backend)
         if reason := self.unusable.get(law.series_key(cell)):
             raise reason
         target = law.target_of(cell)
-        sizes = law.sizes_for(steps, target)
+        sizes = law.sizes_for(steps, target)  # the largest last
         law.check_support(cell.execution.strategy, sizes, target)
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
-        half, construction, n = self._half_widths(sizes, target.group)
-        return Interval.around(seconds, with_repeats(half, sizes[-1].variance or 0.0), construction, n)
+        half, basis, n = self._half_widths(sizes, target.group)
+        return Interval.around(seconds, with_repeats(half, sizes[-1].variance or 0.0), basis, n)
 
     def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
         """Half-widths of the interval of a forecast, what they come from, and of how many campaigns, tables or series.
@@ -153,18 +153,18 @@ class Calibration:
         by_ledger = conformal(past, distance)
         if by_ledger:
             return by_ledger, "conformal", len(past)
-        own = self.held_out
+        largest_sizes = self.held_out
         if self.evidence.backend == "nccl":
-            return law.half_widths(sizes, group).times(law.stretch(own)), "public series", law.TABLES
-        here = leave_largest_out([largest.residual / largest.doublings for largest in own], distance)
-        if here is None:
+            return law.half_widths(sizes, group).times(law.stretch(largest_sizes)), "public series", law.TABLES
+        half = leave_largest_out([largest.residual / largest.doublings for largest in largest_sizes], distance)
+        if half is None:
             raise law.Unsupported(
                 "no-interval",
                 "public series are of GPUs and TPUs, and no series of this campaign has two sizes: nothing says how "
                 "wrong the forecast is",
                 "run one strategy on a further size",
             )
-        return here, "leave-largest-out", len(own)
+        return half, "leave-largest-out", len(largest_sizes)
 
 
 def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:

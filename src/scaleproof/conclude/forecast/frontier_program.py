@@ -59,15 +59,15 @@ def _try_steps(request: Request, steps: int) -> Any:
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)
     peaks = accelerator.memory(session.device)  # none on a CPU, where this process' data was watched
-    own = {
+    figures = {
         "base": torch.accelerator.memory_allocated(session.device) if peaks else data_at_rest(),
         "nbytes": peaks["reserved"] if peaks else peak[0],
         "retries": peaks["retries"] if peaks else 0,
         "seconds": float(series.wall) / steps,
     }
-    ranks = session.gather(own)
+    ranks = session.gather(figures)
     if session.rank == 0:
-        write_json(Path(request.out) / RESULT, {name: max(rank[name] for rank in ranks) for name in own})
+        write_json(Path(request.out) / RESULT, {name: max(rank[name] for rank in ranks) for name in figures})
     return session
 
 

@@ -109,13 +109,13 @@ def write_forecasts(folder: Path, forecasts: Forecasts) -> Path:
 
 def read_forecasts(folder: Path) -> list[Forecasts]:
     """All forecasts in a campaign's `folder`, the oldest first. Raises UserError where one is not what was written."""
-    made = []
+    history = []
     for path in sorted(folder.glob("*.json")):  # their names begin with their times
         forecasts = read_record(path, lambda data: Forecasts.model_validate(json.loads(data)))
         if forecasts.sha256 != forecasts.digest():
             raise damaged_file(path, "its hash is not that of its content: it was changed after it was written")
-        made.append(forecasts)
-    return made
+        history.append(forecasts)
+    return history
 
 
 def now_utc() -> str:

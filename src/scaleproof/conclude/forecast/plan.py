@@ -227,11 +227,11 @@ def _device_power(cell: Cell, evidence: ForecastEvidence, given: float | None) -
     """Power of a device: as given in watts, else by counters of the cell's runs, else of others; None if unknown."""
     if given is not None:
         return Power(given, "given")
-    own = _counter_watts(evidence.runs.get(cell.slug, []))
-    if own:
-        return Power(float(np.mean(own)), "measured")
-    others = [watts for runs in evidence.runs.values() for watts in _counter_watts(runs)]
-    return Power(float(np.mean(others)), "measured in other cells") if others else None
+    cell_watts = _counter_watts(evidence.runs.get(cell.slug, []))
+    if cell_watts:
+        return Power(float(np.mean(cell_watts)), "measured")
+    other_watts = [watts for runs in evidence.runs.values() for watts in _counter_watts(runs)]
+    return Power(float(np.mean(other_watts)), "measured in other cells") if other_watts else None
 
 
 def _counter_watts(runs: Sequence[MeasuredRun]) -> list[float]:

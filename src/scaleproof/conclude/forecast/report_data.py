@@ -21,13 +21,13 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     for cell in evidence.loaded.cells:
         if cell.slug not in newest:
             continue
-        entry, made = newest[cell.slug]
+        entry, made_utc = newest[cell.slug]
         measured_s, _ = measured.get(cell.slug, (None, ""))
         score = by_cell.get(cell.slug)
         rows.append(
             ForecastRow(
                 **entry.model_dump(),
-                made_utc=made,
+                made_utc=made_utc,
                 tokens_per_step=_tokens_per_step(cell),
                 relatives=[other.slug for other in evidence.loaded.cells if series_key(other) == series_key(cell)],
                 wide=entry.interval is not None and entry.interval.wide,
@@ -67,14 +67,14 @@ def _tokens_per_step(cell: Cell) -> int | None:
     return cell.batch.global_ * cell.workload.seq_len if cell.workload.task == "language-modelling" else None
 
 
-def _newest_forecasts(made: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
+def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
     """Cell -> its newest forecast from before its first run, else its newest one, and when that was made.
 
-    `made`: all forecasts, the oldest first; `first_runs`: cell -> time of its first run.
+    `all_forecasts`: all forecasts, the oldest first; `first_runs`: cell -> time of its first run.
     """
     newest: dict[str, tuple[Entry, str]] = {}
     newest_before_run: dict[str, tuple[Entry, str]] = {}
-    for forecasts in made:
+    for forecasts in all_forecasts:
         for entry in forecasts.entries:
             newest[entry.cell] = entry, forecasts.made_utc
             if forecasts.made_utc < first_runs.get(entry.cell, ""):

@@ -104,8 +104,8 @@ def _corpus_line(name: str, corpus: Corpus) -> str:
         parts.append(f"downloads {at_most}{files} file{'s' if files > 1 else ''}, {total}")
     parts.append(f"licence {corpus.licence}")
     if corpus.gated:
-        here = "is set" if os.environ.get("HF_TOKEN") else "is not set"
-        parts.append(f"gated: accept its terms on the hub; HF_TOKEN {here}")
+        token_state = "is set" if os.environ.get("HF_TOKEN") else "is not set"
+        parts.append(f"gated: accept its terms on the hub; HF_TOKEN {token_state}")
     if not corpus.pinned:
         parts.append("its revision may move")
     return f"\n  {'; '.join(parts)}"
@@ -152,8 +152,8 @@ class RunTimes:
     def seconds(self, cell: Cell) -> float:
         """Seconds of a run from launch to its metrics: as the cell's own runs took, else start-up plus steps."""
         kind = self._kind(cell)
-        own = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
-        return statistics.median(own) if own else self.outside(cell) + self._steps_s(cell)
+        cell_times = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
+        return statistics.median(cell_times) if cell_times else self.outside(cell) + self._steps_s(cell)
 
     def outside(self, cell: Cell) -> float:
         """Seconds of a run outside of its steps: launch, set-up, validation."""

@@ -92,9 +92,9 @@ def measure(
         "limit_s": LIMIT_S,
     }
     with device_lock(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
-        made = [launch(loaded.name, cell, out, settings, loaded.time_limit_s, nodes) for _ in range(launches)]
+        results = [launch(loaded.name, cell, out, settings, loaded.time_limit_s, nodes) for _ in range(launches)]
     origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]))
-    any_rank = made[0].ranks[0]
+    any_rank = results[0].ranks[0]
     return Sweep(
         nodes=group.nodes,
         devices_per_node=group.devices_per_node,
@@ -102,7 +102,7 @@ def measure(
         device=any_rank["device_name"],
         versions={name: value for name, value in origin["env"].items() if name in VERSIONS},
         link=link,
-        launches=made,
+        launches=results,
     )
 
 

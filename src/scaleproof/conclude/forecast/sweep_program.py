@@ -41,8 +41,8 @@ def swept(request: Request) -> Any:
     places = session.gather(session.place)
     names = {short_host(host): host for host in request.hosts}  # as the scheduler calls them
     hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
-    own = node_pairs(session.rank, hosts, session.device, settings)
-    pairs = [pair for pairs_of_rank in session.gather(own) for pair in pairs_of_rank]
+    rank_pairs = node_pairs(session.rank, hosts, session.device, settings)
+    pairs = [pair for pairs_of_rank in session.gather(rank_pairs) for pair in pairs_of_rank]
     if session.rank == 0:
         write_json(Path(request.out) / RESULT, {"ranks": places, "calls": calls, "pairs": pairs})
     return session

@@ -107,7 +107,7 @@ def _bytes_by_content(tracker: Any, kind: str, device: Any) -> dict[str, int]:
 
 
 def main() -> None:
-    """Read requests from stdin and print one answer each: bytes, or the reason why a cell is not counted."""
+    """Read requests from stdin; print for each the bytes (of `tracked`), or {"reason": why it is not counted}."""
     answers = []
     for fields in json.load(sys.stdin):
         request = Request(**fields)

@@ -45,14 +45,14 @@ def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
 
 def left_out(folder: Path) -> list[Difference]:
     """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures."""
-    stated = read_findings(folder / FINDINGS)
+    record = read_findings(folder / FINDINGS)
     raw_runs, _ = read_runs(folder)
-    again = campaign_findings(folder.name, [read_run((folder / run.path).parent) for run in raw_runs])
-    known = {_finding_key(finding): finding for finding in stated.findings}
+    audit = campaign_findings(folder.name, [read_run((folder / run.path).parent) for run in raw_runs])
+    by_key = {_finding_key(finding): finding for finding in record.findings}
     differences = []
-    for finding in again.findings:
+    for finding in audit.findings:
         about = ", ".join(finding.runs or finding.cells)
-        other = known.get(_finding_key(finding))
+        other = by_key.get(_finding_key(finding))
         if finding.concerns not in OF_RUNS:
             continue
         if other is None and finding.severity != "note":
@@ -68,8 +68,8 @@ def other_rules(folder: Path) -> str:
 
     Returns nothing where it is of these.
     """
-    stated = read_findings(folder / FINDINGS).rules_version
-    return "" if stated == RULES_VERSION else f"{FINDINGS} is of rules {stated}, this version has {RULES_VERSION}"
+    version = read_findings(folder / FINDINGS).rules_version
+    return "" if version == RULES_VERSION else f"{FINDINGS} is of rules {version}, this version has {RULES_VERSION}"
 
 
 def _finding_key(finding: Finding) -> tuple[str, ...]:

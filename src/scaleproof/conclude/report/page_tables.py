@@ -78,13 +78,15 @@ class PageTable:
 
 def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> PageTable:
     """Return the table of all cells, the main figures first. `marked`: cells with a footnote."""
-    plain = scaling_rows(cells, report)
-    human, constant = split_constant(human_rows(plain))
+    rows_of_cells = scaling_rows(cells, report)
+    texts, constant = split_constant(human_rows(rows_of_cells))
     keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
-    entries = [COLUMNS[key] for key in keys if COLUMNS[key].heading in human.columns]
-    columns = [PageColumn(entry.name, entry.heading, not entry.is_text, entry.name in MAIN) for entry in entries]
+    entries = [COLUMNS[key] for key in keys if COLUMNS[key].heading in texts.columns]
+    columns = [
+        PageColumn(entry.name, entry.heading, numeric=not entry.is_text, first=entry.name in MAIN) for entry in entries
+    ]
     rows = []
-    for row, text in zip(records(plain), human.to_dict("records"), strict=True):
+    for row, text in zip(records(rows_of_cells), texts.to_dict("records"), strict=True):
         figures = [_cell_entry(row, column.key, text[column.label]) for column in columns]
         rows.append(PageRow(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
     return PageTable("cells", columns, rows, constant)
@@ -126,13 +128,16 @@ def _sort_key(value: Any) -> float | None:
 
 def series_view(report: ScalingReport, kind: str) -> PageTable:
     """Return the table of scaling of a `kind`, strong or weak: one row per size of a series."""
-    human = series_human(report, kind)
-    labels = [c for c in human.columns if c not in ("series", "findings")]
+    texts = series_human(report, kind)
+    labels = [label for label in texts.columns if label not in ("series", "findings")]
     keys = [HEADINGS[label] for label in labels]
-    columns = [PageColumn(k, COLUMNS[k].series_heading, not COLUMNS[k].is_text, k != "karp_flatt") for k in keys]
+    columns = [
+        PageColumn(key, COLUMNS[key].series_heading, numeric=not COLUMNS[key].is_text, first=key != "karp_flatt")
+        for key in keys
+    ]
     points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []
-    for point, text in zip(points, human.to_dict("records"), strict=True):
+    for point, text in zip(points, texts.to_dict("records"), strict=True):
         figures = [_series_entry(point, HEADINGS[label], text[label]) for label in labels]
         rows.append(PageRow(point.cell, list(dict.fromkeys(point.findings)), figures))
     return PageTable(kind, columns, rows, [])

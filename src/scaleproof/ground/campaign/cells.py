@@ -286,9 +286,9 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
             name: [str(value) for value in axes.get(name) or [_axis_value(campaign, {}, name)]] for name in entry
         }
         absent = [name for name, value in entry.items() if str(value) not in present[name]]
-        there = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
+        given = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
         raise UserError(
-            f"exclude: {listed} matches no combination of `vary`{f' ({there})' if there else ''}; remove it or fix it",
+            f"exclude: {listed} matches no combination of `vary`{f' ({given})' if given else ''}; remove it or fix it",
             key=("exclude", min(unmatched)),
         )
     return remaining

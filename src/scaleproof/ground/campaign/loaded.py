@@ -232,9 +232,9 @@ class LoadedCampaign:
         """The comparison called `name` with its arms. Raises UserError, with the nearest name, for an unknown name."""
         if name in self.comparisons:
             return self.comparisons[name]
-        there = ", ".join(self.comparisons) or "none"
+        names = ", ".join(self.comparisons) or "none"
         raise UserError(
-            f'{self.path}: there is no comparison "{name}".{did_you_mean(name, self.comparisons)} Comparisons: {there}'
+            f'{self.path}: there is no comparison "{name}".{did_you_mean(name, self.comparisons)} Comparisons: {names}'
         )
 
     def priority(self, slug: str, repeat: int) -> int:

@@ -89,13 +89,13 @@ def no_campaign_error(path: Path) -> UserError:
     # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
     parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
     folder = path if path.is_dir() else parent
-    there = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(
+    campaigns = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(
         filter(Path.is_file, CAMPAIGNS.glob("*.yaml"))
     )
     meant = CAMPAIGNS / f"{path.stem}.yaml"
     if not meant.is_file() or meant == path:
-        nearest_stem = nearest_name(path.stem, [file.stem for file in there])
-        meant = next((file for file in there if file.stem == nearest_stem), Path())
+        nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
+        meant = next((file for file in campaigns if file.stem == nearest_stem), Path())
     hint = f' Did you mean "{meant}"?' if meant != Path() else ""
     what = "no such campaign file"
     if path.is_dir():
@@ -103,10 +103,10 @@ def no_campaign_error(path: Path) -> UserError:
     elif path.exists():
         empty = "is empty, and " if not path.stat().st_size else ""
         what = f"{empty}is no campaign file, which ends with .yaml and has a title"
-    if not there and (folder_hint := other_folder_hint()):
+    if not campaigns and (folder_hint := other_folder_hint()):
         return UserError(f"{path}: {what}{folder_hint}")
-    more = f" and {len(there) - 10} more" if len(there) > 10 else ""
-    return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, there[:10])) or 'none'}{more}")
+    more = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
+    return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, campaigns[:10])) or 'none'}{more}")
 
 
 def other_folder_hint() -> str:

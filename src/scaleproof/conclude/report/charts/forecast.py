@@ -80,11 +80,11 @@ def bands_of(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Ba
 
     A forecast belongs where its cell is a point of the series, or one of its relatives is, which differ in size alone.
     """
-    own = {point.cell for point in series.points}
+    cells = {point.cell for point in series.points}
     bands = []
     for row in forecasts:
         tokens, interval = row.tokens_per_step, row.forecast
-        if tokens and interval and own & {row.cell, *row.relatives}:
+        if tokens and interval and cells & {row.cell, *row.relatives}:
             value = None if row.wide else tokens / interval.value
             low, high = tokens / interval.high, tokens / interval.low  # the longest step has the lowest rate
             bands.append(Band(row.cell, row.devices, value, low, high, interval.level, row.made_utc))

@@ -114,8 +114,8 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
     lanes = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}  # offset in a row, height
     legend: dict[str, tuple[str, str]] = {}  # label -> colour, hatch
     for i, (cell, rank) in enumerate(rows):
-        own = spans[cell][spans[cell]["rank"] == rank]
-        for lane, what, start, end in own[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
+        rank_spans = spans[cell][spans[cell]["rank"] == rank]
+        for lane, what, start, end in rank_spans[["lane", "what", "start_ms", "end_ms"]].itertuples(index=False):
             offset, height = lanes[lane]
             colour = PHASES[what] if lane == "program" else CLASSES.get(what, ORANGE)
             hatch = HATCHES.get(what, "//" if lane == "communication" else "")

@@ -107,16 +107,16 @@ def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: floa
     """Return the verdict where both commands have rates. `difference`, `confidence`: as of `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None
-    stated = ratio.inverse if question.status == "no" else ratio  # what is decided, by a ratio above 1
-    interval = f"{100 * confidence:.6g} % CI {number(stated.low, 4)}-{number(stated.high, 4)}"
-    bounds = "no interval" if stated.low is None else interval
+    decided_ratio = ratio.inverse if question.status == "no" else ratio  # stated above 1
+    interval = f"{100 * confidence:.6g} % CI {number(decided_ratio.low, 4)}-{number(decided_ratio.high, 4)}"
+    bounds = "no interval" if decided_ratio.low is None else interval
     basis = f"{report.unit}/s, {bounds}, n={ratio.n}, evidence: {report.evidence}"
     word: Word = "undecided"
     text = f"cannot tell yet: B runs at {number(ratio.value)}x the rate of A"
     if question.status == "yes":
         word, text = "faster", f"B is {number(ratio.value)}x faster"
     elif question.status == "no":
-        word, text = "slower", f"B is slower: A has {number(stated.value)}x its rate"
+        word, text = "slower", f"B is slower: A has {number(decided_ratio.value)}x its rate"
     elif question.status == "near":
         word, text = "same", f"B is as fast as A, within {percent(difference)}"
     return AbVerdict(
@@ -140,24 +140,24 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
     rows = {row["cell"]: row for row in records(cells) if row["n"]}
     sentences = []
     for arm, measured in ((comparison.a, comparison.arms.a), (comparison.b, comparison.arms.b)):
-        here = measured.tokens_per_s
+        arm_rate = measured.tokens_per_s
         for cell in measured.same_work:
             row = rows.get(cell)
             if row is None:
                 continue
-            there = estimate_from_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
-            relative = ratio(estimate_from_interval(here.value, here.low, here.high, here.n), there)
+            cell_rate = estimate_from_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
+            relative = ratio(estimate_from_interval(arm_rate.value, arm_rate.low, arm_rate.high, arm_rate.n), cell_rate)
             if relative.low is None or relative.high is None or relative.low <= 1 <= relative.high:
                 continue
-            interval = interval_text(relative.low, relative.high, runs_text(here.n, there.n))
-            sentences.append(_drift_sentence(arm, here.value, cell, there.value, relative.value, interval))
+            interval = interval_text(relative.low, relative.high, runs_text(arm_rate.n, cell_rate.n))
+            sentences.append(_drift_sentence(arm, arm_rate.value, cell, cell_rate.value, relative.value, interval))
     return sentences
 
 
-def _drift_sentence(arm: str, here: float, cell: str, there: float, relative: float, interval: str) -> str:
-    """Return the sentence on an arm that ran at `here` tokens/s, and a cell that ran at `there`.
+def _drift_sentence(arm: str, arm_rate: float, cell: str, cell_rate: float, relative: float, interval: str) -> str:
+    """Return the sentence on an arm that ran at `arm_rate` tokens/s, and a cell that ran at `cell_rate`.
 
-    `relative`: here/there. `interval`: of that, as text.
+    `relative`: the ratio of both. `interval`: of that ratio, as text.
     """
     other, cause = " and", "the machine changed in between"
     if arm.partition("-n")[0] != cell.partition("-n")[0]:  # names begin with the strategy and the geometry
@@ -166,7 +166,7 @@ def _drift_sentence(arm: str, here: float, cell: str, there: float, relative: fl
     elif arm != cell:  # named after other keys
         other = f", and as {cell}"
     return (
-        f"Do not compare rates of the pairs with those of the cells: {arm} ran at {number(here, 4)} tokens/s in these "
-        f"pairs{other} at {number(there, 4)} among the cells: {number(relative)}x ({interval}); {cause}. B / A is of "
-        "runs side by side, so it does not contain that."
+        f"Do not compare rates of the pairs with those of the cells: {arm} ran at {number(arm_rate, 4)} tokens/s in "
+        f"these pairs{other} at {number(cell_rate, 4)} among the cells: {number(relative)}x ({interval}); {cause}. B / "
+        "A is of runs side by side, so it does not contain that."
     )

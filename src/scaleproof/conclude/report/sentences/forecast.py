@@ -27,11 +27,11 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
     Cells that have not run come first, because other cells have a measurement.
     """
     rows = forecast.forecasts
-    ahead = _cells_ahead(rows)
-    if ahead:
-        lines = [expected_sentence(row).rstrip(".") for row in ahead[:MOST_NAMED]]
-        more = f"; and {len(ahead) - MOST_NAMED} more" if len(ahead) > MOST_NAMED else ""
-        return f"Forecast: {'; '.join(lines)}{more}", tuple(row.cell for row in ahead[:MOST_NAMED])
+    rows_ahead = _cells_ahead(rows)
+    if rows_ahead:
+        lines = [expected_sentence(row).rstrip(".") for row in rows_ahead[:MOST_NAMED]]
+        more = f"; and {len(rows_ahead) - MOST_NAMED} more" if len(rows_ahead) > MOST_NAMED else ""
+        return f"Forecast: {'; '.join(lines)}{more}", tuple(row.cell for row in rows_ahead[:MOST_NAMED])
     scored = _scored_sentence(rows)
     if scored:
         return f"Forecast: {scored_sentence(rows).rstrip('.')}", tuple(row.cell for row, _ in scored)

@@ -97,10 +97,10 @@ def _unused_findings_sentence(findings: Sequence[Finding]) -> str:
     """Return a sentence on findings in runs that the answer does not use; "" where there are none."""
     parts = []
     for concern, place in ELSEWHERE.items():
-        own = [finding for finding in findings if finding.concerns == concern]
-        if own:
-            verb = "is" if _count_runs(own) == 1 else "are"
-            parts.append(f"{_subjects(own)} ({_codes(own)}) {verb} in {place} alone, which the answer does not use")
+        group = [finding for finding in findings if finding.concerns == concern]
+        if group:
+            verb = "is" if _count_runs(group) == 1 else "are"
+            parts.append(f"{_subjects(group)} ({_codes(group)}) {verb} in {place} alone, which the answer does not use")
     return f"{'; '.join(parts)}." if parts else ""
 
 

@@ -107,17 +107,17 @@ def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
     return text
 
 
-def split_constant(human: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
+def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     """Return the table without columns that say nothing, and the settings that have one value, with these values.
 
-    A column says nothing where it is empty, or is such a setting. `human`: of `human_rows`.
+    A column says nothing where it is empty, or is such a setting. `texts`: of `human_rows`.
     """
     settings = [*CONFIGURED, "kind", "target_loss"]
     candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
-    values = {label: [value for value in human[label] if value not in ("", UNKNOWN)] for label in human.columns}
+    values = {label: [value for value in texts[label] if value not in ("", UNKNOWN)] for label in texts.columns}
     constant = [label for label in candidates if len(set(values[label])) == 1]
-    empty = [label for label in human.columns if label != COLUMNS["findings"].heading and not values[label]]
-    return human.drop(columns=[*constant, *empty]), [(label, values[label][0]) for label in constant]
+    empty = [label for label in texts.columns if label != COLUMNS["findings"].heading and not values[label]]
+    return texts.drop(columns=[*constant, *empty]), [(label, values[label][0]) for label in constant]
 
 
 def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
@@ -126,7 +126,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     What fits a page of a paper: what the cells differ in, the main figures, the findings; scaling.csv has the rest.
     """
     rows = scaling_rows(cells, report)
-    human, constant = split_constant(human_rows(rows))
+    texts, constant = split_constant(human_rows(rows))
     narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     below = [
         f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
@@ -135,11 +135,11 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     Table(
         name="scaling",
         plain=rows,
-        human=human,
+        human=texts,
         caption=report.title,
         label=f"{report.campaign}-cells",
         numeric=[COLUMNS[name].heading for name in MAIN],
-        narrow=[label for label in human.columns if label in narrow],
+        narrow=[label for label in texts.columns if label in narrow],
         below=below,
         notes=" ".join(below),
         unit=report.unit,

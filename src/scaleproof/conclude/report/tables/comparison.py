@@ -60,11 +60,11 @@ def pair_rows(comparisons: Sequence[AbComparison]) -> list[dict[str, str]]:
 
 def write_comparison(report: ComparisonReport, folder: Path) -> None:
     """Write comparison.csv (plain numbers), .md and .tex into `folder`."""
-    plain = [
+    figures = [
         comparison.model_dump(include={"name", "a", "b", "status", "why", "pairs"})
         | (comparison.estimate.model_dump(exclude={"ratios", "null_ratios"}) if comparison.estimate else {})
         for comparison in report.comparisons
     ]
-    human = comparison_rows(report.comparisons)
+    texts = comparison_rows(report.comparisons)
     caption, label = f"A/B comparisons of {report.campaign}.", f"{report.campaign}-comparison"
-    Table("comparison", pd.DataFrame(plain), human, caption, label, NUMERIC, notes=NOTES).write(folder)
+    Table("comparison", pd.DataFrame(figures), texts, caption, label, NUMERIC, notes=NOTES).write(folder)

@@ -42,8 +42,8 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
 
 def write_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
     """Write forecast.csv, .md and .tex into `folder` from the entries `forecasts` of forecast.json."""
-    plain = pd.DataFrame([row.model_dump() for row in rows], columns=list(COLUMNS))
-    human = forecast_human(rows)
-    numeric = [heading for heading in human.columns if heading.endswith("(ms)")]
+    figures = pd.DataFrame([row.model_dump() for row in rows], columns=list(COLUMNS))
+    texts = forecast_human(rows)
+    numeric = [heading for heading in texts.columns if heading.endswith("(ms)")]
     caption = "Step times as they were forecast, and as they were measured afterwards."
-    Table("forecast", plain, human, caption, "forecast", numeric, none="No forecast was made.").write(folder)
+    Table("forecast", figures, texts, caption, "forecast", numeric, none="No forecast was made.").write(folder)

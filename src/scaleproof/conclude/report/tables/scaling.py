@@ -62,17 +62,17 @@ def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
 
 def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write scaling of a `kind` as strong or weak .csv, .md and .tex into `folder`; a table without rows says so."""
-    rows, human = series_rows(report, kind), series_human(report, kind)
+    rows, texts = series_rows(report, kind), series_human(report, kind)
     wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)
     Table(
         name=kind,
         plain=pd.DataFrame(columns=["series", "cell", "devices", "n"]) if rows.empty else rows,
-        human=human,
+        human=texts,
         caption=f"{report.title} ({kind} scaling)",
         label=f"{report.campaign}-{kind}",
         numeric=[label for label, name in HEADINGS.items() if not COLUMNS[name].is_text],
-        narrow=[label for label in human.columns if label not in wide],
+        narrow=[label for label in texts.columns if label not in wide],
         below=laws,
         notes=" ".join([*laws, NOTES]),
         none=f"No series of {kind} scaling.",

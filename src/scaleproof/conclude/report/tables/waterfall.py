@@ -40,7 +40,7 @@ def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
 
 def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
     """Write waterfall.csv, .md and .tex into `folder`, from the entries of waterfall.json."""
-    human = waterfall_human(entries)
-    numeric = [heading for heading in human.columns if heading not in ("cell", "scaling")]
+    texts = waterfall_human(entries)
+    numeric = [heading for heading in texts.columns if heading not in ("cell", "scaling")]
     caption, none = "Where the time of a step is lost (ms).", "No cell beside a baseline."
-    Table("waterfall", waterfall_rows(entries), human, caption, "waterfall", numeric, none=none).write(folder)
+    Table("waterfall", waterfall_rows(entries), texts, caption, "waterfall", numeric, none=none).write(folder)

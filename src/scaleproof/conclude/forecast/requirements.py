@@ -232,14 +232,10 @@ def kind_of(start: str, strategy: str, device: str) -> StartKind:
 def run_times(results: Path, campaign: str) -> RunTimes:
     """Estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere."""
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
-    newest = sorted(paths, key=_changed, reverse=True)[:MOST_READ]
+    newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read_past_run(path, socket.gethostname(), campaign))]
     gpus, _ = usable(cuda_devices)
     return RunTimes(tuple(runs), tuple(gpus), this_machine())
-
-
-def _changed(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def _read_past_run(path: Path, host: str, campaign: str) -> PastRun | None:

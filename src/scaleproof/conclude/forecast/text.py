@@ -110,7 +110,8 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         headers.insert(7, plan.price.currency)
         for row, cells in zip(plan.rows, rows, strict=True):
             cells.insert(7, significant(row.plan.cost(plan.price)) if row.plan else "")
-    lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=_align(len(headers)))]
+    alignments = ("left", *["right"] * (len(headers) - 2), "left")
+    lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=alignments)]
     total = f"{significant(plan.device_hours)} device hours in all"
     if plan.price and plan.cost is not None:
         total += (
@@ -254,11 +255,6 @@ def spent_text(result: Spent) -> str:
         f"{significant(result.spent_device_hours)} device hours (the plan was off by "
         f"{fixed(100 * result.error, 1, signed=True)} %)"
     )
-
-
-def _align(columns: int) -> tuple[str, ...]:
-    """Alignments of so many columns for tabulate: right, but for the first and the last."""
-    return ("left", *["right"] * (columns - 2), "left")
 
 
 def _range_text(bounds: tuple[float, float], scale: float) -> str:

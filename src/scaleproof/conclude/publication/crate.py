@@ -50,8 +50,9 @@ def crate_metadata(
     crate.description = f"Measured training throughput of {len(runs)} runs, with the checks made on them."
     crate.datePublished = _run_start(runs[0])
     crate.license = crate.add(ContextEntity(crate, LICENCES[licence], {"@type": "CreativeWork", "name": licence}))
-    root["author"] = [
-        crate.add(ContextEntity(crate, f"#author{i}", _author_entity(name))) for i, name in enumerate(authors, 1)
+    root["author"] = [  # an author need not be a person
+        crate.add(ContextEntity(crate, f"#author{number}", {"@type": "Organization", "name": name}))
+        for number, name in enumerate(authors, 1)
     ]
     software = {
         "@type": "SoftwareApplication",
@@ -85,11 +86,6 @@ def _add_file(crate: ROCrate, path: Path, name: str) -> Any:
 def _profile_entity(crate: ROCrate, address: str, name: str, version: str) -> ContextEntity:
     """Return the entity of a profile of RO-Crate that the crate conforms to."""
     return ContextEntity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": version})
-
-
-def _author_entity(name: str) -> dict[str, str]:
-    """Return what a crate says of an author, a person or not."""
-    return {"@type": "Organization", "name": name}
 
 
 def _file_properties(path: Path) -> dict[str, str]:

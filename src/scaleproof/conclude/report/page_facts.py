@@ -57,7 +57,10 @@ def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
         protocol=protocol(recorded),
         environment=environment_facts(recorded),
         failed=_failures_by_cause(runs),
-        lost=_lost_files(recorded),
+        # Raw files of a record that are gone: its figures cannot be recomputed.
+        lost=[
+            f"{run.name}/{name}" for run in recorded for name in run.metrics.files if not (run.folder / name).is_file()
+        ],
         hosts={name for run in recorded for name in hosts_of(run.metrics.host, run.metrics.ranks)},
         machine_check=machine_check(doctor, recorded),
     )
@@ -207,11 +210,6 @@ def names_of_runs(runs: list[str]) -> str:
         else:
             names_of.setdefault("", []).append(run)
     return "; ".join(f"{cell}{', '.join(names)}" for cell, names in names_of.items())
-
-
-def _lost_files(runs: list[Run]) -> list[str]:
-    """Raw files that a run was recorded with and that are gone: its figures cannot be recomputed."""
-    return [f"{run.name}/{name}" for run in runs for name in run.metrics.files if not (run.folder / name).is_file()]
 
 
 def _join(values: list[Any]) -> str:

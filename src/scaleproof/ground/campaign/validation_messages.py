@@ -152,7 +152,7 @@ def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema
         value = value[step]
     if error["type"] == "value_error":
         return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
-    fault = "has no value" if value is None else f"cannot be {_as_json(value)}"
+    fault = "has no value" if value is None else f"cannot be {shortened(json.dumps(value, default=str))}"
     return f"{at}{dotted(place)} {fault}; {_allowed_at(place, schema, value)}"
 
 
@@ -180,11 +180,6 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
         return f"{dotted(whole)} is missing; allowed: {_allowed_text(node, schema)}"
     about = node.get("description")
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
-
-
-def _as_json(value: object) -> str:
-    """A value in a message, as JSON writes it."""
-    return shortened(json.dumps(value, default=str, ensure_ascii=True))
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema) -> str:

@@ -44,18 +44,14 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
         row["incomparable"] = ", ".join(point.incomparable if point else ())
         row["best_single_incomparable"] = ", ".join(point.best_single_incomparable if point else ())
         rows.append(row)
-    return pd.DataFrame(sorted(rows, key=_by_size_and_rate))
+    rows.sort(key=lambda row: (row.get("devices") or 0, -(row.get("tokens_per_s") or 0.0)))  # the fastest first
+    return pd.DataFrame(rows)
 
 
 def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:
     """Return a figure and its bounds by column: `name`, name_low and name_high; all None where there is no figure."""
     value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
     return {name: value, f"{name}_low": low, f"{name}_high": high}
-
-
-def _by_size_and_rate(row: dict[str, Any]) -> tuple[float, float]:
-    """Key that sorts rows of `scaling_rows`: devices, then the fastest first."""
-    return row.get("devices") or 0, -(row.get("tokens_per_s") or 0.0)
 
 
 def human_rows(rows: pd.DataFrame) -> pd.DataFrame:

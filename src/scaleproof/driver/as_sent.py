@@ -40,16 +40,17 @@ class CampaignsAsSent:
     def load_named(self, name: str, results: Path = RESULTS) -> LoadedCampaign:
         """The campaign called `name`, whose results are in `results`. Raises UserError."""
         if name not in self._campaigns:
-            self._campaigns[name] = self._sent(name, results) if name in self._copies else load_named(name, results)
+            load = self._load_copy if name in self._copies else load_named
+            self._campaigns[name] = load(name, results)
         return self._campaigns[name]
 
-    def _sent(self, name: str, results: Path) -> LoadedCampaign:
-        """Load the campaign `name` as it was when its jobs were planned. Raises UserError where that copy is gone."""
+    def _load_copy(self, name: str, results: Path) -> LoadedCampaign:
+        """Load the campaign `name` as it was when its jobs were planned. Raises UserError where the copy is gone."""
         copy = _copy(name, self._copies[name])
         if not copy.is_file():
             raise missing_file(copy)
         loaded = LoadedCampaign(copy, results)
-        loaded.path = CAMPAIGNS / copy.name
+        loaded.path = CAMPAIGNS / copy.name  # messages name the user's file, not the copy
         return loaded
 
     def send(self) -> None:
@@ -58,7 +59,7 @@ class CampaignsAsSent:
             text = loaded.path.read_text()
             self._copies[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
             write_atomic(_copy(name, self._copies[name]), text)
-            if self._sent(name, RESULTS).campaign != loaded.campaign:
+            if self._load_copy(name, RESULTS).campaign != loaded.campaign:
                 raise UserError(f"{loaded.path} was changed while the workflow was planned; start snakemake again")
         self._environment[VARIABLE] = " ".join(f"{name}={digest}" for name, digest in sorted(self._copies.items()))
 

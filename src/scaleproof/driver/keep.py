@@ -40,7 +40,7 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             changed.setdefault(cell.slug, str(error))
     _refuse(loaded, results, changed)
     _check_tokens(loaded, results, records)
-    snakemake_view.record(_made(loaded, results))
+    snakemake_view.record(_measured_files(loaded, results))
     return [folder for folder, *_ in runs]
 
 
@@ -90,7 +90,7 @@ def _refuse(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> N
         )
 
 
-def _made(loaded: LoadedCampaign, results: Path) -> list[Path]:
+def _measured_files(loaded: LoadedCampaign, results: Path) -> list[Path]:
     """Return the measured files that are there: of runs or of jobs that hold several, of traces, pairs and sweeps."""
     folder = results / loaded.name
     runs = loaded.records(results) if loaded.shared_jobs else [run / METRICS for run in loaded.runs(results)]

@@ -240,7 +240,7 @@ def test_what_is_preempted_everywhere_stops_nothing(stub):
 
 
 @pytest.mark.fault("a look at the queue fails as nobody expected", "snakemake says so and ends")
-@pytest.mark.parametrize("broken", ["executor.Executor._look", "slurm.Slurm.states"])
+@pytest.mark.parametrize("broken", ["executor.Executor._running_jobs", "slurm.Slurm.states"])
 def test_no_failure_of_a_look_holds_snakemake(stub, broken):
     """The first look comes before Snakemake's scheduler is there to be told."""
     module, _, name = broken.partition(".")

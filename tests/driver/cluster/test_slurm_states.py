@@ -79,7 +79,7 @@ def test_a_cancelled_task_of_which_slurm_keeps_nothing(slurm, monkeypatch, tmp_p
     assert job_states({"27_1"})["27_1"].phase == "unknown", "another snakemake has sent it"
     slurm["squeue"] = HEADING + "27_2|PENDING|n/a||BeginTime"
     assert scheduler.states({"27_3"})["27_3"].phase == "unknown", "it was running"
-    monkeypatch.setattr(slurm_module, "REMEMBERED_S", 0)
+    monkeypatch.setattr(slurm_module, "CONTROLLER_MEMORY_S", 0)
     assert scheduler.states({"27_1"})["27_1"].phase == "unknown", "it may have run since the last look"
 
 

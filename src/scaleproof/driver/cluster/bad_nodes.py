@@ -26,16 +26,16 @@ class FailedJob:
 
     state: str
     ended: str  # in the scheduler's own form
-    makes: str  # its files, the same for the job that is sent in its place
+    outputs: str  # its files, which the job sent in its place makes as well
 
 
 class BadNodes:
     """Counts the failed jobs of each node.
 
-    A job that failed is sent elsewhere where it can: a node that fails a job at once is free again at once, and would
-    get it back. A node is excluded after two failed jobs, unless a job has ended well there since the first. Where
-    Slurm says nothing but FAILED, one of them must have ended well on another node, too: what fails everywhere is not
-    the node's fault.
+    A job that failed is sent elsewhere if it can be, because a node that fails a job at once is free again at once, and
+    would get the job back. A node is excluded after two failed jobs, unless a job has ended well there since the first.
+    Where Slurm says nothing but FAILED, one of the failed jobs must also have ended well on another node, because what
+    fails everywhere is not the node's fault.
     """
 
     def __init__(self, scheduler: Scheduler, given: Iterable[str] = (), results: Path = Path("results")) -> None:
@@ -49,51 +49,54 @@ class BadNodes:
         self._results = results
         self._campaigns: set[str] = set()
         self._failures: dict[str, dict[str, FailedJob]] = {}  # node -> job
-        self._failed_on: dict[str, set[str]] = {}  # what a job makes -> nodes
-        self._makes: dict[str, str] = {}  # job -> what it makes
+        self._failed_on: dict[str, set[str]] = {}  # outputs of a job -> nodes
+        self._outputs_of_job: dict[str, str] = {}  # number of the job -> its files
 
     @property
     def excluded(self) -> set[str]:
         """The nodes that are asked for no more."""
         return self._given | set(self._excluded)
 
-    def sent(self, number: str, job: Any) -> None:
-        """Take note of a job of Snakemake that is in the queue now. `number`: by which the scheduler knows it."""
-        self._makes[number] = files_of(job)
+    def job_submitted(self, number: str, job: Any) -> None:
+        """Remember what a submitted job makes; give a new campaign the list of nodes excluded so far.
+
+        `number`: the scheduler's job id.
+        """
+        self._outputs_of_job[number] = files_of(job)
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         if campaign and campaign not in self._campaigns:
             self._campaigns.add(campaign)
-            if self._excluded:  # by jobs of no campaign, or of another one
+            if self._excluded:  # because of other campaigns' jobs, or of corpora's
                 self._note(campaign, list(self._excluded.values()))
 
-    def failed(self, number: str, state: str, end: JobEnd) -> None:
-        """Take note of a job that did not end well. `number`, `state`: by which the scheduler knows and calls it."""
+    def job_failed(self, number: str, state: str, end: JobEnd) -> None:
+        """Remember on which nodes a job failed. `number`, `state`: the scheduler's job id, and its word for the end."""
         if end.unstarted:
             state = NODE_STATES[0]
         if state not in FAILED_STATES:
             return
         for node in end.nodes:
-            job = FailedJob(state, end.ended, self._makes[number])
+            job = FailedJob(state, end.ended, self._outputs_of_job[number])
             self._failures.setdefault(node, {})[number] = job
-            self._failed_on.setdefault(job.makes, set()).add(node)
+            self._failed_on.setdefault(job.outputs, set()).add(node)
 
     def judge(self) -> None:
         """Exclude the nodes that are to blame for failed jobs, as the class says, and print which."""
         suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self._excluded]
         if not suspects:
             return
-        ended_well = [(one.ended, one.nodes, self._makes.get(one.job)) for one in self._scheduler.ended_well()]
+        sound_jobs = [(job.ended, job.nodes, self._outputs_of_job.get(job.job)) for job in self._scheduler.ended_well()]
         for node in suspects:
             jobs = self._failures[node]
-            first = min(job.ended for job in jobs.values())
-            sound = any(end >= first and node in nodes for end, nodes, _ in ended_well)
+            first_failure = min(job.ended for job in jobs.values())
+            recovered = any(end >= first_failure and node in nodes for end, nodes, _ in sound_jobs)
             made_elsewhere = any(
-                end >= job.ended and makes == job.makes and node not in nodes
+                end >= job.ended and outputs == job.outputs and node not in nodes
                 for job in jobs.values()
-                for end, nodes, makes in ended_well
+                for end, nodes, outputs in sound_jobs
             )
             blamed = sum(job.state in NODE_STATES for job in jobs.values()) >= LIMIT
-            if not sound and (blamed or made_elsewhere):
+            if not recovered and (blamed or made_elsewhere):
                 ends = ", ".join(f"{number} {job.state}" for number, job in jobs.items())
                 print(
                     f"node {node} is excluded from here on: jobs failed there ({ends}). Their logs are in "
@@ -116,7 +119,7 @@ class BadNodes:
     def excluded_for(self, job: Any, submission: Submission) -> frozenset[str]:
         """Return the nodes that a job of Snakemake is kept from.
 
-        Those on which it failed itself are among them if others are left. `submission`: all else that is asked for.
+        Nodes on which this job failed are among them if other nodes are left. `submission`: all else that is asked for.
         """
         failed_on = self._failed_on.get(files_of(job), set()) - self.excluded
         elsewhere = frozenset(self.excluded | failed_on)

@@ -28,7 +28,7 @@ HF_HUB_DISABLE_TELEMETRY HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT TRANSFORMER
 TRANSFORMERS_VERBOSITY TOKENIZERS_PARALLELISM RAYON_NUM_THREADS SNAKEMAKE_OUTPUT_CACHE SCALEPROOF_CAMPAIGNS
 SCALEPROOF_CACHE SCALEPROOF_ROOT SCALEPROOF_WATCH SCALEPROOF_IMAGE
 """
-SENT = frozenset(NAMES.split())
+ALWAYS_SENT = frozenset(NAMES.split())
 # Families of switches: of threads and arithmetic, of communication, of torch's compiler, of locales, modules, sbatch.
 FAMILIES = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "ATEN_", "MALLOC_", "CUBLAS_", "CUDNN_"),
@@ -48,7 +48,7 @@ def job_environment(also: Collection[str] = (), environment: Mapping[str, str] =
     `also`: further names, or patterns such as `MY_*`. A name that is given in full is sent whatever it looks like; of a
     pattern, what looks like a secret is not; an address with a user or a password never is.
     """
-    return {name: value for name, value in environment.items() if _sent(name, also) and not ADDRESS.search(value)}
+    return {name: value for name, value in environment.items() if _is_sent(name, also) and not ADDRESS.search(value)}
 
 
 def withheld(also: Collection[str] = (), environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -56,8 +56,8 @@ def withheld(also: Collection[str] = (), environment: Mapping[str, str] = os.env
     return sorted(environment.keys() - job_environment(also, environment).keys())
 
 
-def _sent(name: str, also: Collection[str]) -> bool:
+def _is_sent(name: str, also: Collection[str]) -> bool:
     if name == "SNAKEMAKE_PROFILE":  # would make a job's Snakemake submit jobs again
         return False
     one_of_many = name.startswith(FAMILIES) or any(fnmatchcase(name, pattern) for pattern in also)
-    return name in SENT or name in also or (one_of_many and not SECRET.search(name.upper()))
+    return name in ALWAYS_SENT or name in also or (one_of_many and not SECRET.search(name.upper()))

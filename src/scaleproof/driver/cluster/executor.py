@@ -22,7 +22,7 @@ from scaleproof.driver.cluster.environment import job_environment, withheld
 from scaleproof.driver.cluster.ledger import Ledger, files_of
 from scaleproof.driver.cluster.queue import Queue
 from scaleproof.driver.cluster.scheduler import OVER, JobState, Refused, Scheduler, Submission
-from scaleproof.driver.cluster.slurm import NAME, Slurm
+from scaleproof.driver.cluster.slurm import JOB_PREFIX, Slurm
 from scaleproof.ground.files import write_atomic
 
 RESULTS = Path("results")
@@ -74,11 +74,11 @@ class Executor(RemoteExecutor):
         self._scheduler = _scheduler(settings, variables)
         self._ledger = Ledger(RESULTS)
         self._bad_nodes = BadNodes(self._scheduler, _names(settings.exclude_nodes), RESULTS)
-        self._first_tried: dict[str, float] = {}  # what a refused job makes -> when, by the monotonic clock
-        self._stuck_since: dict[str, float] = {}  # job that waits for ever -> since when
-        self._not_again: dict[str, str] = {}  # what a job makes -> why it is not sent once more
-        self._ends: list[tuple[str, str]] = []  # of failed jobs since one ended well: how, what they make
-        self._reasons: set[str] = set()
+        self._first_refused: dict[str, float] = {}  # outputs of a refused job -> when, by the monotonic clock
+        self._stuck_since: dict[str, float] = {}  # job whose reason to wait cannot end by itself -> since when
+        self._not_again: dict[str, str] = {}  # outputs of a job -> why the job is not sent once more
+        self._ends: list[tuple[str, str]] = []  # (kind of end, outputs) of the jobs that failed since a job ended well
+        self._said: set[str] = set()  # messages that are not repeated
         if left := jobs_left(self._scheduler, self._ledger, Path.cwd()):
             raise WorkflowError(
                 "nothing was submitted: jobs of an earlier snakemake in this folder are still queued or running; wait "
@@ -90,17 +90,17 @@ class Executor(RemoteExecutor):
 
     def run_jobs(self, jobs: list[Any]) -> None:
         """Submit jobs that are ready."""
-        for together in arrays(jobs, self._array_rules):
-            for job in together:
+        for group in arrays(jobs, self._array_rules):
+            for job in group:
                 self.run_job_pre(job)
-            self._send(together)
+            self._send(group)
 
     def run_job(self, job: Any) -> None:
         """Submit one job."""
         self._send([job])
 
     def _send(self, jobs: Sequence[Any]) -> None:
-        """Submit `jobs`, which ask for the same, together: now, or later where the scheduler takes no more now."""
+        """Submit `jobs`, which ask for equal resources, together: now, or later if the scheduler takes no more."""
         if self._stopped:
             self._report_unsent(jobs, self._stopped)
         elif files_of(jobs[0]) in self._not_again:  # Snakemake asks once more for what was told already
@@ -134,8 +134,8 @@ class Executor(RemoteExecutor):
         )
         for task, job in enumerate(jobs, 1):
             identity = f"{number}_{task}" if several else number
-            self._ledger.sent(identity, job)
-            self._bad_nodes.sent(identity, job)
+            self._ledger.job_submitted(identity, job)
+            self._bad_nodes.job_submitted(identity, job)
             log = LOGS.absolute() / f"{submission.name}-{identity}.log"
             self.report_job_submission(SubmittedJobInfo(job, external_jobid=identity, aux={"log": log}))
         if self._stopped:  # meanwhile, by the other thread
@@ -149,11 +149,11 @@ class Executor(RemoteExecutor):
     def _submission(self, jobs: Sequence[Any]) -> Submission:
         """What is sent for `jobs`. Its script stays in the logs, to read."""
         first, several = jobs[0], len(jobs) > 1
-        full_name = NAME + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
+        full_name = JOB_PREFIX + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
         file = LOGS.absolute() / f"{full_name}{'-array' if several else ''}.sh"
         LOGS.mkdir(parents=True, exist_ok=True)
         write_atomic(file, script([self.format_job_exec(job) for job in jobs]))
-        name = NAME + first.name if several else full_name
+        name = JOB_PREFIX + first.name if several else full_name
         submission = Submission(
             name=name,
             script=file,
@@ -168,7 +168,7 @@ class Executor(RemoteExecutor):
         """Whether refused jobs are worth another try: what they meet may pass, and has not lasted for too long."""
         if not refused.passing:
             return False
-        since = self._first_tried.setdefault(files_of(jobs[0]), time.monotonic())
+        since = self._first_refused.setdefault(files_of(jobs[0]), time.monotonic())
         return bool(self._ledger.open) or not self._too_long(since)
 
     def _too_long(self, since: float) -> bool:
@@ -179,13 +179,13 @@ class Executor(RemoteExecutor):
             self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report the jobs that have ended, and yield the others: all of them while the scheduler does not answer.
+        """Report the jobs that have ended, and yield the others: all jobs while the scheduler does not answer.
 
         Raises WorkflowError, also for what nobody expected: nothing is sent after that. Snakemake hears of it only once
         all of its parts are there, and would wait for ever otherwise.
         """
         try:
-            async for info in self._look(active_jobs):
+            async for info in self._running_jobs(active_jobs):
                 yield info
         except WorkflowError:
             raise
@@ -196,7 +196,8 @@ class Executor(RemoteExecutor):
             )
             raise WorkflowError(self._stopped) from error
 
-    async def _look(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
+    async def _running_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
+        """Send what was held back, report the jobs that have ended, and yield the others."""
         held, self._held = self._held, []
         for jobs in held:
             self._send(jobs)  # once one is refused, those behind it are held without a question
@@ -206,7 +207,7 @@ class Executor(RemoteExecutor):
             states = self._scheduler.states({info.external_jobid for info in active_jobs}) or {}
         self._give_up(states)
         failures = {
-            info.external_jobid: self._failure(info, states[info.external_jobid])
+            info.external_jobid: self._note_failure(info, states[info.external_jobid])
             for info in active_jobs
             if info.external_jobid in states and states[info.external_jobid].phase in ("failed", "cancelled")
         }
@@ -218,7 +219,7 @@ class Executor(RemoteExecutor):
             if number in failures:
                 self.report_job_error(info, msg=failures[number], aux_logs=[str(log)])
             elif state and state.phase in OVER:
-                self._ledger.ended(number, state.name)
+                self._ledger.job_ended(number, state.name)
                 if state.phase == "done":
                     self._ends.clear()
                     log.unlink(missing_ok=True)
@@ -227,19 +228,19 @@ class Executor(RemoteExecutor):
                 yield info
         self._stop_where_all_end_alike()
 
-    def _failure(self, info: SubmittedJobInfo, state: JobState) -> str:
+    def _note_failure(self, info: SubmittedJobInfo, state: JobState) -> str:
         """Note the end of a job that did not end well, and return what to say of it, in the scheduler's words."""
-        number, makes = info.external_jobid, files_of(info.job)
+        number, outputs = info.external_jobid, files_of(info.job)
         end = self._scheduler.end_of(number, state, info.aux["log"])
-        self._bad_nodes.failed(number, state.name, end)
-        words = self._not_again.get(makes) or f"{self._scheduler.name} says of job {number}: {end.words}"
-        if end.by_hand and makes not in self._not_again:
+        self._bad_nodes.job_failed(number, state.name, end)
+        words = self._not_again.get(outputs) or f"{self._scheduler.name} says of job {number}: {end.words}"
+        if end.by_hand and outputs not in self._not_again:
             words += "; it was cancelled, and this snakemake does not send it again"
         if end.by_hand or end.advice:  # the same request would end in the same way
-            self._not_again[makes] = words
+            self._not_again[outputs] = words
         if end.kind:
-            self._ends.append((end.kind, makes))
-        self._ledger.ended(number, state.name, end.words)
+            self._ends.append((end.kind, outputs))
+        self._ledger.job_ended(number, state.name, end.words)
         return f"{words}. {end.advice}"
 
     def _give_up(self, states: dict[str, JobState]) -> None:
@@ -250,7 +251,7 @@ class Executor(RemoteExecutor):
             since = self._stuck_since.setdefault(job, time.monotonic()) if state.for_ever else None
             if since is not None and self._too_long(since):
                 words = f"{self._scheduler.name} did not start job {job} in {self._settings.give_up_after} minutes"
-                self._not_again[self._ledger.makes(job)] = f"{words}: {state.reason}; it was cancelled"
+                self._not_again[self._ledger.outputs_of(job)] = f"{words}: {state.reason}; it was cancelled"
                 self._scheduler.cancel([job])
                 states[job] = replace(state, name="CANCELLED", phase="cancelled")
 
@@ -258,7 +259,7 @@ class Executor(RemoteExecutor):
         """Raises WorkflowError where so many jobs in turn have failed in one way that the next ones will as well."""
         limit = self._settings.same_failures
         kinds = {kind for kind, _ in self._ends[-limit:]}
-        if limit and len({makes for _, makes in self._ends}) >= limit and len(kinds) == 1:
+        if limit and len({outputs for _, outputs in self._ends}) >= limit and len(kinds) == 1:
             self._stopped = (
                 f"stopped: {limit} jobs in turn have ended alike ({kinds.pop()}), and none well. Their logs are in "
                 f"{LOGS}/, what is finished is kept; --scaleproof-same-failures changes this number"
@@ -267,8 +268,8 @@ class Executor(RemoteExecutor):
             raise WorkflowError(self._stopped)
 
     def _say_once(self, text: str, key: str = "") -> None:
-        if (key or text) not in self._reasons:
-            self._reasons.add(key or text)
+        if (key or text) not in self._said:
+            self._said.add(key or text)
             self.logger.info(text)
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
@@ -277,13 +278,13 @@ class Executor(RemoteExecutor):
         if numbers := sorted({*self._ledger.open, *(info.external_jobid for info in active_jobs)}):
             self._scheduler.cancel(numbers)
             for number in numbers:
-                self._ledger.ended(number, "CANCELLED", "snakemake was stopped")
+                self._ledger.job_ended(number, "CANCELLED", "snakemake was stopped")
 
 
 def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
-    """Return the jobs of an earlier Snakemake in `folder` that have not ended; the ledger learns of those that have.
+    """Return the jobs of an earlier Snakemake in `folder` that have not ended; notes in the ledger which have.
 
-    Raises WorkflowError where the scheduler does not say how they are.
+    Raises WorkflowError where the scheduler does not answer.
     """
     earlier = set(ledger.open)
     states = scheduler.states(earlier) if earlier else {}
@@ -294,7 +295,7 @@ def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
         )
     for job, state in states.items():
         if state.phase in OVER:
-            ledger.ended(job, state.name)
+            ledger.job_ended(job, state.name)
     left = {job.partition("_")[0] for job in ledger.open}  # an array by its own number
     return sorted({*left, *scheduler.left_in(folder)})
 
@@ -311,5 +312,5 @@ def _scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
 
 
 def _names(text: str) -> set[str]:
-    """The words of a list with commas."""
+    """The names in "NAME,NAME"."""
     return set(text.replace(",", " ").split())

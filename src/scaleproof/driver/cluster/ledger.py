@@ -27,16 +27,16 @@ class Ledger:
 
     @property
     def open(self) -> dict[str, LedgerEntry]:
-        """The jobs of which no end is known, by their numbers."""
+        """The jobs that have not ended as far as is known, by their numbers."""
         entries = list(self._entries.items())  # at once: jobs are sent and looked at by two threads
         return {number: entry for number, entry in entries if entry.ended is None}
 
-    def makes(self, number: str) -> str:
-        """What a job makes; "" for one that is not in the ledger."""
+    def outputs_of(self, number: str) -> str:
+        """The files that a job makes; "" for a job that is not in the ledger."""
         return self._entries[number].makes if number in self._entries else ""
 
-    def sent(self, number: str, job: Any) -> None:
-        """Note a job of Snakemake that is in the queue now. `number`: by which the scheduler knows it."""
+    def job_submitted(self, number: str, job: Any) -> None:
+        """Note a job of Snakemake that is in the queue now. `number`: the scheduler's job id."""
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         params = getattr(job, "params", {})
         fingerprint = params.get("fingerprint") or params.get("fingerprints") or ""
@@ -44,7 +44,7 @@ class Ledger:
         text = fingerprint if isinstance(fingerprint, str) else " ".join(map(str, fingerprint))
         self._write(LedgerEntry(id=number, makes=files_of(job), fingerprint=text, submitted=_now()))
 
-    def ended(self, number: str, state: str, reason: str = "") -> None:
+    def job_ended(self, number: str, state: str, reason: str = "") -> None:
         """Note how a job has ended, in the scheduler's words."""
         entry = self._entries.get(number)
         if entry and entry.ended is None:

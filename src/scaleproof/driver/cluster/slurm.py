@@ -12,7 +12,7 @@ from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused
 from scaleproof.ground.files import write_atomic
 from scaleproof.measure.machine.allocation import LOST_FIRST_NODE, WARNING_S, describe, hosts, rows, run_command
 
-NAME = "scaleproof-"  # with which the names of jobs begin
+JOB_PREFIX = "scaleproof-"  # with which the names of jobs begin
 DONE = "COMPLETED"
 FAILED = (
     *("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
@@ -57,7 +57,7 @@ OPTIONS = {
 AT_ONCE = ("00:00:00", "00:00:01")
 UNSTARTED = "the node did not start its script, and Slurm has cancelled it"
 ANSWER_S = 60.0  # a busy controller takes seconds
-REMEMBERED_S = 100.0  # that a controller surely remembers a job that has ended
+CONTROLLER_MEMORY_S = 100.0  # for which a controller surely remembers a job that has ended
 CANCELLED_TASK = JobState("CANCELLED", "cancelled", "cancelled before it began")
 
 
@@ -73,7 +73,7 @@ class Slurm:
         self._last_shared = ""  # the last job that measures on nodes that others may use, too
         self._nodes: dict[str, str] = {}  # job -> the nodes with which it was first seen running
         self._arrays: set[str] = set()  # the numbers of job arrays that were sent
-        self._looked = time.monotonic()  # when the queue was last seen
+        self._queue_read_at = time.monotonic()
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number. Raises Refused with all that sbatch says."""
@@ -106,6 +106,7 @@ class Slurm:
         table = run_command("squeue", "--me", "--states=all", "--array", "--format=%i|%T|%B|%N|%r")
         if not table:
             return None
+        unread_s, self._queue_read_at = time.monotonic() - self._queue_read_at, time.monotonic()
         states: dict[str, JobState] = {}
         for line in table.splitlines()[1:]:
             if line.count("|") < 4:  # a site's own line
@@ -115,22 +116,20 @@ class Slurm:
             if job in jobs and name == "RUNNING" and self._has_lost(job, batch_host, nodes):
                 run_command("scancel", job)
                 states[job] = JobState(LOST_FIRST_NODE, "failed", f"its first node, {batch_host}, was lost")
-        forgotten = jobs - states.keys()
-        states |= dict.fromkeys(self._cancelled_tasks(forgotten, states), CANCELLED_TASK)
-        if forgotten:
-            states |= accounted(forgotten)
+        missing = jobs - states.keys()
+        if unread_s <= CONTROLLER_MEMORY_S:  # else a task may have run, and have been dropped since
+            states |= dict.fromkeys(self._cancelled_tasks(missing, states), CANCELLED_TASK)
+        if missing:
+            states |= accounted(missing)
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
 
-    def _cancelled_tasks(self, forgotten: Set[str], states: Mapping[str, JobState]) -> list[str]:
-        """Of the `forgotten` jobs, tasks that were cancelled before they began.
+    def _cancelled_tasks(self, missing: Set[str], states: Mapping[str, JobState]) -> list[str]:
+        """Of the jobs `missing` from the queue, the array tasks that were cancelled before they started.
 
-        Slurm keeps nothing of them, but of the others of their array.
+        Slurm drops such a task at once, but still lists other tasks of its array.
         """
-        before, self._looked = self._looked, time.monotonic()
-        if self._looked - before > REMEMBERED_S:  # it may have run, and have been forgotten since
-            return []
         arrays = self._arrays & {job.partition("_")[0] for job in states if "_" in job}
-        return [job for job in forgotten - self._nodes.keys() if job.partition("_")[0] in arrays]
+        return [job for job in missing - self._nodes.keys() if job.partition("_")[0] in arrays]
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
         """Whether a running job has lost the node of its script: with --no-kill it would hold the others for long."""
@@ -139,7 +138,7 @@ class Slurm:
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         """Return how a job has ended, as the controller describes it, else by `state`; with the last error of its log.
 
-        What slurmd says there comes before what Python says.
+        Errors of Slurm's daemons in the log come before those of Python.
         """
         facts = describe(job, patience=(0,)) or {"JobState": state.name}
         text = log.read_text(errors="replace") if log.is_file() else ""
@@ -148,11 +147,11 @@ class Slurm:
         cancelled = state.phase == "cancelled"
         unstarted = cancelled and not log.exists() and facts.get("RunTime") in AT_ONCE and bool(facts.get("NodeList"))
         by_hand = cancelled and not unstarted and LOST_FIRST_NODE not in facts.get("Comment", "")
-        of_others = by_hand or state.name == "PREEMPTED"
+        ended_by_others = by_hand or state.name == "PREEMPTED"
         short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
         return JobEnd(
             words="; ".join(filter(None, [state.reason or in_words(facts), logged, UNSTARTED if unstarted else ""])),
-            kind="" if of_others else in_words({name: value for name, value in facts.items() if name != "NodeList"}),
+            kind="" if ended_by_others else in_words(facts | {"NodeList": ""}),
             nodes=hosts(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),
             by_hand=by_hand,
@@ -171,8 +170,8 @@ class Slurm:
 
     def left_in(self, folder: Path) -> list[str]:
         """Return this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
-        queue, here = rows("squeue", "--me", columns=("%A", "%Z", "%j")), folder.resolve()
-        return [job for job, where, name in queue if name.startswith(NAME) and Path(where).resolve() == here]
+        queue = [row for row in rows("squeue", "--me", columns=("%A", "%Z", "%j")) if row[2].startswith(JOB_PREFIX)]
+        return [job for job, job_folder, _ in queue if Path(job_folder).resolve() == folder.resolve()]
 
 
 def _options(job: Submission) -> list[str]:
@@ -187,12 +186,12 @@ def _options(job: Submission) -> list[str]:
 
 
 def shares_nodes(resources: Mapping[str, Any]) -> bool:
-    """Whether a job measures, and has its nodes not for itself: such jobs are sent to run one after the other.
+    """Whether a job measures, but has not its nodes for itself: such jobs are sent to run one after the other.
 
     On one node they would wait for each other's devices inside of their allocations, at the cost of their time.
     """
-    whole = "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
-    return "devices_per_node" in resources and not whole
+    has_whole_nodes = "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
+    return "devices_per_node" in resources and not has_whole_nodes
 
 
 def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
@@ -202,15 +201,15 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 
 def state_of(name: str, reason: str = "") -> JobState:
-    """Return a state by Slurm's word for it, with the reason for which the job waits where that is out of the way."""
+    """Return the JobState for Slurm's word for a state; its reason is the `reason` to wait, unless that is ORDINARY."""
     phases: dict[str, Phase] = {"PENDING": "waiting", DONE: "done", "CANCELLED": "cancelled"}
     phase = phases.get(name, "failed" if name in FAILED else "running")
-    strange = reason if phase == "waiting" and reason not in ORDINARY else ""
-    return JobState(name, phase, strange, bool(FOR_EVER.match(strange)))
+    notable = reason if phase == "waiting" and reason not in ORDINARY else ""
+    return JobState(name, phase, notable, bool(FOR_EVER.match(notable)))
 
 
 def accounted(jobs: Set[str]) -> dict[str, JobState]:
-    """Return the states that Slurm's accounting has of `jobs`; empty on a cluster that keeps none."""
+    """Return the states that Slurm's accounting has of `jobs`; empty on a cluster without accounting."""
     numbers = f"--jobs={','.join(sorted(jobs))}"
     table = run_command("sacct", "--noheader", "--allocations", "--parsable2", numbers, "--format=JobID,State")
     entries = (line.split("|") for line in table.splitlines())

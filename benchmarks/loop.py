@@ -83,7 +83,8 @@ def compare(cell: Cell, folder: Path) -> int:
 def measured_side(strategy: Strategy, cell: Cell, folder: Path, session: Session, steps: int) -> Callable[[], float]:
     """A side that makes `steps` steps in the trainer's own loop, and returns their seconds."""
     file = TokenFile(folder, "train", cell.workload.seq_len)
-    batches = Batches(file, SamplePlan(file.samples, cell.batch.global_, 1), cell.batch, session.shares, session.device)
+    plan = SamplePlan(file.n_samples, cell.batch.global_, 1)
+    batches = Batches(file, plan, cell.batch, session.shares, session.device)
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, session.device)
     done = 0
 

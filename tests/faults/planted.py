@@ -381,7 +381,7 @@ def validation_on_train(original: Any) -> Any:
         file = original(folder, split, workload)
         if split == "val":
             other = original(folder, "train", workload)
-            other.samples = file.samples
+            other.n_samples = file.n_samples
             return other
         return file
 

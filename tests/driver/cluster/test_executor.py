@@ -248,7 +248,7 @@ def test_no_failure_of_a_look_holds_snakemake(stub, broken):
     done = snakemake(stub, "--keep-going", "--retries", "1", program=("-c", program))
     assert done.returncode == 1
     assert "stopped: a look at the jobs failed (TypeError: 'NoneType' object is not callable)" in done.stderr
-    assert sent(stub) == (0 if "_look" in broken else 2)
+    assert sent(stub) == (0 if "_running_jobs" in broken else 2)
 
 
 def test_a_line_of_the_site_in_the_queue_is_passed_over(stub):

@@ -24,7 +24,7 @@ def test_every_document_is_a_sample_with_its_own_label(labelled, encoding):
     seen = []
     for split in ("train", "val"):
         file = LabelledFile(labelled, split, seq_len=2000)
-        samples = file.read(np.arange(file.samples))
+        samples = file.read(np.arange(file.n_samples))
         for sample in samples:
             text = encoding.decode([t for t in sample[:-1] if t != NO_TOKEN])
             assert sample[-1] == texts[text]
@@ -35,7 +35,7 @@ def test_every_document_is_a_sample_with_its_own_label(labelled, encoding):
 
 def test_long_documents_are_cut_and_short_ones_padded(labelled):
     file, whole = (LabelledFile(labelled, "train", seq_len) for seq_len in (24, 2000))
-    ids = np.arange(file.samples)[::-1]
+    ids = np.arange(file.n_samples)[::-1]
     samples = file.read(ids)
     assert samples.shape == (len(ids), 25)
     lengths = (samples[:, :-1] != NO_TOKEN).sum(1)
@@ -52,7 +52,7 @@ def test_the_task_says_what_a_sample_is(labelled):
     description = json.loads((labelled / "tokens.json").read_text())
     assert type(open_split(labelled, "val", model)) is TokenFile
     for workload in (classify, model):
-        assert open_split(labelled, "val", workload).samples == samples_in(description["val"], workload)
+        assert open_split(labelled, "val", workload).n_samples == samples_in(description["val"], workload)
     assert samples_in(description["val"], classify) == 100
     assert open_split(labelled, "train", classify).classes == 4
 

@@ -52,12 +52,12 @@ def test_too_small_a_corpus():
 def test_samples_are_consecutive_and_share_one_token(tokens):
     file = TokenFile(tokens, "train", seq_len=32)
     flat = np.fromfile(tokens / "train.bin", dtype="<u2")
-    read = file.read(np.array([0, 5, file.samples - 1]))
+    read = file.read(np.array([0, 5, file.n_samples - 1]))
     assert read.shape == (3, 33)
     assert read.dtype == np.int64
     assert read[0].tolist() == flat[:33].tolist()
     assert read[1].tolist() == flat[160:193].tolist()
-    assert (file.samples - 1) * 32 + 33 <= len(flat)
+    assert (file.n_samples - 1) * 32 + 33 <= len(flat)
 
 
 def test_a_file_that_is_not_what_tokens_json_says(tokens, tmp_path):

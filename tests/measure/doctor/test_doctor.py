@@ -219,7 +219,7 @@ def test_a_wait_is_named_by_its_package_wherever_that_is_installed(folder, monke
 def test_read_ahead_is_compared_with_the_plan(tmp_path):
     file = TokenFile(write_random_tokens(tmp_path, 512, 20_000, 1_000), "train", 32)
     batch = Batch(4, 2, 1, 8)
-    plan, device = SamplePlan(file.samples, 8, 1), torch.device("cpu")
+    plan, device = SamplePlan(file.n_samples, 8, 1), torch.device("cpu")
 
     def batches(faulty: bool) -> Batches:
         made = Batches(file, plan, batch, range(1), device)
@@ -235,7 +235,7 @@ def test_read_ahead_is_compared_with_the_plan(tmp_path):
 
 def test_random_tokens_are_a_corpus(tmp_path):
     file = TokenFile(write_random_tokens(tmp_path, 512, 2_000, 100), "train", 16)
-    assert file.samples == 124
+    assert file.n_samples == 124
     assert file.read(np.arange(3)).max() < 512
 
 

@@ -114,7 +114,7 @@ def test_a_job_is_described_by_its_own_line(asked, job, node):
 
 def test_what_waits_in_an_array_is_no_task(monkeypatch, asked):
     monkeypatch.setitem(SAID, "4", "\n".join([WAITING, TASKS[1]]))
-    assert slurm.job_name(slurm.describe("4", patience=(0,))) == "4"
+    assert slurm.job_id(slurm.describe("4", patience=(0,))) == "4"
 
 
 def test_a_job_that_shares_its_nodes_knows_it(monkeypatch, asked):

@@ -44,7 +44,7 @@ def trained(c: Cell, tokens: Path, steps: int) -> list[float]:
     from scaleproof.measure.trainer.batches import Batches
 
     file = open_split(tokens, "train", c.workload)
-    plan = SamplePlan(file.samples, c.batch.global_, c.work.seed)
+    plan = SamplePlan(file.n_samples, c.batch.global_, c.work.seed)
     device = torch.device("cpu")
     strategy = strategy_class("single")(c, build(c, 4), device)
     batches = Batches(file, plan, c.batch, range(1), device)
@@ -100,7 +100,7 @@ def test_a_model_as_built_has_the_same_losses(request, corpus, keys):
 
     folder, c = request.getfixturevalue(corpus), cell(**keys, execution={"precision": "bf16"})
     reference, file = replay(c.config, folder), open_split(folder, "train", c.workload)
-    plan, model, device = SamplePlan(file.samples, 8, c.work.seed), build(c, 4), torch.device("cpu")
+    plan, model, device = SamplePlan(file.n_samples, 8, c.work.seed), build(c, 4), torch.device("cpu")
     assert losses_as_built(model, plan, file, device) == pytest.approx(reference.first_losses, rel=2e-6)
     assert len(reference.first_losses) == 4
     assert reference.decayed == sum(p.numel() for p in model.parameters() if p.dim() > 1)
@@ -123,7 +123,7 @@ def test_an_update_is_watched(tokens, precision):
     c = cell(execution={"precision": precision, "strategy": "single"}, work={"optimizer": {"max_grad_norm": 0.5}})
     reference, file = replay(c.config, tokens), open_split(tokens, "train", c.workload)
     strategy = strategy_class("single")(c, build(c), torch.device("cpu"))
-    batches = Batches(file, SamplePlan(file.samples, 8, c.work.seed), c.batch, range(1), torch.device("cpu"))
+    batches = Batches(file, SamplePlan(file.n_samples, 8, c.work.seed), c.batch, range(1), torch.device("cpu"))
     for step in range(2):
         strategy.micro_step(batches.take(step, 0), boundary=True)
         witness = UpdateWitness(strategy)
@@ -151,8 +151,8 @@ def test_samples_are_those_of_the_written_rule(tokens):
     c = cell()
     file = open_split(tokens, "train", c.workload)
     own = SplitSamples(tokens, "train", 32, labelled=False)
-    plan = SamplePlan(file.samples, 8, 3)
-    for step in (0, 1, file.samples // 8):  # the last one goes over the end of an epoch
+    plan = SamplePlan(file.n_samples, 8, 3)
+    for step in (0, 1, file.n_samples // 8):  # the last one goes over the end of an epoch
         ids = step_ids(own.count, 8, 3, step)
         assert sorted(ids) == sorted(plan.step(step))
         assert (own.rows(ids) == file.read(ids)).all()
@@ -164,7 +164,7 @@ def test_samples_of_documents(labelled):
     c = cell(workload={"model": ENCODER, "task": "classification", "corpus": "ag-news", "seq_len": 16})
     file = open_split(labelled, "val", c.workload)
     own = SplitSamples(labelled, "val", 16, labelled=True)
-    ids = np.arange(file.samples)
+    ids = np.arange(file.n_samples)
     assert (own.rows(ids) == file.read(ids)).all()
 
 

@@ -23,7 +23,7 @@ def test_all_were_measured(classifying):
 
 def test_tokens_are_those_of_the_documents_and_not_the_padding(classifying, labelled):
     file = LabelledFile(labelled, "train", 48)
-    plan = SamplePlan(file.samples, 16, 1)
+    plan = SamplePlan(file.n_samples, 16, 1)
     tokens = sum(file.count(plan.step(s)) for s in range(4, 34))
     assert tokens < 0.95 * 16 * 30 * 48, "there is padding"
     for run in classifying.values():

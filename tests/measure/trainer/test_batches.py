@@ -13,7 +13,7 @@ from scaleproof.measure.trainer.batches import Batches
 def make(tokens):
     def made(ahead: bool) -> Batches:
         file = TokenFile(tokens, "train", seq_len=32)
-        plan = SamplePlan(file.samples, 8, seed=1)
+        plan = SamplePlan(file.n_samples, 8, seed=1)
         batches = Batches(
             file, plan, Batch(micro=2, accumulation=2, n_devices=2, global_=8), range(1, 2), torch.device("cpu")
         )

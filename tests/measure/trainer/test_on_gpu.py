@@ -205,7 +205,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
 def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monkeypatch):
     events = []
     monkeypatch.setattr(torch.accelerator, "empty_cache", lambda: events.append("emptied"))
-    monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
+    monkeypatch.setattr(measure, "Probe", lambda strategy, measure_state: nullcontext())
     monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
     monkeypatch.setattr(measure, "keeps_on_host", lambda ready: False)
     ready = SimpleNamespace(
@@ -222,7 +222,7 @@ def test_the_probe_looks_at_tokens_before_threads_share_them(monkeypatch):
     """Hooks of a model are those of DataParallel's replicas too, whose threads would add to the checksum at once."""
     looked = []
     monkeypatch.setattr(measure.TokenChecksum, "add", lambda self, rows: looked.append(len(rows)))
-    monkeypatch.setattr(measure, "Probe", lambda strategy, weigh: nullcontext())
+    monkeypatch.setattr(measure, "Probe", lambda strategy, measure_state: nullcontext())
     monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
     model = nn.Identity()
 
@@ -291,7 +291,7 @@ def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
 
         monkeypatch.setattr(measure, "keeps_on_host", lambda ready, on_host=on_host: on_host)
         ready = SimpleNamespace(strategy=strategy, steps=step, compiled=True, model=strategy.module, inside=None)
-        steps.append(measure.probed_step_of(ready, 0, weigh=False)[2])
+        steps.append(measure.probed_step_of(ready, 0, measure_state=False)[2])
         weights.append(torch.cat([p.detach().flatten() for p in strategy.module.parameters()]))
         assert (sum(moved) > 4 * 32 * 32 * 20) == on_host, "activations of a block alone are more than that"
     assert [s.saved_on_host for s in steps] == [False, True]
@@ -324,7 +324,7 @@ def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkey
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(model, "to", too_large)
-    plan = SamplePlan(file.samples, chosen.batch.global_, 1)
+    plan = SamplePlan(file.n_samples, chosen.batch.global_, 1)
     assert losses_as_built(model, plan, file, device) == []
     assert len(moves) == 2, "back to where it was"
 
@@ -368,7 +368,7 @@ def test_a_validation_of_a_compiled_cell_makes_no_second_graph(tokens, monkeypat
     assert compiled_graphs() == before + 1
     assert not strategy.module.training
     assert scored.totals[1] == 8 * 32
-    assert scored.checksum == checksum(file.read(held_out(file.samples, 8)))
+    assert scored.checksum == checksum(file.read(held_out(file.n_samples, 8)))
 
 
 def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():

@@ -266,7 +266,7 @@ def find_frontier(
         raise NoTrial(f"{cell.slug} cannot run here: {reason}")
     nbytes = limit_of(cell, gpus, limit)
     on_cpu = cell.execution.device == "cpu" or not gpus
-    samples = open_split(tokens, "train", cell.workload).samples
+    samples = open_split(tokens, "train", cell.workload).n_samples
 
     def run(micro_batch: int, steps: int) -> Trial:
         cell_of_trial = with_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)

@@ -21,11 +21,11 @@ class TokenFile:
     """One split of a tokenised corpus, memory-mapped, cut into samples of seq_len predicted tokens."""
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
-        """Open `directory`/{split}.bin as tokens.json describes it. Raises UserError where the two do not fit."""
+        """Open `directory`/{split}.bin as tokens.json describes it. Raises UserError where the two disagree."""
         self.description = read_record(directory / "tokens.json", json.loads)
         self.tokens = _mapped(directory, self.description[split], self.description["dtype"])
         self.seq_len = seq_len
-        self.samples = max(0, (len(self.tokens) - 1) // seq_len)
+        self.n_samples = max(0, (len(self.tokens) - 1) // seq_len)  # each sample also needs the token after it
         self._window = np.arange(seq_len + 1)
 
     def read(self, ids: np.ndarray) -> np.ndarray:
@@ -58,10 +58,10 @@ class LabelledFile(TokenFile):
         ends = np.flatnonzero(self.tokens == self.description["end_of_text"])
         self.starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         self.lengths = np.minimum(ends - self.starts, seq_len)
-        self.samples = len(ends)
-        if len(self.labels) != self.samples:
+        self.n_samples = len(ends)
+        if len(self.labels) != self.n_samples:
             raise UserError(
-                f"{directory}: {self.samples:,} documents and {len(self.labels):,} labels; tokenise the corpus again"
+                f"{directory}: {self.n_samples:,} documents and {len(self.labels):,} labels; tokenise the corpus again"
             )
 
     @property
@@ -72,14 +72,14 @@ class LabelledFile(TokenFile):
     def read(self, ids: np.ndarray) -> np.ndarray:
         """Documents and labels: int64 of shape (len(ids), seq_len + 1), NO_TOKEN for padding, label in the last."""
         places = np.arange(self.seq_len)
-        is_token = places < self.lengths[ids][:, None]  # (len(ids), seq_len); what is not is padding
+        is_token = places < self.lengths[ids][:, None]  # (len(ids), seq_len); False: padding
         samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)
         samples[:, :-1][is_token] = self.tokens[(self.starts[ids][:, None] + places)[is_token]]
         samples[:, -1] = self.labels[ids]
         return samples
 
     def count(self, ids: np.ndarray) -> int:
-        """Tokens of some samples that are work: padding is none."""
+        """Tokens of some samples that are work: padding is not."""
         return int(self.lengths[ids].sum())
 
 

@@ -319,7 +319,7 @@ def read_ahead() -> Verdict:
         tokens = write_random_tokens(Path(folder), vocab_size=512, train=500_000, val=1_000)
         file = TokenFile(tokens, "train", 128)
         batch = Batch(8, 2, 1, 16)
-        plan, device = SamplePlan(file.samples, 16, 1), torch.device("cuda", 0)
+        plan, device = SamplePlan(file.n_samples, 16, 1), torch.device("cuda", 0)
         batches = Batches(file, plan, batch, range(1), device)
         differing = count_differing(batches, lambda: torch.cuda._sleep(LAG_CYCLES), READ_AHEAD)
     return judge_read_ahead(differing, READ_AHEAD)

@@ -66,7 +66,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
     cell = plan.cell
     started = datetime.now(UTC)
     if cell.command is None:  # raises UserError where the tokens do not suffice
-        SamplePlan(open_split(plan.tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
+        SamplePlan(open_split(plan.tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG, BENCHMARK))
@@ -81,7 +81,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
     try:
         metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes, read)
         if nodes and outcome and isinstance(metrics, Failed) and metrics.failure.failure_class == "crash":
-            metrics = _unless_the_job_ends(metrics, nodes, outcome.tail)
+            metrics = _explain_crash(metrics, nodes, outcome.tail)
         _publish(request, metrics, outcome, attempt, out)
     except Interrupted as stopped:
         with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
@@ -107,8 +107,8 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
     return metrics
 
 
-def _unless_the_job_ends(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Failed:
-    """Return a crash, as a time-out where the job's own limit is near: its steps were told to end, as `log` says.
+def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Failed:
+    """Return `crash`, made a time-out where `log` says that the job's steps were ended as its own limit is near.
 
     Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
     """
@@ -155,7 +155,7 @@ def _publish(
     files = {STEPS: sha256_of(attempt / STEPS)}
     if isinstance(metrics, Printed):  # its figures were read from there
         files[LOG] = sha256_of(out / LOG)
-    metrics = metrics.model_copy(update={"files": files} | _known_at_the_end(metrics, attempt))
+    metrics = metrics.model_copy(update={"files": files} | _final_fields(metrics, attempt))
     if isinstance(metrics, Measured) and outcome:
         clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=outcome.resolution_s)
         metrics = metrics.model_copy(update={"second_clock": clock})
@@ -177,8 +177,8 @@ def _publish(
             (attempt / name).replace(out / name)
 
 
-def _known_at_the_end(metrics: Timed | Failed, attempt: Path) -> dict:
-    """The fields `scheduler` and `hardware` of the metrics, with what is known at the end: job's time, each node."""
+def _final_fields(metrics: Timed | Failed, attempt: Path) -> dict:
+    """The fields `scheduler` and `hardware`, updated after the run: how the job ended, and each node's own record."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
         scheduler = scheduler | recorded_at_end(scheduler["job_id"])

@@ -16,16 +16,16 @@ from scaleproof.measure.launch.run import LOST
 def run_shared_job(
     job: SharedJob,
     folder_of: Callable[[Cell, int], Path],
-    run: Callable[[Cell, int, Path], Timed | Failed],
+    make_run: Callable[[Cell, int, Path], Timed | Failed],
     record: Path,
 ) -> int:
     """Make the runs of `job` that are not there, then write the file `record`; returns how many were made.
 
-    `folder_of(cell, repeat)`: where a run is published; `run(cell, repeat, folder)` makes one. Runs of an earlier job
-    that was cut off are kept as long as cell and code are the same, failed ones among them; where runs must share their
-    nodes, whole rounds are.
+    `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes a run there. Runs kept
+    from an earlier, interrupted job count if cell and code are unchanged, failed runs too; with `same_nodes` a round is
+    kept only if it is complete, else made again as a whole.
     """
-    made = 0
+    n_made = 0
     for repeat, cells in job.rounds:
         folders = {cell.slug: folder_of(cell, repeat) for cell in cells}
         missing = [cell for cell in cells if not _is_kept(folders[cell.slug], cell)]
@@ -35,14 +35,14 @@ def run_shared_job(
                 (folder / METRICS).unlink(missing_ok=True)
         for cell in missing:
             print(f"{cell.slug}/rep{repeat}", flush=True)
-            run(cell, repeat, folders[cell.slug])
-            made += 1
+            make_run(cell, repeat, folders[cell.slug])  # its result is on disk
+            n_made += 1
     write_json(record, {"job": job.name, "runs": [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]})
-    return made
+    return n_made
 
 
 def _is_kept(folder: Path, cell: Cell) -> bool:
-    """Whether the run is there from an earlier job: finished or failed by itself, not for a node that was lost."""
+    """Whether the run is there from an earlier job: finished, or failed, but not because a node was lost."""
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)
@@ -50,7 +50,7 @@ def _is_kept(folder: Path, cell: Cell) -> bool:
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """The metrics of the run in `folder` if it is one of this very cell, made by the code of today; else None."""
+    """The metrics of the run in `folder` if it is a run of this very cell by the present code; else None."""
     if not (folder / METRICS).exists():
         return None
     try:

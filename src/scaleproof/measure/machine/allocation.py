@@ -29,8 +29,8 @@ RECORDED = {
 }
 SLURMD_PORT = 6818  # Slurm's default
 RUNNING = "RUNNING"  # the state of a job whose batch script is running
-AT_END = ("state", "reason", "elapsed")  # of these, what Slurm says when the run ends; of all others, when it begins
-# Of a job's variables, those that its ranks get: from all others srun would take options.
+AT_END = ("state", "reason", "elapsed")  # RECORDED when the run ends; everything else is recorded when it begins
+# Variables of a job that its ranks get; from any other variable srun would take options.
 KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_CONF")
 VARIABLES = {
     "job_id": "SLURM_JOB_ID",
@@ -40,7 +40,7 @@ VARIABLES = {
     "localid": "SLURM_LOCALID",
     "partition": "SLURM_JOB_PARTITION",
 }
-OF_QUEUES = {"pbs": "PBS_JOBID", "lsf": "LSB_JOBID", "kubernetes": "KUBERNETES_JOB"}  # with the job's id
+OF_QUEUES = {"pbs": "PBS_JOBID", "lsf": "LSB_JOBID", "kubernetes": "KUBERNETES_JOB"}  # -> the variable of its id
 MEMORY = "it took more memory than it had asked for (resources.memory_per_device)"
 TIME_OVER = "Slurm's time limit came before the campaign's"
 JOB_OVER = "the job was over before the run began"
@@ -64,7 +64,7 @@ VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
 class Allocation:
     """Nodes that Slurm has given to this job."""
 
-    job: str  # its name, as `job_name`
+    job: str  # its id, as `job_id` makes it
     hosts: tuple[str, ...]
     cores_per_node: int
     devices_per_node: int = 0  # GPUs that the job asked for
@@ -93,7 +93,7 @@ def allocation() -> Allocation | None:
     nodes = hosts(facts["NodeList"])
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
-        job=job_name(facts),
+        job=job_id(facts),
         hosts=tuple(nodes),
         cores_per_node=max(1, int(facts["NumCPUs"]) // len(nodes)),
         devices_per_node=int(devices[1]) if devices else 0,
@@ -102,9 +102,9 @@ def allocation() -> Allocation | None:
 
 
 def shared_nodes_job() -> str | None:
-    """The job that this process is in, where others may use its nodes too; None elsewhere, and without an answer."""
+    """The job around this process if others may use its nodes too; None otherwise, or if Slurm does not answer."""
     facts = describe(os.environ.get("SLURM_JOB_ID", ""), patience=(0,)) if os.environ.get("SLURM_JOB_ID") else {}
-    return job_name(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
+    return job_id(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
@@ -134,14 +134,14 @@ def cancel_own_job() -> None:
     """End the job that this process is in, and no other task of its array; nothing where Slurm does not answer."""
     facts = describe(os.environ.get("SLURM_JOB_ID", ""))
     if facts:
-        run_command("scontrol", "update", f"JobId={job_name(facts)}", f"Comment={LOST_FIRST_NODE}")
-        run_command("scancel", job_name(facts))
+        run_command("scontrol", "update", f"JobId={job_id(facts)}", f"Comment={LOST_FIRST_NODE}")
+        run_command("scancel", job_id(facts))
 
 
-def job_name(facts: Mapping[str, str]) -> str:
-    """A job as all of Slurm's commands take it: 25, or 25_2 for a task of an array.
+def job_id(facts: Mapping[str, str]) -> str:
+    """The id of a job as every Slurm command takes it: "25", or "25_2" for a task of an array.
 
-    The number alone will not do: that of an array's last task is the array's own, and means all of its tasks.
+    `facts`: of `scontrol show job`. The bare JobId will not do: an array's last task has the array's, which means all.
     """
     array, task = facts.get("ArrayJobId"), facts.get("ArrayTaskId", "")
     return f"{array}_{task}" if array and task.isdigit() else facts.get("JobId", "")
@@ -158,7 +158,7 @@ def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
         # A line for each task, where the number is that of an array; each component, where it is a heterogeneous job.
         described = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]
         for facts in described:
-            if job in (facts.get("JobId"), job_name(facts)):
+            if job in (facts.get("JobId"), job_id(facts)):
                 return facts
     return {}
 
@@ -182,7 +182,7 @@ def rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
 def recorded_at_end(job: str) -> dict[str, str]:
     """Elapsed time of a job, state and reason where it has one already (COMPLETING); empty where Slurm does not answer.
 
-    The rest stands as it was at the beginning: of a job that has lost a node, Slurm goes on to name the others only.
+    Everything else stands as it was at the beginning, because Slurm no longer names a node that the job has lost.
     """
     return {name: value for name, value in _recorded(describe(job, patience=(0,))).items() if name in AT_END}
 
@@ -200,19 +200,19 @@ def end_of_job(job: str, lines: Sequence[str]) -> str | None:
 
 
 def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
-    """What the record repeats of Slurm's description `facts`: neither user nor paths. Empty where there is none.
+    """What the record repeats of Slurm's description `facts`: neither user nor paths. Empty without `facts`.
 
-    That a job is running is no end, and the record is sealed before there is one: the job's is in jobs.jsonl.
+    RUNNING is left out, because it is not how the job ends, and the record is sealed before: the end is in jobs.jsonl.
     """
     if not facts:
         return {}
-    no_end = ("state", "reason") if facts.get("JobState") == RUNNING else ()
+    unfinished = ("state", "reason") if facts.get("JobState") == RUNNING else ()
     entries = {
         name: facts[field]
         for name, field in RECORDED.items()
-        if name not in no_end and facts.get(field, "(null)") != "(null)"
+        if name not in unfinished and facts.get(field, "(null)") != "(null)"
     }
-    return {"job_id": job_name(facts), **entries}
+    return {"job_id": job_id(facts), **entries}
 
 
 def config() -> dict[str, str]:
@@ -240,19 +240,19 @@ def minutes(limit: str) -> float:
 
 
 def submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
-    """How many jobs the user may have in the queue; None where no limit is known.
+    """The most jobs that the user may have queued; None where no limit is set.
 
-    The least of what their association with `account` (empty: any) says, their `qos` (empty: the usual one), and the
-    QOS of the partition.
+    The least of the limits of their association with `account` ("": any account), of `qos` ("": their default QOS), and
+    of the partition's QOS.
     """
     ask = ("sacctmgr", "--noheader", "--parsable2", "show")
     chosen = [f"accounts={account}"] if account else []
     user = f"users={getpass.getuser()}"
     limits, names = [], set()
     for line in run_command(*ask, "associations", user, *chosen, "format=maxsubmitjobs,defaultqos").splitlines():
-        limit, _, usual = line.partition("|")
+        limit, _, default_qos = line.partition("|")
         limits.append(limit)
-        names.add(qos or usual)
+        names.add(qos or default_qos)
     of_partition = re.search(r"\bQoS=(\S+)", run_command("scontrol", "show", "partition", partition))
     if of_partition:
         names.add(of_partition[1].replace("N/A", ""))
@@ -265,7 +265,7 @@ def submit_limit(account: str, qos: str = "", partition: str = "") -> int | None
 def signal_steps(job: str, name: str) -> None:
     """Send a signal to all processes of the steps that srun has started in a job and that still run, on all nodes."""
     for step in run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split():
-        if step.rpartition(".")[2].isdigit():  # 25.0; the batch script is no step
+        if step.rpartition(".")[2].isdigit():  # 25.0; the batch script is not a step that srun started
             run_command("scancel", f"--signal={name}", step)
 
 

@@ -28,8 +28,8 @@ def _library() -> ModuleType:
     return amdsmi
 
 
-def _ask(name: str, *arguments: Any) -> Any:
-    """The answer of a function of amdsmi."""
+def _call(name: str, *arguments: Any) -> Any:
+    """Call amdsmi_{name} and return its result. Errors become NVMLError: this module stands in for pynvml."""
     library = _library()
     try:
         return getattr(library, f"amdsmi_{name}")(*arguments)
@@ -52,7 +52,7 @@ def serial(uuid: str) -> str:
 
 
 def nvmlInit() -> None:
-    _ask("init")
+    _call("init")
 
 
 def nvmlShutdown() -> None:
@@ -60,48 +60,48 @@ def nvmlShutdown() -> None:
 
 
 def nvmlDeviceGetCount() -> int:
-    return len(_ask("get_processor_handles"))
+    return len(_call("get_processor_handles"))
 
 
 def nvmlDeviceGetHandleByIndex(index: int) -> Any:
-    return _ask("get_processor_handles")[index]
+    return _call("get_processor_handles")[index]
 
 
 def nvmlDeviceGetHandleByUUID(uuid: str) -> Any:
-    handles = [handle for handle in _ask("get_processor_handles") if nvmlDeviceGetUUID(handle) == uuid]
+    handles = [handle for handle in _call("get_processor_handles") if nvmlDeviceGetUUID(handle) == uuid]
     if not handles:
         raise NVMLError(f"no device {uuid}")
     return handles[0]
 
 
 def nvmlDeviceGetUUID(handle: Any) -> str:
-    return f"GPU-{_ask('get_gpu_asic_info', handle)['asic_serial'].removeprefix('0x').lower()}"
+    return f"GPU-{_call('get_gpu_asic_info', handle)['asic_serial'].removeprefix('0x').lower()}"
 
 
 def nvmlDeviceGetName(handle: Any) -> str:
-    return str(_ask("get_gpu_asic_info", handle)["market_name"])
+    return str(_call("get_gpu_asic_info", handle)["market_name"])
 
 
 def nvmlDeviceGetCudaComputeCapability(handle: Any) -> tuple[int, int]:
     """As torch has it: gfx942 is (9, 4)."""
-    version = re.match(r"gfx(\d+)([0-9a-f])[0-9a-f]$", _ask("get_gpu_asic_info", handle)["target_graphics_version"])
+    version = re.match(r"gfx(\d+)([0-9a-f])[0-9a-f]$", _call("get_gpu_asic_info", handle)["target_graphics_version"])
     if not version:
         raise NVMLError("no version of its instructions")
     return int(version[1]), int(version[2], 16)
 
 
 def nvmlDeviceGetMemoryInfo(handle: Any) -> SimpleNamespace:
-    return SimpleNamespace(total=_ask("get_gpu_memory_total", handle, _library().AmdSmiMemoryType.VRAM))
+    return SimpleNamespace(total=_call("get_gpu_memory_total", handle, _library().AmdSmiMemoryType.VRAM))
 
 
 def nvmlSystemGetDriverVersion() -> str:
-    return str(_ask("get_gpu_driver_info", nvmlDeviceGetHandleByIndex(0))["driver_version"])
+    return str(_call("get_gpu_driver_info", nvmlDeviceGetHandleByIndex(0))["driver_version"])
 
 
 def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
     """A bit for each core of the device's NUMA node, in words of 64."""
     try:
-        listed = (NODES / f"node{_ask('topo_get_numa_node_number', handle)}/cpumap").read_text()
+        listed = (NODES / f"node{_call('topo_get_numa_node_number', handle)}/cpumap").read_text()
     except OSError as error:
         raise NVMLError(str(error)) from None
     mask = int(listed.replace(",", ""), 16)  # in groups of 32 bits, the highest first
@@ -109,26 +109,26 @@ def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
 
 
 def nvmlDeviceGetPowerUsage(handle: Any) -> float:
-    power = _ask("get_power_info", handle)
+    power = _call("get_power_info", handle)
     return 1e3 * _number(power, "socket_power", "current_socket_power", "average_socket_power")
 
 
 def nvmlDeviceGetTotalEnergyConsumption(handle: Any) -> float:
     """Millijoules; the counter's unit is so many microjoules."""
-    count = _ask("get_energy_count", handle)
+    count = _call("get_energy_count", handle)
     return _number(count, "energy_accumulator") * _number(count, "counter_resolution") / 1e3
 
 
 def nvmlDeviceGetClockInfo(handle: Any, kind: int) -> float:
-    return _number(_ask("get_clock_info", handle, _library().AmdSmiClkType.GFX), "clk")
+    return _number(_call("get_clock_info", handle, _library().AmdSmiClkType.GFX), "clk")
 
 
 def nvmlDeviceGetUtilizationRates(handle: Any) -> SimpleNamespace:
-    return SimpleNamespace(gpu=_number(_ask("get_gpu_activity", handle), "gfx_activity"))
+    return SimpleNamespace(gpu=_number(_call("get_gpu_activity", handle), "gfx_activity"))
 
 
 def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Any) -> int:
-    status = _ask("get_violation_status", handle)
+    status = _call("get_violation_status", handle)
     active = {name: status.get(f"active_{name}") for name in VIOLATIONS}
     if not any(isinstance(value, bool) for value in active.values()):
         raise NVMLError("it does not say what slows it down")

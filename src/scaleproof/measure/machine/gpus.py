@@ -13,7 +13,7 @@ from typing import Any
 from scaleproof.ground.errors import UserError
 
 MIG = "MIG-"  # how the UUID of a part of a device begins
-# Variables that hide devices, each from those that the one before has left; of the last two the first that is set.
+# Variables that hide devices: ROCr's first, then, from the devices left, HIP's or else CUDA's.
 AMD_MASKS = (("ROCR_VISIBLE_DEVICES",), ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"))
 
 
@@ -56,21 +56,21 @@ def cuda_devices() -> list[Gpu]:
         visible = [_by_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         for names in AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),):
             mask = next((os.environ[name] for name in names if name in os.environ), None)
-            visible = _visible(visible, mask, lambda uuid: _instance(nvml, uuid))
-        visible = [_first_part(nvml, gpu) for gpu in visible]
+            visible = _visible(visible, mask, lambda uuid: _mig_instance_by_uuid(nvml, uuid))
+        visible = [_first_mig_instance(nvml, gpu) for gpu in visible]
     except nvml.NVMLError as error:
         raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
     finally:
         with suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
+    # _by_index gives a device that does not answer a name and no uuid.
     if lost := [gpu.name for gpu in visible if not gpu.uuid]:
-        advice = "nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out"
-        raise LostDevice(f"{', '.join(lost)}; {advice}")
+        raise LostDevice(f"{', '.join(lost)}; nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out")
     return visible
 
 
 def _by_index(nvml: Any, index: int) -> Gpu:
-    """The device with this number; a lost one keeps its place, has no UUID, and says why in place of its name."""
+    """The device with this number; a lost device keeps its number, has no UUID, and says why in place of its name."""
     try:
         return _describe(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
@@ -92,7 +92,7 @@ def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
     return Gpu(name, uuid, memory, (major, minor), driver)
 
 
-def _instance(nvml: Any, uuid: str) -> Gpu | None:
+def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
     """A MIG instance by its UUID; None where NVML does not know it."""
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -101,8 +101,8 @@ def _instance(nvml: Any, uuid: str) -> Gpu | None:
         return None
 
 
-def _first_part(nvml: Any, gpu: Gpu) -> Gpu:
-    """The first instance of a device that is cut into some, which CUDA takes in its place; else the device itself."""
+def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
+    """The first MIG instance of a device that is cut into instances, as CUDA sees it alone; else the device itself."""
     if gpu.uuid.startswith(MIG):
         return gpu
     with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
@@ -116,7 +116,7 @@ def _first_part(nvml: Any, gpu: Gpu) -> Gpu:
 def _visible(
     devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """Those of `devices` that `variable`, the value of CUDA_VISIBLE_DEVICES, lets programs see; all where it is None.
+    """The `devices` that `variable`, the value of CUDA_VISIBLE_DEVICES, lets programs see; all where it is None.
 
     Its entries are indices, (beginnings of) UUIDs, or MIG instances, which `instance` finds by their UUID. As in CUDA,
     an unknown entry hides all that follow.

@@ -40,11 +40,11 @@ def length(spans: Spans) -> int:
 
 def within(spans: Spans, starts: NDArray, ends: NDArray) -> NDArray[np.int64]:
     """How much of `spans` lies in each of the windows [start, end): nanoseconds, one number a window."""
-    return _until(spans, np.asarray(ends, np.int64)) - _until(spans, np.asarray(starts, np.int64))
+    return _covered_before(spans, np.asarray(ends, np.int64)) - _covered_before(spans, np.asarray(starts, np.int64))
 
 
-def _until(spans: Spans, times: NDArray) -> NDArray[np.int64]:
-    """How much of `spans` lies before each of `times`."""
+def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
+    """Nanoseconds of `spans` (sorted, disjoint) that lie before each of `times`."""
     starts, ends = spans
     if not len(starts):
         return np.zeros(len(times), np.int64)

@@ -85,7 +85,7 @@ def set_up(session: Session, request: Request, look: bool = False, watched: bool
     """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
-    plan = SamplePlan(tokens.samples, cell.batch.global_, work.seed)
+    plan = SamplePlan(tokens.n_samples, cell.batch.global_, work.seed)
     model = build(cell, len(request.description.get("classes", [])))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     first_losses = losses_as_built(model, plan, tokens, session.device) if look else []
@@ -119,10 +119,10 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep, 
     return series, probe, counted, (collectives_made() - exchanges) // AFTER_PROBE
 
 
-def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series, Probe, ProbedStep]:
+def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> tuple[Series, Probe, ProbedStep]:
     """Make step `step` under a probe; returns its time, the probe, and what was counted.
 
-    `weigh`: also measure the state in memory.
+    `measure_state`: also measure the state in memory.
     """
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
@@ -130,7 +130,7 @@ def probed_step_of(ready: Ready, step: int, weigh: bool = True) -> tuple[Series,
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
     first_node = graph_nodes()
     fed = checksum.of(ready.entrance) if checksum else nullcontext()
-    with Probe(ready.strategy, weigh) as probe, fed, TokensInside(ready.inside) as inside, keeping:
+    with Probe(ready.strategy, measure_state) as probe, fed, TokensInside(ready.inside) as inside, keeping:
         series = _probed_step(ready, step)
     nodes = graph_nodes() - first_node - 1  # less the node that counting makes
     return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
@@ -244,7 +244,7 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
         step = work.warmup_steps + work.steps
         as_scored = score(run.strategy, (run.batches.read(step, micro) for micro in range(cell.batch.accumulation)))
         run.strategy.module.train()
-        series, _, probed = probed_step_of(run, step, weigh=False)
+        series, _, probed = probed_step_of(run, step, measure_state=False)
         losses = [as_scored, float(series.loss[0])]
         twice = losses if np.isfinite(losses).all() else None
     return Closing(scored, epoch, monotonic, probed, twice)

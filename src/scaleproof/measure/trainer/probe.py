@@ -22,6 +22,7 @@ from scaleproof.measure.trainer.updates import UpdateWitness
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
 ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
 UPDATES = "_fused_adam"  # fused kernels of the optimizer
+MAIN_SHARE = 0.01  # of the reduced bytes: the dtypes that gradients travel in have more
 
 
 class OperationCounter(TorchDispatchMode):
@@ -103,8 +104,8 @@ class OperationCounter(TorchDispatchMode):
             if "reduce" in name:
                 for dtype, size in moved.items():
                     reduced[dtype] += size
-        # Flags and norms are reduced too, in dtypes of their own; they are not what the gradients travel in.
-        main = {dtype for dtype, size in reduced.items() if size > 0.01 * sum(reduced.values())}
+        # Flags and norms are reduced too, in dtypes of their own.
+        main = {dtype for dtype, size in reduced.items() if size > MAIN_SHARE * sum(reduced.values())}
         dtypes = {"products": self.products, "gradients": self.gradients, "reduced": main}
         return {what: "+".join(sorted(names)) or "none" for what, names in dtypes.items()}
 
@@ -112,10 +113,10 @@ class OperationCounter(TorchDispatchMode):
 class Probe(OperationCounter):
     """Counts the operations of a step, and notes dtypes of gradients and the state in memory just before the update."""
 
-    def __init__(self, strategy: Strategy, weigh: bool = True) -> None:
-        """`weigh`: also measure the state in memory, which takes a good part of a second on a CPU."""
+    def __init__(self, strategy: Strategy, measure_state: bool = True) -> None:
+        """`measure_state`: also measure the state in memory, which takes a good part of a second on a CPU."""
         super().__init__()
-        self.strategy, self.weigh = strategy, weigh
+        self.strategy, self.measure_state = strategy, measure_state
         self.state_bytes = 0
         self.witness = UpdateWitness(strategy)
         # On a GPU the host's thread says nothing of the step: it runs ahead, or waits in the driver.
@@ -158,13 +159,13 @@ class Probe(OperationCounter):
     def _update(self, step: int) -> None:
         """The strategy's update of step `step`, with a look at memory and gradients before and after it."""
         with self.clock.paused() if self.clock else nullcontext():
-            if self.weigh:
+            if self.measure_state:
                 self.state_bytes = state_bytes(self.strategy.device)
             self.witness.before()
             if self.clock and dist.is_initialized():
                 # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
                 # FSDP's clipping, are not seen, and waiting in them would count as sleep.
-                super().__exit__(None, None, None)  # it is no collective of the step
+                super().__exit__(None, None, None)  # the barrier is not a collective of the step
                 dist.barrier()
                 super().__enter__()
         type(self.strategy).update(self.strategy, step)
@@ -202,5 +203,5 @@ def _tensors(value: object) -> list[Tensor]:
 
 
 def _larger_side(args: tuple) -> int:
-    """Bytes of the largest of a collective's arguments: of a coalesced one each is a list, which counts as a whole."""
+    """Bytes of the largest of a collective's arguments. A coalesced collective has lists: each counts as a whole."""
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors(argument)) for argument in args)

@@ -112,7 +112,7 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
     update_log = UpdateLog()
     with update_log.of(run.strategy.optimizer):
         for number in range(steps):
-            series, _, probed = probed_step_of(run, number, weigh=False)
+            series, _, probed = probed_step_of(run, number, measure_state=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
     plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_s(run, steps) for _ in range(PLAIN)]

@@ -52,7 +52,7 @@ def validate(
     mode, would take minutes. Where memory runs out there is no validation, and what was measured before it stands.
     """
     began = time.perf_counter()
-    ids = held_out(file.samples, count)
+    ids = held_out(file.n_samples, count)
     totals = np.zeros(3)  # summed loss, targets, correct ones
     checksum = TokenChecksum()
     if not len(ids):

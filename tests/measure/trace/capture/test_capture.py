@@ -211,7 +211,7 @@ def test_samples_of_a_corpus_with_labels_are_its_documents(labelled, tmp_path):
     execution = {"device": "cpu", "strategy": "single", "precision": "fp16"}
     data = {"title": "traced", "workload": workload, "work": work, "execution": execution}
     chosen = expand(Campaign.model_validate(data))[0]
-    assert TokenFile(labelled, "train", 8).samples > 400
+    assert TokenFile(labelled, "train", 8).n_samples > 400
     with pytest.raises(UserError, match="300"):
         capture(chosen, "traced", labelled, tmp_path / "cell", Tracing(steps=STEPS), 60)
 

@@ -52,7 +52,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
     """
     started = datetime.now(UTC)
     # Made for its check alone: it raises where the tokens do not suffice.
-    SamplePlan(open_split(tokens, "train", cell.workload).samples, cell.batch.global_, cell.work.seed)
+    SamplePlan(open_split(tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     gpus, nodes = cuda_devices(), allocation()
     gpu = cell.execution.device != "cpu" and bool(gpus)
     tool, tool_reason = choose(settings.tool, gpu)

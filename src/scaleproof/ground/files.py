@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from glob import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,17 +64,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def _remove_stale(path: Path) -> None:
     """Remove the parts of `path` that nobody has written to for STALE_S seconds."""
-    for part in path.parent.glob(f".{_glob_literal(path.name)}.*.part"):
+    for part in path.parent.glob(f".{escape(path.name)}.*.part"):
         try:
             if time.time() - part.stat().st_mtime > STALE_S:
                 part.unlink(missing_ok=True)
         except OSError:  # removed by another process meanwhile
             continue
-
-
-def _glob_literal(name: str) -> str:
-    """A pattern of glob that matches this name alone."""
-    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
 
 
 def write_atomic(path: Path, text: str) -> None:

@@ -42,12 +42,10 @@ def job_end_counts(runs: Iterable[Run]) -> str:
 
     Read from the campaign's ledger, because a run's own record is written before its job ends.
     """
-    jobs = {(_ledger_of(run), str((run.metrics.scheduler or {}).get("job_id"))) for run in runs}
+    jobs = set()
+    for run in runs:  # a run's folder is CAMPAIGN/runs/CELL/REPEAT
+        ledger = run.folder.absolute().parent.parent.parent / FILE
+        jobs.add((ledger, str((run.metrics.scheduler or {}).get("job_id"))))
     last = {(path, entry.id): entry for path in {path for path, _ in jobs} for entry in entries_of(path)}
     ends = Counter(last[job].state if last[job].ended else "unknown" for job in sorted(jobs & last.keys()))
     return ", ".join(f"{number} {state}" for state, number in ends.most_common())
-
-
-def _ledger_of(run: Run) -> Path:
-    """The ledger of the campaign in whose folder a run is: CAMPAIGN/runs/CELL/REPEAT."""
-    return run.folder.absolute().parent.parent.parent / FILE

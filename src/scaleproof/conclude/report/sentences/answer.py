@@ -131,11 +131,11 @@ def conclude(
             for pairs in comparisons
         ]
     bullets += _repeats_bullet(report.repeats)
-    verdict, decided, claims_of_verdict = verdict_on(report, group, comparisons, claims)
-    step = None if decided else next_step(report, group)
+    verdict = verdict_on(report, group, comparisons, claims)
+    step = None if verdict.is_decided else next_step(report, group)
     if step:
         bullets.append(Bullet("next", "Next", *step))
-    return Answer(verdict, tuple(bullets), decided, claims_of_verdict)
+    return Answer(verdict.text, tuple(bullets), verdict.is_decided, verdict.claims)
 
 
 def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[Bullet]:
@@ -239,11 +239,6 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     return f"{text} ({low}-{high} %)", [efficiency, speedup]
 
 
-def _ratio_texts(claims: Sequence[Claim]) -> str:
-    """Each cell with its ratio and the interval of that; of many, the first and the last."""
-    return _listed_or_ends([f"{claim.subject} at {_ratio_with_bounds(claim.ratio)}" for claim in claims])
-
-
 def _listed_or_ends(texts: list[str]) -> str:
     """Texts on one cell each as one; of many, the first and the last."""
     return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_LISTED else listed(texts)
@@ -273,7 +268,8 @@ def _one_device_bullet(of_group: GroupClaims) -> list[Bullet]:
     for word in ("faster", "undecided", "slower"):
         claims = [claim for claim in known if claim.word == word]
         if claims:
-            parts.append(f"{_ratio_texts(claims)} {'are' if len(claims) > 1 else 'is'} {word}")
+            texts = [f"{claim.subject} at {_ratio_with_bounds(claim.ratio)}" for claim in claims]
+            parts.append(f"{_listed_or_ends(texts)} {'are' if len(claims) > 1 else 'is'} {word}")
     efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, of_group.claims)  # of the fastest
     n = runs_text(*sorted({claim.ratio.n for claim in known}))
     cells = tuple(claim.subject for claim in known)

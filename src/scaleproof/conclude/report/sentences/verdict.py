@@ -4,6 +4,7 @@ A claim is a figure with the word that it supports.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from scaleproof.conclude.report.claims import Claims
 from scaleproof.conclude.report.sentences.next_step import rounded_up
@@ -16,7 +17,14 @@ from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport, ScalingSeries, SizeRanking
 
 MOST_NAMED = 2  # cells that the verdict names; of more, their number
-Verdict = tuple[str, bool, tuple[Claim, ...]]  # the text, whether the question has an answer, the claims behind it
+
+
+class Verdict(NamedTuple):
+    """`is_decided`: whether the question has an answer. `claims`: what the text states."""
+
+    text: str
+    is_decided: bool
+    claims: tuple[Claim, ...]
 
 
 def verdict_on(
@@ -28,23 +36,23 @@ def verdict_on(
     """
     if report.question:
         claim = claims.get(f"question/{report.question.subject}")
-        return (*_verdict_on_question(report.question, claim), (claim,) if claim else ())
+        return Verdict(*_verdict_on_question(report.question, claim), (claim,) if claim else ())
     if group:
         return _verdict_on_group(group, claims, report.ranking.index(group))
     first_series = next((series for series in report.series if len(series.runs) > 1), None)
     if first_series:
         claim = claims.get(f"speed-up/{first_series.points[-1].cell}")
-        return (*_verdict_on_series(first_series, claim), (claim,) if claim else ())
+        return Verdict(*_verdict_on_series(first_series, claim), (claim,) if claim else ())
     of_pairs = [claims.get(f"pairs/{comparison.name}") for comparison in comparisons]
     claim = next((claim for claim in of_pairs if claim), None)  # of the first comparison that has one
     if claim is None:
-        return "No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ()
+        return Verdict("No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ())
     ratio = f"{number(claim.ratio.value)}x"
     if claim.word in ("faster", "slower"):
         by = f": {ratio}" if claim.word == "faster" else f", which has {number(claim.ratio.inverse.value)}x"
-        return f"{claim.subject} is {claim.word} than {claim.baseline}{by} its tokens/s", True, (claim,)
+        return Verdict(f"{claim.subject} is {claim.word} than {claim.baseline}{by} its tokens/s", True, (claim,))
     text = f"No clear winner yet: {claim.subject} runs at {ratio} the tokens/s of {claim.baseline}"
-    return text, False, (claim,)
+    return Verdict(text, False, (claim,))
 
 
 def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tuple[str, bool]:
@@ -83,21 +91,23 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
     against = claims.get(f"one-device/{cell}")
     if advice.word == "recommended":
         if against:
-            return f"{cell} pays off: {number(against.ratio.value)}x one device", True, (advice, against)
+            return Verdict(f"{cell} pays off: {number(against.ratio.value)}x one device", True, (advice, against))
         if cell == fastest.subject:
-            return f"{cell}: the fastest", True, (advice, fastest)
-        return f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest)
+            return Verdict(f"{cell}: the fastest", True, (advice, fastest))
+        return Verdict(f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest))
     if advice.word == "too-few-repeats":
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
-        return _too_few_verdict(n), False, (advice, claims[f"rate/{fastest.subject}"])
+        return Verdict(_too_few_verdict(n), False, (advice, claims[f"rate/{fastest.subject}"]))
     if advice.word == "none-beats-one-device":
         singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
         known = tuple(claim for claim in singles if claim)
         if len(known) == len(singles) and all(claim.ratio.below() for claim in known):
-            return f"No: one device is faster than {devices(group.devices)}", True, (advice, *known)
-        return f"No clear winner yet: {devices(group.devices)} are not shown to beat one", False, (advice, *known)
+            return Verdict(f"No: one device is faster than {devices(group.devices)}", True, (advice, *known))
+        return Verdict(
+            f"No clear winner yet: {devices(group.devices)} are not shown to beat one", False, (advice, *known)
+        )
     if advice.word == "disturbed":
-        return "No clear winner yet: the runs were disturbed", False, (advice,)
+        return Verdict("No clear winner yet: the runs were disturbed", False, (advice,))
     to_fastest = [claims[f"ratio/{entry.cell}"] for entry in group.comparable[1:]]
     equals = [claim for claim in to_fastest if claim.word != "slower"]  # those that may be as fast
     names = [claim.subject for claim in equals]
@@ -105,9 +115,9 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
     against = claims.get(f"one-device/{fastest.subject}")
     if against and against.ratio.above():
         text = f"{fastest.subject} pays off: {number(against.ratio.value)}x one device; {named} may be as fast"
-        return text, False, (against, *equals)
+        return Verdict(text, False, (against, *equals))
     text = f"No clear winner yet: {fastest.subject} measured highest; {named} may be as fast"
-    return text, False, (fastest, *equals)
+    return Verdict(text, False, (fastest, *equals))
 
 
 def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str, bool]:

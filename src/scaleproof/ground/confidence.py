@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc, stdtrit  # scipy.stats takes a second to import
 
 CONFIDENCE = 0.95
-FEWEST_REPEATS = 3  # of which a ratio has an interval
+FEWEST_REPEATS = 3  # repeats from which on a ratio has an interval
 UNEQUAL_NOISE = 0.1  # level at which cells are taken not to be equally noisy
 OWN_NOISE = 0.3  # level at which a cell is taken to be noisier than the other cells
 

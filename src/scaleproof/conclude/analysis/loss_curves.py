@@ -10,13 +10,13 @@ import pandas as pd
 from scaleproof.ground.confidence import Estimate, mean_time
 from scaleproof.ground.records.run import TimedRun
 
-SMOOTHED = 0.1  # of the window: steps that a smoothed loss is the mean of
-LEAST = 5  # of them
+SMOOTHED_SHARE = 0.1  # part of the window's steps that a smoothed loss is the mean of
+FEWEST_SMOOTHED = 5  # steps that a smoothed loss is the mean of, in a short window
 # A derived target lies this part (of a nat, below 1) above what the slowest learner reaches, so that rounding does not
 # decide.
 SLACK = 1e-3
 # A run that has learnt less than this part of what the median run has (of the fall of its smoothed loss) has no say in
-# a derived target: a diverged one would move everybody's target to the first steps.
+# a derived target: a diverged run would move everybody's target to the first steps.
 LEARNT = 0.5
 POINTS = 1000  # of a cell in losses.csv; longer series are thinned
 MEANS = ("seconds", "loss", "smoothed")  # over the runs of a cell
@@ -60,7 +60,7 @@ def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
 
 def _smoothing_steps(runs: list[TimedRun]) -> int:
     """Steps that a smoothed loss is the mean of: one number for a cell, even where a run of it lacks steps."""
-    return max(LEAST, round(SMOOTHED * max(len(run.elapsed) for run in runs)))
+    return max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * max(len(run.elapsed) for run in runs)))
 
 
 def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
@@ -112,8 +112,8 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
     """The time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
 
     Derived: the lowest smoothed loss that every run with the same kind of loss reaches in its window, and a thousandth
-    more (SLACK); runs that have hardly learnt (LEARNT) do not count. Seconds are those of the window alone: the steps
-    of the warm-up train as well, but their time is not comparable, so a target that is met in them has no time.
+    more (SLACK); runs that have hardly learnt (LEARNT) do not count. Seconds are of the window alone: the steps
+    of the warm-up train as well, but their time is not comparable, so a target that is met there has no time.
     """
     reached_by_all = _losses_reached_by_all([run for runs in curves.values() for run in runs])
     times: dict[str, TimeToLoss] = {}

@@ -81,7 +81,7 @@ def recommend(
 
 MARGIN = 0.05  # part by which a recommended cell may be slower than another
 GROUPED_BY = ("devices", *SAME_WORK, "global_batch")
-SMALLEST_EFFECT = 0.01  # that repeats are planned for where a question names none
+SMALLEST_EFFECT = 0.01  # difference that repeats are planned for where a question names none
 
 
 def largest_group(ranking: Sequence[SizeRanking]) -> SizeRanking | None:

@@ -33,7 +33,7 @@ POWER = 0.8  # probability with which the smallest detectable difference is show
 POWER_IN_WORDS = "7 to 9 times in 10"
 MOST_REPEATS = 1000
 SPENDING_POWER = 3  # of the repeats, to which the spent part of 5 % is proportional (stopping.py)
-MOST_TIMES = 5  # as many repeats as were made: more of them are not advised
+MOST_TIMES = 5  # times the repeats that were made: more repeats are not advised
 # Level of a look after a further round, at least (stopping.py): the last round spends this part of 5 % or more.
 ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - GROWTH**-SPENDING_POWER)
 DRAWS = 20_000  # of the Monte Carlo behind a power; its error is below half a percent

@@ -22,7 +22,7 @@ WRITING_S = 2e-5  # a row of steps.csv
 AROUND_SHARE, AROUND_S = 0.02, 0.05
 # Ranks on a CPU: of 119 windows, none differed by more than 0.002 s. Beside a GPU the readings enclose a little more.
 AROUND_CPU_SHARE, AROUND_CPU_S = 0.005, 0.01
-LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # and twice the time between two of its looks
+LAUNCHER_SHARE, LAUNCHER_S = 0.10, 0.5  # beside twice the time between two of the launcher's looks
 STARTED_S = 120.0  # from the time in the record to the launcher's request: a look at the machine
 # Steps of a window from which on those that took the same time are counted. CUDA's events tell half a microsecond
 # apart: half of the steps would be alike only with a scatter below 0.4 microseconds.

@@ -19,7 +19,7 @@ COLLECTIVE_S = 3e-3  # of sharding, for each collective of a step; ten sound run
 WHOLE, SHARDED = ("single", "ddp"), ("fsdp", "zero1", "zero2")
 COLLECTED = 0.5  # full collections of garbage a step; sound windows have one in dozens of steps
 PAGE = 4096  # bytes a step
-STEPS = 4  # that make a habit
+STEPS = 4  # as many steps make a habit
 OF_STEP = 0.05  # of a step, for functions beside training
 MORE, MORE_S = 0.5, 0.002  # in the window than after it; 16 sound runs took 20 % less to 30 % more
 

@@ -14,7 +14,7 @@ from scaleproof.ground.records.run import MeasuredRun, TimedRun
 BUSY = 0.25  # part of the machine's CPU time that others may take
 STARVED = 0.15  # part of a rank's cores that others may take while the rank waits for them
 ROUNDED_S = 0.03  # the kernel's counts are in hundredths of a second
-TICK_S = 0.01  # ... and sampled: a core counts as busy for the whole tick if it was at its end
+TICK_S = 0.01  # the kernel samples: a core counts as busy for a whole tick if it was at the tick's end
 IDLE = 0.4  # part of the ranks' cores that may stay unused; 0.19 was the most of sound runs of two
 IDLE_ALONE = 0.3  # of one rank with one thread, which waits for nobody; 0.01 was the most
 LONG_ENOUGH_S = 1.0  # of a window, for counts in clock ticks

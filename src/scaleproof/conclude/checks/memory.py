@@ -9,9 +9,9 @@ from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun
 
 STATE = 1.3  # measured state over the ZeRO paper's formula; a workspace of cuBLAS, 32 MiB on Hopper, counts too
-LEAST_STATE = 0.8  # ... below which something of it was not counted: without any gradients it is 0.75
+LEAST_STATE = 0.8  # measured state over the formula; below, something was not counted: without gradients it is 0.75
 PEAK = 0.95  # of the memory of a process by another count, for pages that are counted late
-NEAR_FULL = 0.95  # of a device: the allocator gives back and asks again, and throughput falls
+NEAR_FULL = 0.95  # part of a device: beyond, the allocator gives back and asks again, and throughput falls
 
 
 @of_run.finds("near-memory-cliff", "note")

@@ -12,7 +12,7 @@ SAME = 0.005  # relative difference of figures that are one figure computed twic
 # Part of the window that may lie outside of the steps in it. Beside a GPU that is the launch of the first kernel and
 # the wait for the last, under a millisecond: 0.4 % of the shortest window.
 FILLED = 0.02
-FILLED_S = 0.02  # the same, in seconds: a rank may lose its processor between two readings of the clock
+FILLED_S = 0.02  # seconds outside of the steps: a rank may lose its processor between two readings of the clock
 TURNS = 0.05  # part by which the slowest ranks' steps may exceed the window: as much as one repeat differs from another
 SHORTEST_S = 0.25  # of a window; what whole runs vary by is seen by repeating them, not by longer windows
 # Part of the samples of a GPU, one each 0.1 s. A clock that is halved in 5 % of the time costs 2.5 % of the rate, which

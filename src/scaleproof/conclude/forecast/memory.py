@@ -24,7 +24,7 @@ from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 
 FULL = 0.95  # of a device: from here on the allocator runs out of whole pieces
-FULL_FAR = 0.93  # ... at micro-batches beyond twice the largest measured one, where predictions fall short of peaks
+FULL_FAR = 0.93  # beyond twice the largest measured micro-batch, where predictions fall short of peaks
 FAR = 2
 OVER = 1.05  # a prediction that is this many times the device does not fit; between both, one trial decides
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's default

@@ -40,7 +40,7 @@ from scaleproof.ground.records.evidence import MEANING
 from scaleproof.ground.records.scaling_report import ScalingReport
 
 SEVERITIES = ("invalid", "suspect", "note")
-FIRST_CHARTS = 4  # that are seen at once
+FIRST_CHARTS = 4  # charts that are seen at once
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
 # What the checks on runs of an evidence level look at.

@@ -26,7 +26,7 @@ from scaleproof.ground.records.unreadable import is_readable
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
-MOST_COMMANDS = 8  # that the page quotes
+MOST_COMMANDS = 8  # commands that the page quotes
 Facts = list[tuple[str, str]]
 
 

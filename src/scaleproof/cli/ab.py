@@ -2,17 +2,20 @@
 
 import argparse
 import json
+import os
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import Number, count, file_name, log_reader, text
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, path_fault
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
 METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 LEAST_MINUTES = 0.1
+SHELL_WORDS = ("cd", "source", ".", "export")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -26,29 +29,30 @@ def ab(args: argparse.Namespace) -> None:
 
     Raises SystemExit with the verdict's exit code, UserError for wrong input.
     """
+    if args.seconds and (args.metric == "time" or args.steps):
+        raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
+    if args.minutes < LEAST_MINUTES:
+        raise UserError(f"--minutes {args.minutes:g} is too short to start both programs; at least {LEAST_MINUTES}")
+    if args.seconds and 2 * args.seconds > 60 * args.minutes:
+        raise UserError(f"--seconds {args.seconds:g} for each of A and B are more than --minutes {args.minutes:g}")
+    patterns = dict(map(_pattern, args.pattern))
+    if len(patterns) < len(args.pattern) or (patterns and args.figures != "auto"):
+        raise UserError("--pattern is given once for each figure, and without --figures, which it would replace")
+    a, b = split(args.programs)
+    if not a or not b or SEPARATOR in b:
+        raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
+    _check_program("A", a)
+    _check_program("B", b)
     from dataclasses import asdict
 
     from scaleproof.conclude.report.sentences.ab import EXIT_CODES
     from scaleproof.driver.ab import AbRequest, compare
     from scaleproof.ground.campaign.loaded import RESULTS
 
-    if args.seconds and (args.metric == "time" or args.steps):
-        raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
-    if args.minutes < LEAST_MINUTES:
-        raise UserError(f"--minutes {args.minutes:g} is too short to start both programs; at least {LEAST_MINUTES}")
-    a, b = split(args.programs)
-    if not a or not b or SEPARATOR in b:
-        raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
-    for name, words in (("A", a), ("B", b)):
-        if not shutil.which(words[0]):
-            hint = f"; without quotes: {SEPARATOR} {words[0]}" if " " in words[0] else ""
-            if "=" in words[0].partition(" ")[0]:
-                hint = f"; to set a variable: env {words[0]} ..."
-            raise UserError(f'command {name}: there is no program "{words[0]}"{hint}')
     request = AbRequest(
         *(a, b),
         figures="whole" if args.metric == "time" or args.steps else args.figures,
-        patterns=dict(map(_pattern, args.pattern)),
+        patterns=patterns,
         per_step=_per_step(args),
         steps=tuple(args.steps) if args.steps else None,
         seconds=args.seconds,
@@ -66,6 +70,23 @@ def ab(args: argparse.Namespace) -> None:
         print(f"{verdict.sentence}\n{page}")
     if code := EXIT_CODES[verdict.word]:
         raise SystemExit(code)
+
+
+def _check_program(name: str, words: Sequence[str]) -> None:
+    """Check that the command `name` (A, B) has a program, and an interpreter its script. Raises UserError."""
+    program = words[0]
+    script = next((word for word in words[1:2] if word.endswith(".py") and "{" not in word), None)
+    if not shutil.which(program):
+        hint = f"; without quotes: {SEPARATOR} {program}" if " " in program else ""
+        if "=" in program.partition(" ")[0]:
+            hint = f"; to set a variable: env {program} ..."
+        elif os.path.isfile(program):
+            hint = f"; the file may not be executed: python {program}, or chmod +x"
+        elif program in SHELL_WORDS:
+            hint = f"; no shell reads the command: bash -c '{program} ...'"
+        raise UserError(f'command {name}: there is no program "{program}"{hint}')
+    if script and not os.path.exists(script):
+        raise UserError(f"command {name}: {script}{path_fault(Path(script))}")
 
 
 def _pattern(given: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from scaleproof.ground.errors import (
 from scaleproof.ground.number_format import significant
 from scaleproof.verify import charts, claims, derived, fields, page, pairs, reports, stated, tables
 from scaleproof.verify.answer import check_answer
-from scaleproof.verify.campaign_file import check_campaign_file
+from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
 from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, check_manifest
@@ -152,15 +152,16 @@ def _checks(
     def rows(name: str) -> list[dict[str, str]]:
         return csv_of(folder / name)
 
-    def cells_of(name: str) -> list[str]:
-        return [row["cell"] for row in rows(name)]
-
     def cells_table(name: str) -> Iterator[Difference]:
         yield from tables.check_cells_table(folder, name, runs, quantities, at_fault)
+        if are_of_this_version(runs):
+            yield from tables.check_columns(folder, name)
         yield from stated.check_settings(name, rows(name), runs)
 
     def runs_table() -> Iterator[Difference]:
         yield from tables.check_runs_table(folder, runs, quantities, at_fault)
+        if are_of_this_version(runs):
+            yield from tables.check_columns(folder, "runs.csv")
         yield from stated.check_settings("runs.csv", rows("runs.csv"), runs)
 
     def scaling_table(name: str) -> Iterator[Difference]:
@@ -176,17 +177,15 @@ def _checks(
         "charts": lambda: charts.check_charts(folder, quantities),
         "forecasts": lambda: reports.check_forecasts(folder),
         "campaign": lambda: reports.check_campaign_name(folder),
+        "fields": lambda: fields.check_left_out(folder),
         "twice": lambda: fields.check_repeated(folder),
-        "tables/scaling.csv": lambda: scaling_table("tables/scaling.csv"),
-        "tables/scaling.md": lambda: tables.check_markdown(
-            folder, "scaling", cells_of("tables/scaling.csv"), quantities
-        ),
-        "tables/scaling.tex": lambda: tables.check_latex(folder, "scaling"),
     }
-    for kind in ("strong", "weak"):
-        if (folder / f"tables/{kind}.csv").exists() and (folder / f"tables/{kind}.md").exists():
-            checks[f"tables/{kind}.csv"] = partial(scaling_table, f"tables/{kind}.csv")
-            checks |= _series(folder, kind, quantities, cells_of)
+    for name in ("scaling", "strong", "weak"):
+        of_kind = [folder / f"tables/{name}.{form}" for form in ("csv", "md")]
+        if name == "scaling" or all(path.exists() for path in of_kind):
+            checks[f"tables/{name}.csv"] = partial(scaling_table, f"tables/{name}.csv")
+            checks[f"tables/{name}.md"] = partial(tables.check_markdown, folder, name)
+            checks[f"tables/{name}.tex"] = partial(tables.check_latex, folder, name)
     if (folder / CAMPAIGN).exists():  # of a publication
         checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
@@ -231,28 +230,15 @@ def _report_differences(
     """Yield where scaling_report.json has other values, and where it concludes what does not follow from the runs."""
     report = json_of(folder / REPORT)
     yield from reports.check_scaling_report(report, quantities, at_fault)
-    yield from stated.check_report_settings(report, runs)
     if _version(report) >= INTERVALS_OF_ALL_CELLS and not at_fault:  # families need the runs of all cells
-        answer = answer_of(report, runs, reports.codes_above_note(folder))
-        yield from check_answer(answer, runs)
+        findings = json_of(folder / "findings.json")["findings"]
+        yield from check_answer(answer_of(report, runs, reports.codes_above_note(findings)), runs, findings)
         yield from check_laws(report, runs)
-        yield from fields.check_report(answer, folder)
 
 
 def _version(content: dict[str, Any]) -> tuple[int, ...]:
     """Return the version of the schema of a file of results."""
     return tuple(map(int, content["schema_version"].split(".")))
-
-
-def _series(
-    folder: Path, kind: str, quantities: Quantities, cells_of: Callable[[str], list[str]]
-) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """Return file -> its check for the forms of the table of one `kind` of scaling, strong or weak, for people."""
-    file = f"tables/{kind}.csv"
-    return {
-        f"tables/{kind}.md": lambda: tables.check_markdown(folder, kind, cells_of(file), quantities),
-        f"tables/{kind}.tex": lambda: tables.check_latex(folder, kind),
-    }
 
 
 def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:

@@ -16,7 +16,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.fields import check_trace, check_waterfalls
 from scaleproof.verify.intervals import half_width
-from scaleproof.verify.raw import Difference, RawRun, close
+from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differing, in_words
 from scaleproof.verify.recompute import by_cell, devices, waiting_share
 
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
@@ -97,48 +97,47 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     is_derived = len({row["target_loss"] for row in rows}) > 1 or any(
         close(float(row["target_loss"]), derived.get(row["cell"]), 1e-5) for row in rows
     )
+    for row in csv_of(folder / file):
+        if math.isfinite(derived.get(row["cell"], math.inf)) and not row["target_loss"]:
+            yield Difference(file, f"{row['cell']}, target_loss", "is empty, and its runs reach one")
     for row in rows:
         cell, target = row["cell"], float(row["target_loss"])
-        if is_derived and not close(target, derived.get(cell), 1e-6):
-            problem = f"is {row['target_loss']}, the raw files give {significant(derived[cell], 10)}"
+        if is_derived and not close(target, derived.get(cell), TOLERANCE):
+            problem = f"is {row['target_loss']}, the raw files give {in_words(derived[cell])}"
             yield Difference(file, f"{cell}, target_loss", problem)
             continue
-        reached = _reached(curves_of[cell], target)
-        stated = row["time_to_loss_s"]
-        if (reached is None) != (not stated):
-            yield Difference(
-                file, f"{cell}, time_to_loss_s", f"is {stated or 'empty'}, which the raw files do not give"
-            )
-        elif reached is not None:
-            yield from _check_time(file, row, reached)
+        expected = _times(_reached(curves_of[cell], target))
+        yield from differing(file, cell, {name: float(row[name]) if row[name] else None for name in expected}, expected)
 
 
-def _check_time(file: str, row: Mapping[str, str], seconds: list[float]) -> Iterator[Difference]:
-    """Yield where a mean time to the target, or its interval, is not that of the runs' `seconds`."""
-    value = statistics.fmean(seconds)
-    expected = {"": value}
+def _times(reached: Sequence[tuple[float, int]] | None) -> dict[str, float | None]:
+    """Return the mean time to the target with its interval, and the mean steps; None where it is not reached.
+
+    `reached`: seconds and steps of each run.
+    """
+    names = ("time_to_loss_s", "time_to_loss_s_low", "time_to_loss_s_high", "steps_to_loss")
+    if reached is None:
+        return dict.fromkeys(names)
+    seconds, steps = zip(*reached, strict=True)
+    value, low, high = statistics.fmean(seconds), None, None
     if len(seconds) > 1:
         logs = [math.log(time) for time in seconds]
         factor = math.exp(half_width(statistics.variance(logs) / len(logs), len(logs) - 1, 0.95))
-        expected |= {"_low": value / factor, "_high": value * factor}
-    for suffix, computed in expected.items():
-        name = f"time_to_loss_s{suffix}"
-        if not close(float(row[name] or "nan"), computed, 1e-6):
-            problem = f"is {row[name] or 'empty'}, the raw files give {significant(computed, 10)}"
-            yield Difference(file, f"{row['cell']}, {name}", problem)
+        low, high = value / factor, value * factor
+    return dict(zip(names, (value, low, high, statistics.fmean(steps)), strict=True))
 
 
-def _reached(of_cell: Sequence[RawCurve], target: float) -> list[float] | None:
-    """Return the seconds after which each run's smoothed loss is at the target; None where one has none."""
-    seconds = []
+def _reached(of_cell: Sequence[RawCurve], target: float) -> list[tuple[float, int]] | None:
+    """Return seconds and steps after which each run's smoothed loss is at the target; None where one has none."""
+    reached = []
     for curve in of_cell:
         in_warmup = any(loss <= target for loss in curve.smoothed[: curve.before])
-        timed = zip(curve.ends, curve.smoothed[curve.before :], strict=True)
-        time = next((end for end, loss in timed if loss <= target), None)
-        if in_warmup or time is None or curve.lowest > target:
+        timed = enumerate(zip(curve.ends, curve.smoothed[curve.before :], strict=True), 1)
+        first = next(((end, step) for step, (end, loss) in timed if loss <= target), None)
+        if in_warmup or first is None or curve.lowest > target:
             return None
-        seconds.append(time)
-    return seconds
+        reached.append(first)
+    return reached
 
 
 def _derived_targets(

@@ -11,18 +11,27 @@ import numpy as np
 from scipy import stats
 
 from scaleproof.ground.comparison import dotted_items
+from scaleproof.ground.records.claims import ClaimsReport
+from scaleproof.ground.records.comparison_report import ComparisonReport
+from scaleproof.ground.records.result_file import ResultPart
+from scaleproof.ground.records.scaling_report import ScalingReport
+from scaleproof.ground.records.traces_report import TracesReport
+from scaleproof.ground.records.waterfall_report import WaterfallReport
 from scaleproof.verify.contents import csv_of, json_of
-from scaleproof.verify.raw import Difference, RawRun, close
-from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
+from scaleproof.verify.raw import Difference, RawRun, differing
 from scaleproof.verify.recompute import devices
 
-REPORT = "scaling_report.json"
 CONFIDENCE = 0.95
-LEVELS = ("printed", "watched", "built")  # of evidence, the weakest first
 NAMES = ("id", "cell", "text", "rank")  # of an entry in a list, which no other one there has
+MODELS: dict[str, type[ResultPart]] = {
+    "scaling_report.json": ScalingReport,
+    "comparison.json": ComparisonReport,
+    "waterfall.json": WaterfallReport,
+    "traces.json": TracesReport,
+    "claims.json": ClaimsReport,
+}
 TABLES = ("scaling", "strong", "weak", "comparison")
 KEYS_OF_ROWS = ("cell", "repeat", "step", "name")  # of a row in a CSV file
-LAW_OF = {"strong": "amdahl", "weak": "gustafson", None: None}
 # Part of a waterfall -> where its milliseconds are from; that of the local batch is a cell.
 SOURCES = {
     "exposed transfer": "trace",
@@ -34,17 +43,29 @@ SOURCES = {
 }
 
 
-def differing(file: str, where: str, stated: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the fields that are others than expected; figures may differ in their last digits."""
-    for name, value in expected.items():
-        is_figure = isinstance(value, float) and name in stated
-        if not (close(stated[name], value, 1e-6) if is_figure else stated.get(name) == value):
-            yield Difference(file, f"{where}, {name}".lstrip(", "), f"is {stated.get(name)}, the runs give {value}")
+def check_left_out(folder: Path) -> Iterator[Difference]:
+    """Yield the fields of files of results that are not there, and that their schemas of today have."""
+    for file, model in MODELS.items():
+        stated = json_of(folder / file) if (folder / file).exists() else {}
+        current = model.model_fields["schema_version"].default
+        if stated and stated.get("schema_version") in (None, current):
+            whole = model.model_validate(stated).model_dump(mode="json")
+            yield from (Difference(file, name, "is not there") for name in _left_out(stated, whole))
+
+
+def _left_out(stated: Any, whole: Any, at: str = "") -> Iterator[str]:
+    """Yield the places of what a content of JSON leaves out. `whole`: the same with all of its fields."""
+    if isinstance(whole, dict):
+        yield from (f"{at}{name}" for name in whole.keys() - stated.keys())
+    pairs = whole.items() if isinstance(whole, dict) else enumerate(whole) if isinstance(whole, list) else ()
+    for key, part in pairs:
+        if isinstance(stated, list) or key in stated:
+            yield from _left_out(stated[key], part, f"{at}{key}, ")
 
 
 def check_repeated(folder: Path) -> Iterator[Difference]:
     """Yield entries of the files of results that stand there twice: by their names, of CSV files by cell and step."""
-    for file in ("scaling_report.json", "claims.json", "comparison.json", "waterfall.json", "traces.json"):
+    for file in MODELS:
         if (folder / file).exists():
             yield from (Difference(file, name, "stands there twice") for name in _repeated(json_of(folder / file)))
     for file in ("runs.csv", "cells.csv", "losses.csv", *(f"tables/{name}.csv" for name in TABLES)):
@@ -62,107 +83,6 @@ def _repeated(content: object) -> Iterator[str]:
         yield from (name for name, n in Counter(names).items() if n > 1)
     for entry in inner:
         yield from _repeated(entry)
-
-
-def check_report(answer: RawAnswer, folder: Path) -> Iterator[Difference]:
-    """Yield the fields of scaling_report.json that are not those of its runs, or of findings.json."""
-    report = answer.report
-    runs = [run for cell in answer.cells.values() for run in cell.runs]
-    findings = json_of(folder / "findings.json")["findings"]
-    concerning = [one for one in findings if one.get("concerns", "runs") in ("runs", "scaling")]
-    invalid = sorted({finding["code"] for finding in concerning if finding["severity"] == "invalid"})
-    expected: dict[str, Any] = {"confidence": CONFIDENCE, "clock": "window", "mismatches": invalid}
-    expected["status"] = "invalid_comparison" if invalid else "ok"
-    if runs:
-        expected["unit"] = runs[0].metrics.get("unit", "tokens")
-        expected["evidence"] = min((run.metrics.get("evidence", "built") for run in runs), key=LEVELS.index)
-    yield from differing(REPORT, "", report, expected)
-    for series in report["series"]:
-        base = answer.cells.get(series["baseline"])
-        law = {"law": LAW_OF[series["kind"]]}
-        yield from differing(REPORT, series["name"], series, {"baseline_devices": base.devices} if base else {})
-        yield from differing(REPORT, f"{series['name']}, law", series["law"] or law, law)
-        for point in series["runs"].values():
-            cell = answer.cells.get(point["cell"])
-            if cell:
-                yield from differing(REPORT, point["cell"], point, _of_point(cell, point))
-            if cell and base:
-                yield from _check_incomparable(point["incomparable"], cell, base)
-    yield from _check_groups(report, answer)
-
-
-def _of_point(cell: RawCell, point: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a size of a series says of its runs."""
-    seconds = [run.metrics["window"]["wall_time_sec"] for run in cell.runs]
-    return {
-        "n": len(cell.runs),
-        "repeats": sorted(run.metrics["repeat"] for run in cell.runs),
-        "window_wall_time_sec": statistics.fmean(seconds),
-        "metrics_paths": [f"{path.split('runs/')[0]}{run.path}" for path, run in _by_repeat(point, cell)],
-    }
-
-
-def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
-    """Yield the fields in which two cells are said to differ, and do not."""
-    own, of_base = _machine(cell), _machine(base)
-    for name in set(fields) & own.keys() & of_base.keys():
-        if own[name] == of_base[name]:
-            yield Difference(REPORT, cell.name, f"does not differ from {base.name} in {name}")
-
-
-def _machine(cell: RawCell) -> dict[str, set[str]]:
-    """Return code, versions and machine of a cell's runs: field -> all of its values."""
-    values: dict[str, set[str]] = {}
-    for run in cell.runs:
-        hardware = run.metrics["hardware"]
-        fields = {"code": run.metrics["code_sha256"], "os": run.metrics["host"]["os"], **run.metrics["env"]}
-        for name, value in (fields | {key: hardware[key] for key in ("cpu_model", "cpu_count")}).items():
-            values.setdefault(name, set()).add(str(value))
-    return values
-
-
-def _by_repeat(point: Mapping[str, Any], cell: RawCell) -> list[tuple[str, RawRun]]:
-    """Return the paths that a size states, each with the run that should stand there."""
-    runs = sorted(cell.runs, key=lambda run: int(run.metrics["repeat"]))
-    return list(zip([*point["metrics_paths"], *[""] * len(runs)], runs, strict=False))
-
-
-def _check_groups(report: Mapping[str, Any], answer: RawAnswer) -> Iterator[Difference]:
-    """Yield where the rankings are not of the cells that do the same work on as many devices, or name other work."""
-    groups: dict[tuple[object, ...], set[str]] = {}
-    for cell in answer.cells.values():
-        groups.setdefault((cell.devices, *cell.work, cell.batch), set()).add(cell.name)
-    stated = [{entry["cell"] for entry in ranking["cells"]} for ranking in report["ranking"]]
-    for group in groups.values():
-        if group not in stated:
-            yield Difference(REPORT, "ranking", f"has none of {', '.join(sorted(group))} alone")
-    for ranking in report["ranking"]:
-        where = f"ranking on {ranking['devices']} devices"
-        first = answer.cells.get(ranking["cells"][0]["cell"])
-        if first is None:
-            continue
-        has_name = isinstance(first.config["workload"].get("model"), str)  # else it is described in words
-        named = {name: value for name, value in zip(BATCHLESS, first.work, strict=True) if name != "model" or has_name}
-        texts = {name: str(ranking[name]) for name in BATCHLESS}
-        yield from differing(REPORT, where, {**texts, **_numbers(ranking)}, {**named, **_numbers_of(first)})
-        for entry in ranking["cells"]:
-            member = answer.cells.get(entry["cell"])
-            if member:
-                yield from differing(REPORT, entry["cell"], entry, {"strategy": member.strategy})
-                yield from _check_incomparable(entry["incomparable"], member, first)
-        letters = set("".join(entry["letters"] for entry in ranking["cells"]))
-        if letters != {chr(ord("a") + place) for place in range(len(letters))} and len(letters) <= 26:
-            yield Difference(REPORT, f"{where}, letters", f"has {''.join(sorted(letters))}, not the first of all")
-        if bool(letters) != bool(ranking["method"]) and len(comparable(ranking)) > 1:
-            yield Difference(REPORT, f"{where}, letters", "are there without a comparison, or are missing")
-
-
-def _numbers(ranking: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: ranking[name] for name in ("devices", "global_batch")}
-
-
-def _numbers_of(cell: RawCell) -> dict[str, Any]:
-    return {"devices": cell.devices, "global_batch": cell.batch}
 
 
 def check_pairs(

@@ -1,17 +1,17 @@
 """Intervals of ratios of rates, computed again: of a pair, of a family of cells, and what further repeats would show.
 
-Quantiles are scipy's, of Dunnett's bounds an integral over a grid; the analysis has code of its own for them.
+Quantiles of means are integrals over a grid, all others scipy's; the analysis has code of its own for them.
 """
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 from scipy.optimize import brentq
 
 FEWEST = 3  # repeats of which a ratio has an interval
@@ -19,6 +19,7 @@ NOISY_PAIR = 0.3  # level at which a pair, or a cell, is noisier than the others
 NOISY_CELLS = 0.1  # level at which cells are not equally noisy
 POWER = 0.8
 DRAWS = 50_000
+MEANS, STEP = np.linspace(-9, 9, 181, retstep=True)  # of a normal mean: the grid of an integral over it
 
 Logs = Mapping[int, float]  # repeat -> logarithm of a rate
 Bounds = tuple[float, float]
@@ -169,7 +170,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         freedom = sum(counts.values()) - len(names)
         pooled = math.sqrt(sum(squares) / freedom)
     unequal = _unequal(squares, [count - 1 for count in counts.values()], NOISY_CELLS)
-    tukey = float(stats.studentized_range.ppf(confidence, len(names), freedom)) / math.sqrt(2)
+    quantile = tukey(confidence, len(names), freedom) / math.sqrt(2)
     claims = len(names) * (len(names) - 1) // 2 if unequal else 1
     ratio, half = {}, {}
     own = {(name, name): PairNoise(0.0, 1, counts[name]) for name in names}
@@ -180,7 +181,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         alone = half_width(noise.variance, max(noise.freedom, 1.0), 1 - (1 - confidence) / claims)
         for pair, sign in (((a, b), 1), ((b, a), -1)):
             ratio[pair] = sign * math.log(rates[a] / rates[b])
-            half[pair] = max(tukey * spread, alone)
+            half[pair] = max(quantile * spread, alone)
             own[pair] = noise
     method = "tukey-blocks" if matched else "tukey-kramer"
     return CellFamily(names, method, n, ratio, half, unequal, pooled, freedom, own, confidence)
@@ -188,21 +189,35 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
 
 @lru_cache(maxsize=64)
 def dunnett(confidence: float, cells: int, freedom: float) -> float:
-    """Return Dunnett's quantile, one-sided, of the largest of `cells` - 1 differences to one mean, of equal numbers.
+    """Return Dunnett's quantile, one-sided, of the largest of `cells` - 1 differences to one mean, of equal numbers."""
+    return _quantile(confidence, freedom, lambda t: special.ndtr(MEANS + math.sqrt(2) * t) ** (cells - 1))
 
-    `freedom`: degrees of freedom of the estimated spread, over whose distribution an integral is made.
+
+@lru_cache(maxsize=64)
+def tukey(confidence: float, cells: int, freedom: float) -> float:
+    """Return the quantile of the studentized range, of the largest of all differences of the means of `cells`."""
+
+    def within(t: np.ndarray) -> np.ndarray:
+        return cells * (special.ndtr(MEANS) - special.ndtr(MEANS - t)) ** (cells - 1)
+
+    return _quantile(confidence, freedom, within)
+
+
+def _quantile(confidence: float, freedom: float, within: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return the t below which a statistic of means stays with a probability of `confidence`.
+
+    `within(t)`: the probability at each of MEANS, where the spread is known; it is an estimate of that `freedom`.
     """
-    if cells == 2:
-        return float(stats.t.ppf(confidence, freedom))
-    z, weight = np.polynomial.hermite_e.hermegauss(80)
-    middle = (np.arange(4000) + 0.5) / 4000  # of equal parts of the distribution of the estimated spread
-    spread = np.sqrt(stats.chi2.ppf(middle, freedom) / freedom)[:, None]
+    most = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)
+    nodes, weights = np.polynomial.legendre.leggauss(120)
+    spreads = most * (nodes + 1) / 2
+    of_spread = weights * most * freedom * spreads * stats.chi2.pdf(freedom * spreads**2, freedom)
+    of_mean = stats.norm.pdf(MEANS) * STEP
 
-    def missed(quantile: float) -> float:
-        below = stats.norm.cdf(z + math.sqrt(2) * quantile * spread) ** (cells - 1)
-        return float((below @ (weight / weight.sum())).mean()) - confidence
+    def missed(t: float) -> float:
+        return float(of_spread @ (within(t * spreads[:, None]) @ of_mean)) - confidence
 
-    return float(brentq(missed, 0.0, 100.0))
+    return float(brentq(missed, 0.0, 1000.0))
 
 
 def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
@@ -224,10 +239,10 @@ def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
     needed = among_all
     if not family.unequal:
         freedom_of_all = (k - 1) * (n - 1)
-        tukey = _tukey(confidence, k, freedom_of_all) / math.sqrt(2) * np.sqrt((own + rest) / freedom_of_all)
+        by_all = tukey(confidence, k, freedom_of_all) / math.sqrt(2) * np.sqrt((own + rest) / freedom_of_all)
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
-        needed = np.where(is_mistaken, among_all, np.maximum(alone, tukey))
+        needed = np.where(is_mistaken, among_all, np.maximum(alone, by_all))
     return _shown(needed, n, spread, freedom, random)
 
 
@@ -252,9 +267,3 @@ def _shown(needed: np.ndarray, n: int, spread: float, freedom: float, random: np
     """Return the effect that passes the drawn thresholds 8 times in 10. `spread`: of a pair, known to `freedom`."""
     effects = (needed - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
     return math.expm1(float(np.quantile(effects, POWER)) / math.sqrt(n) * spread)
-
-
-@lru_cache(maxsize=64)
-def _tukey(confidence: float, k: int, freedom: int) -> float:
-    """Return the quantile of the studentized range."""
-    return float(stats.studentized_range.ppf(confidence, k, freedom))

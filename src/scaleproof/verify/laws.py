@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from scaleproof.ground.number_format import significant
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
-from scaleproof.verify.raw import Difference, RawRun, close
+from scaleproof.verify.raw import Difference, RawRun, differing
 from scaleproof.verify.recompute import Quantities, by_cell
 
 REPORT, CLAIMS = "scaling_report.json", "claims.json"
@@ -46,9 +45,7 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated(law)
         for name in sorted(stated.keys() | expected.keys()):
-            if not close(stated.get(name), expected.get(name), 1e-6):
-                problem = f"is {_text(stated.get(name))}, the raw files give {_text(expected.get(name))}"
-                yield Difference(REPORT, f"{series['name']}, law, {name}", problem)
+            yield from differing(REPORT, f"{series['name']}, law, {name}", stated.get(name), expected.get(name))
 
 
 def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
@@ -202,7 +199,3 @@ def _error(low: float | None, high: float | None, n: int) -> float | None:
     if not low or not high or n < 2:
         return None
     return math.log(high / low) / 2 / float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
-
-
-def _text(value: float | None) -> str:
-    return "none" if value is None else significant(value, 7)

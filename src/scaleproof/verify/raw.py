@@ -9,7 +9,7 @@ import io
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ STEPS = "steps.csv"
 COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # of steps.csv
 PHASES = ("window", "warmup")
 PLACES = "runs/*/rep*"  # of the runs in a campaign's folder
+TOLERANCE = 1e-6  # relative, of a recomputed figure: sums and quantiles are of other code
 
 
 @dataclass(frozen=True)
@@ -249,6 +250,24 @@ def fingerprint_of(config: dict[str, Any]) -> str:
     """Return the fingerprint of a configuration, by which runs of the same one are known."""
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def differing(
+    file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give"
+) -> Iterator[Difference]:
+    """Yield where `stated` is not what is `expected`, of a section every field that is; figures to TOLERANCE."""
+    if isinstance(expected, Mapping) and isinstance(stated, Mapping):
+        for name, value in expected.items():
+            yield from differing(file, f"{where}, {name}".lstrip(", "), stated.get(name), value, source)
+    elif not (close(stated, expected, TOLERANCE) if isinstance(expected, float) else stated == expected):
+        yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
+
+
+def in_words(value: Any) -> str:
+    """Return a value as it stands in a message: a figure with ten digits, of a section its value."""
+    if isinstance(value, Mapping):
+        return in_words(value.get("value", "something"))
+    return "none" if value is None else significant(value, 10) if isinstance(value, float) else str(value)[:80]
 
 
 def _is_number(value: Any) -> bool:

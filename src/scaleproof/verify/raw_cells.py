@@ -5,7 +5,7 @@ hold together. A point of a report is one size of a series, of cells that differ
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
 from scaleproof.verify.raw import RawRun
-from scaleproof.verify.recompute import batch, by_cell, devices
+from scaleproof.verify.recompute import batch, by_cell, devices, has_speedup
 
 CONFIDENCE = 0.95
 BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # of two cells that do the same work
@@ -70,6 +70,24 @@ class RawCell:
             workload["vocab_size"] = (self.runs[0].metrics.get("data") or {}).get("vocab_size")
         return tuple(str(workload.get(name)) for name in BATCHLESS)
 
+    @property
+    def program(self) -> tuple[object, ...]:
+        """The program and the machine, as a key that is equal for two comparable cells."""
+        metrics = self.runs[0].metrics
+        settings = {key: value for key, value in self.config["execution"].items() if key != "strategy"}
+        return metrics["code_sha256"], str(metrics["env"]), str(metrics["hardware"]), str(settings)
+
+    @property
+    def machine(self) -> dict[str, set[str]]:
+        """Code, versions and machine of the runs: field -> all of its values."""
+        values: dict[str, set[str]] = {}
+        for run in self.runs:
+            hardware = run.metrics["hardware"]
+            fields = {"code": run.metrics["code_sha256"], "os": run.metrics["host"]["os"], **run.metrics["env"]}
+            for name, value in (fields | {key: hardware[key] for key in ("cpu_model", "cpu_count")}).items():
+                values.setdefault(name, set()).add(str(value))
+        return values
+
 
 def _tokens(run: RawRun) -> float:
     """Return the tokens of a run's window, its timed steps."""
@@ -91,7 +109,7 @@ class RawAnswer:
 
     cells: Mapping[str, RawCell]
     report: dict[str, Any]
-    codes: Mapping[str, set[str]]
+    codes: Mapping[str, Collection[str]]
     families: dict[int, CellFamily | None] = field(default_factory=dict)  # by the place of the ranking
 
     @property
@@ -111,11 +129,11 @@ class RawAnswer:
         noise = self.noise(cell, base)
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
-    def reference(self, point: Mapping[str, Any], baseline: str) -> str | None:
-        """Return what the cell of a point is held against: the best single device, else `baseline`; None if neither has
-        enough runs.
+    def reference(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> str | None:
+        """Return what the cell of a point is held against: the best single device, else the baseline of its series;
+        None if neither has enough runs.
         """
-        reference = point["best_single"] or (baseline if point["speedup"] else None)
+        reference = point["best_single"] or (series["baseline"] if has_speedup(series, point) else None)
         if point["devices"] < 2 or reference is None or len(self.cells[reference].runs) < intervals.FEWEST:
             return None
         return str(reference)
@@ -135,9 +153,12 @@ class RawAnswer:
         """Return the family of the cells `names`, and behind them what they are held against; None of one cell."""
         if len(names) < 2:
             return None
-        series_of = {point["cell"]: series for series in self.report["series"] for point in series["runs"].values()}
-        points = {point["cell"]: point for series in self.report["series"] for point in series["runs"].values()}
-        references = [self.reference(points[name], series_of[name]["baseline"]) for name in names if name in points]
+        references_of = {
+            point["cell"]: self.reference(series, point)
+            for series in self.report["series"]
+            for point in series["runs"].values()
+        }
+        references = [references_of.get(name) for name in names]
         names = list(dict.fromkeys([*names, *(name for name in references if name)]))
         logs: dict[str, Logs] = {name: self.cells[name].logs for name in names}
         return intervals.family(logs, {name: self.cells[name].rate for name in names}, self.confidence)
@@ -153,7 +174,7 @@ def largest_comparison(report: Mapping[str, Any]) -> dict[str, Any] | None:
     return next((ranking for ranking in reversed(report["ranking"]) if len(comparable(ranking)) > 1), None)
 
 
-def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, set[str]]) -> RawAnswer:
+def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, Collection[str]]) -> RawAnswer:
     """Return the Answer of a campaign's `runs`; arguments as of RawAnswer."""
     cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
     return RawAnswer(cells, report, codes)
@@ -172,12 +193,11 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
     for series in report["series"]:
         base = series["baseline"]
         for point in series["runs"].values():
-            name = point["cell"]
-            if point["speedup"]:
+            name, best = point["cell"], point["best_single"]
+            if has_speedup(series, point):
                 bounds |= {f"cells/{name}/{column}": pair for column, pair in _point_bounds(answer, name, base).items()}
-            if point["speedup_vs_best_single"]:
-                family = answer.family_with(name) if answer.reference(point, base) else None
-                best = point["best_single"]
+            if best not in (None, name):
+                family = answer.family_with(name) if answer.reference(series, point) else None
                 pair = family.bounds(name, best) if family else answer.ratio(name, best)[1]
                 bounds[f"cells/{name}/speedup_vs_best_single"] = pair
     return bounds

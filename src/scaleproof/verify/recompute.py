@@ -281,22 +281,24 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
     ratios: Quantities = {}
     for ranking in report["ranking"]:
         fastest = ranking["cells"][0]["cell"]
-        for entry in ranking["cells"]:
-            cell = entry["cell"]
-            if entry["relative_to_fastest"] and cell in groups and fastest in groups:
+        for cell in (entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]):
+            if cell != fastest and cell in groups and fastest in groups:
                 ratios[f"cells/{cell}/relative_to_fastest"] = _ratio(quantities, cell, fastest)
                 ratios[f"cells/{cell}/fastest_over"] = _ratio(quantities, fastest, cell)
     for series in report["series"]:
         for point in series["runs"].values():
-            cell, base = point["cell"], series["baseline"]
-            pairs = (("speedup", base), ("speedup_vs_best_single", point["best_single"]))
-            for name, other in pairs:
-                if point[name] and other in groups:
-                    ratios[f"cells/{cell}/{name}"] = _ratio(quantities, cell, other)
-            if point["speedup"] and base in groups:
-                strong = series["kind"] == "strong"
-                ratios |= _derived_ratios(ratios[f"cells/{cell}/speedup"], cell, base, groups, strong)
+            cell, base, best = point["cell"], series["baseline"], point["best_single"]
+            if cell in groups and best in groups and best != cell:
+                ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
+            if cell in groups and base in groups and has_speedup(series, point):
+                ratios[f"cells/{cell}/speedup"] = speedup = _ratio(quantities, cell, base)
+                ratios |= _derived_ratios(speedup, cell, base, groups, series["kind"] == "strong")
     return ratios
+
+
+def has_speedup(series: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
+    """Return whether a size of a series has a speed-up over its baseline, which it may be compared with."""
+    return bool(series["kind"]) and point["cell"] != series["baseline"] and not point["incomparable"]
 
 
 def _ratio(quantities: Quantities, cell: str, base: str) -> RecomputedQuantity:

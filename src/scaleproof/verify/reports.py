@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
-from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import json_of
-from scaleproof.verify.raw import Difference, close
+from scaleproof.verify.raw import Difference, differing
 from scaleproof.verify.recompute import Quantities, RecomputedQuantity
 
 # The figures of a size in scaling_report.json.
@@ -45,66 +44,50 @@ def _scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[
         for entry in ranking["cells"]:
             where = f"ranking, {entry['cell']}"
             rate = quantities.get(f"cells/{entry['cell']}/tokens_per_s")
-            fastest = quantities.get(f"cells/{ranking['cells'][0]['cell']}/tokens_per_s")
             yield from _estimate_differences(file, where, entry["tokens_per_sec_global"], rate)
-            relative = entry["relative_to_fastest"]
-            if not relative or not rate or not fastest:
-                continue
-            quantity = quantities.get(f"cells/{entry['cell']}/relative_to_fastest")
-            yield from _estimate_differences(file, f"{where}, relative_to_fastest", relative, quantity)
+            relative = quantities.get(f"cells/{entry['cell']}/relative_to_fastest")
+            where = f"{where}, relative_to_fastest"
+            yield from _estimate_differences(file, where, entry["relative_to_fastest"], relative)
 
 
 def _estimate_differences(
     file: str, where: str, stated: dict[str, Any] | None, quantity: RecomputedQuantity | None
 ) -> Iterator[Difference]:
-    """Yield where a stated value and its bounds, `low` and `high`, are not the recomputed ones; both may be missing."""
-    if stated is None and quantity is None:
-        return
-    if quantity is None:
+    """Yield where a stated value, its number of runs and its known bounds are not the recomputed ones."""
+    if stated is not None and quantity is None:
         yield Difference(file, where, UNKNOWN)
         return
-    if stated is None:
-        yield Difference(file, where, "has no value")
-        return
-    if not close(stated["value"], quantity.value):
-        yield Difference(file, where, f"is {stated['value']}, the raw files give {significant(quantity.value, 10)}")
-    if stated.get("n", quantity.n) != quantity.n:
-        yield Difference(file, f"{where}, n", f"is {stated['n']}, the raw files give {quantity.n}")
-    for bound in ("low", "high"):
-        expected = getattr(quantity, bound)
-        if expected is not None and not close(stated[bound], expected, 1e-6):
-            problem = f"is {stated[bound]}, the raw files give {significant(expected, 10)}"
-            yield Difference(file, f"{where}, {bound}", problem)
+    names = [name for name in ("value", "n", "low", "high") if getattr(quantity, name, None) is not None]
+    yield from differing(file, where, stated, {name: getattr(quantity, name) for name in names} or None)
 
 
 def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[Difference]:
-    """Yield where the codes in the rows `cells` of cells.csv are not in findings.json, or lack one above a note."""
+    """Yield where the codes in the rows `cells` of cells.csv are not in findings.json, or lack one."""
     findings = json_of(folder / "findings.json")["findings"]
     for row in cells:
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
         codes = {finding["code"] for finding in of_cell}
-        above_note = {finding["code"] for finding in of_cell if finding["severity"] != "note"}
         own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
         stated = set(row["findings"].split())
         unknown = stated - codes
         if unknown:
             yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(sorted(unknown))} for it")
-        left_out = (above_note & own) - stated
+        left_out = own - stated
         if left_out:
             yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(sorted(left_out))}")
 
 
-def codes_above_note(folder: Path) -> dict[str, set[str]]:
-    """Return cell -> the codes above a note of findings about its own runs and its scaling, of findings.json."""
-    codes: dict[str, set[str]] = {}
-    for finding in json_of(folder / "findings.json")["findings"]:
+def codes_above_note(findings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, None]]:
+    """Return cell -> the codes above a note of findings about its own runs, and then about its scaling; each once."""
+    codes: dict[str, dict[str, None]] = {}
+    for finding in sorted(findings, key=lambda finding: finding.get("concerns", "runs") == "scaling"):
         if finding["severity"] != "note" and not _of_pairs(finding):
             for cell in finding["cells"]:
-                codes.setdefault(cell, set()).add(finding["code"])
+                codes.setdefault(cell, {})[finding["code"]] = None
     return codes
 
 
-def _of_pairs(finding: dict[str, Any]) -> bool:
+def _of_pairs(finding: Mapping[str, Any]) -> bool:
     """Return whether a finding is on A/B pairs or traces, and so not about the campaign's own runs of a cell."""
     return finding.get("concerns", "runs") not in ("runs", "scaling")
 

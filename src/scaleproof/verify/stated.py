@@ -9,16 +9,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.columns import COLUMNS
+from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import csv_of, json_of, text_of
 from scaleproof.verify.printed import numbers, stands_for, without_ranges
 from scaleproof.verify.raw import Difference, RawRun, close
-from scaleproof.verify.recompute import batch, by_cell, devices
+from scaleproof.verify.recompute import by_cell, devices
 from scaleproof.verify.tables import markdown_table
 
 ENVIRONMENT = "environment.json"
+RATIOS = (*SERIES_FIGURES, "speedup_vs_best_single")  # figures of a size in scaling_report.json, as in its tables
+# Column of runs.csv that no other table has -> where the metrics have it.
+OF_RUN = {
+    "skipped_steps": ("window", "skipped_optimizer_steps"),
+    "first_step_s": ("startup", "first_step_sec"),
+    "max_cuda_mem_reserved_bytes": ("memory", "max_cuda_mem_reserved_bytes_global"),
+}
+PARTS = ("low", "high", "n")
+JOINED = ("incomparable", "best_single_incomparable", "findings")  # lists of words, in one column
 # Heading of tables/comparison.md -> fields of an estimate in comparison.json, and the printed figure over the stored.
 OF_PAIRS: dict[str, tuple[tuple[str, ...], float]] = {
     "B / A": (("ratio", "low", "high"), 1.0),
@@ -35,7 +44,8 @@ def settings_of(run: RawRun) -> dict[str, object]:
     if settings.get("vocab_size") == "derive":  # as many as the corpus has
         del settings["vocab_size"]
     nodes = run.metrics["config"]["execution"]["geometry"].partition("x")[0]
-    return settings | {"nodes": int(nodes), "devices": devices(run)}
+    evidence = run.metrics.get("evidence", "built")
+    return settings | {"nodes": int(nodes), "devices": devices(run), "evidence": evidence}
 
 
 def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -53,6 +63,9 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
         if "repeat" in row:
             names = ("timestamp_utc", "git_commit", "fingerprint")
             expected |= {name: first.metrics[name] for name in names}
+            expected["metrics"] = f"{row['metrics'].split('runs/')[0]}{first.path}"  # in the folder that it states
+            for name, (section, key) in OF_RUN.items():
+                expected[name] = (first.metrics.get(section) or {}).get(key)
         else:
             expected["runs"] = len(group)
         for name, value in expected.items():
@@ -60,40 +73,33 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
                 yield Difference(file, f"{row['cell']}, {name}", f"is {row[name] or 'empty'}, its runs have {value}")
 
 
-def check_report_settings(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where scaling_report.json states another strategy or another setting of a series than its runs have."""
-    cells = by_cell(list(runs))
-    for series in report["series"]:
-        stated = {**series["protocol"], "strategy": series["strategy"]}
-        for point in series["runs"].values():
-            for run in cells.get(point["cell"], [])[:1]:
-                for name, value in (settings_of(run) | {"global_batch": batch(run)}).items():
-                    if name in stated and name != "devices" and stated[name] != value:
-                        where = f"{series['name']}, {name}"
-                        yield Difference("scaling_report.json", where, f"is {stated[name]}, {run.cell} has {value}")
-
-
 def check_table_of_points(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where a table of cells has something else than scaling_report.json has under the same name.
 
     Figures that have bounds stand there as name, name_low, name_high and name_n.
     """
-    points = {
-        point["cell"]: {**point, "baseline": series["baseline"], "kind": series["kind"]}
-        for series in report["series"]
-        for point in series["runs"].values()
-    }
+    entries = {entry["cell"]: entry for ranking in report["ranking"] for entry in ranking["cells"]}
+    fastest = {ranking["cells"][0]["cell"] for ranking in report["ranking"] if len(ranking["cells"]) > 1}
+    separator = ", " if file == "tables/scaling.csv" else " "
+    stated: dict[str, dict[str, Any]] = {}  # cell -> column -> value
+    for series in report["series"]:
+        kind = series["kind"]
+        for point in series["runs"].values():
+            cell = point["cell"]
+            values = point | {"series": series["name"], "kind": kind, "baseline": kind and series["baseline"]}
+            entry = entries[cell]
+            values |= {"letters": entry["letters"], "is_fastest": cell in fastest}
+            values["fastest_over_n"] = (entry["relative_to_fastest"] or {}).get("n")
+            lists = {name: separator.join(values[name]) for name in JOINED}
+            figures = {name: values[name] or {} for name in RATIOS}
+            parts = {f"{name}_{part}": figure.get(part) for name, figure in figures.items() for part in PARTS}
+            stated[cell] = values | lists | parts | {name: figure.get("value") for name, figure in figures.items()}
     for row in csv_of(folder / file):
-        point = points.get(row["cell"], {})
-        for column, text in row.items():
-            base = re.sub(r"_(?:low|high|n)$", "", column)
-            value = point.get(column)
-            if isinstance(point.get(base), dict):
-                value = point[base]["value" if column == base else column.removeprefix(f"{base}_")]
-            if value is None or isinstance(value, list | dict) or (column in ("n", "baseline", "kind") and not text):
-                continue
-            if not _is_text_of(text, value):
-                problem = f"is {text or 'empty'}, scaling_report.json has {value}"
+        of_cells = {"findings"} if file == "tables/scaling.csv" else set()  # which has notes as well
+        for column in row.keys() & stated.get(row["cell"], {}).keys() - of_cells:
+            value = stated[row["cell"]][column]
+            if not _is_text_of(row[column], value):
+                problem = f"is {row[column] or 'empty'}, scaling_report.json has {value}"
                 yield Difference(file, f"{row['cell']}, {column}", problem)
 
 

@@ -1,12 +1,24 @@
 """The tables of a campaign, held against recomputed figures."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, INTERVAL, MAIN
+from scaleproof.ground.columns import (
+    BOTH,
+    CELLS,
+    CELLS_TABLE,
+    COLUMNS,
+    CONFIGURED,
+    INTERVAL,
+    MAIN,
+    RUNS,
+    SCALING,
+    SERIES_TABLE,
+    Column,
+)
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
@@ -21,6 +33,32 @@ HEADINGS = {
     if heading
 }
 HEADINGS["vs fastest"] = replace(COLUMNS["fastest_over"], name="relative_to_fastest")  # in tables of 0.1
+
+MAY_BE_COMMON = {*CONFIGURED, "kind", "target_loss"}  # stand below a table that has one value of them
+# File -> the columns that it has by the registry, their bounds aside.
+COLUMNS_OF = {
+    file: [column.name for column in COLUMNS.values() if column.file in kinds]
+    for file, kinds in {
+        "runs.csv": (BOTH, RUNS),
+        "cells.csv": (BOTH, CELLS),
+        "tables/scaling.csv": (BOTH, CELLS, SCALING),
+    }.items()
+}
+for of_kind in ("tables/strong.csv", "tables/weak.csv"):
+    COLUMNS_OF[of_kind] = ["cell", *SERIES_TABLE, "window_wall_time_sec", "incomparable"]
+
+
+def check_columns(folder: Path, file: str) -> Iterator[Difference]:
+    """Yield the columns that the registry says a table has, and that are not there."""
+    for row in csv_of(folder / file)[:1]:
+        for column in map(COLUMNS.__getitem__, COLUMNS_OF[file]):
+            parts = (
+                ("low", "high", "n") if column.group == "ratio" and file == "tables/scaling.csv" else ("low", "high")
+            )
+            has_parts = column.interval and file != "runs.csv"
+            for name in (column.name, *(f"{column.name}_{part}" for part in parts if has_parts)):
+                if name not in row:
+                    yield Difference(file, name, "is not there")
 
 
 def check_runs_table(
@@ -59,7 +97,11 @@ def check_cells_table(
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
         yield Difference(file, "", "its cells are not those of runs/")
+    in_cells = {row["cell"]: row for row in csv_of(folder / "cells.csv")} if file == "tables/scaling.csv" else {}
     for row in rows:
+        for column, text in in_cells.get(row["cell"], {}).items():
+            if row.get(column) != text:
+                yield Difference(file, f"{row['cell']}, {column}", f"is {row.get(column)}, cells.csv has {text}")
         for column, text in row.items():
             base = re.sub(r"_(?:low|high)$", "", column)  # the bounds of an interval stand in columns of their own
             figure = COLUMNS[base].figure if base in COLUMNS else ""
@@ -73,81 +115,100 @@ def check_cells_table(
                 yield _wrong(file, f"{row['cell']}, {column}", text, value)
 
 
-def check_markdown(folder: Path, name: str, cells: list[str], quantities: Quantities) -> Iterator[Difference]:
-    """Yield where figures in tables/<name>.md are not the recomputed ones, rounded. `cells`: of its rows."""
+def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
+    """Yield where tables/<name>.md has not what the CSV file beside it has, which is checked by itself."""
     file = f"tables/{name}.md"
-    header, rows = markdown_table(text_of(folder / file))
-    if len(rows) != len(cells):
-        yield Difference(file, "", f"{len(rows)} rows for {len(cells)} cells")
-        return
-    plain = {row["cell"]: row for row in csv_of(folder / f"tables/{name}.csv")}
-    for cell, row in zip(cells, rows, strict=True):
-        for heading, text in zip(header, row, strict=True):
-            if cell in plain:
-                yield from _check_words(file, cell, heading, text, plain[cell])
-            yield from check_printed(file, cell, heading, text, quantities)
-    yield from _check_common(folder, name)
-
-
-def _check_words(file: str, cell: str, heading: str, text: str, row: Mapping[str, str]) -> Iterator[Difference]:
-    """Yield where an entry says another number of runs, or a word in place of a figure. `row`: of the CSV file."""
-    if heading == "n":
-        n, runs = row["n"], row.get("runs") or row["n"]
-        if text != (n if n == runs else f"{n} of {runs}"):
-            yield _wrong(file, f"{cell}, n", text, f"{n} of {runs}")
-    column = HEADINGS.get(heading.removesuffix(INTERVAL))
-    known = row.get(column.name) if column and column.interval else None
-    if known and (text.startswith("1 (baseline)") or not numbers(text)):
-        yield _wrong(file, f"{cell}, {heading}", text, known)
-    plain = row.get(column.name, "") if column else ""
-    is_other_word = column and column.name in ("letters", "verdict") and text != (plain or "–")
-    is_other_number = numbers(plain) == [plain] != [] and numbers(text) == [text] and column and not column.interval
-    if is_other_word or (is_other_number and column and not stands_for(text, float(plain) * column.factor)):
-        yield _wrong(file, f"{cell}, {heading}", text, plain)
-    bases = {"speed-up": "baseline", "vs fastest 1-device": "best_single"}
-    is_base = cell == row.get(bases.get(heading.removesuffix(INTERVAL), "")) and row["n"] != "0"
-    if is_base and not text.startswith(("1 (baseline)", "incomparable")):
-        yield _wrong(file, f"{cell}, {heading}", text, "1 (baseline)")
-
-
-def _check_common(folder: Path, name: str) -> Iterator[Difference]:
-    """Yield where the sentence on what all rows have in common states a figure that a row of the CSV file has not."""
-    sentence = re.search(r"^In all rows: (.*)\.$", text_of(folder / f"tables/{name}.md"), re.MULTILINE)
+    text = text_of(folder / file)
+    header, printed_rows = markdown_table(text)
     rows = csv_of(folder / f"tables/{name}.csv")
-    for key in {*CONFIGURED, "target_loss"} & {*CELLS_TABLE} if name == "scaling" else ():
-        is_constant = len({row.get(key) for row in rows} - {"", None}) == 1
-        if is_constant and f"{COLUMNS[key].heading} " not in (sentence[1] if sentence else ""):
-            yield Difference(f"tables/{name}.md", "In all rows", f"does not have {COLUMNS[key].heading}")
-    for part in sentence[1].split(", ") if sentence else ():
-        heading, _, text = part.rpartition(" ")
-        column = HEADINGS.get(heading)
-        for row in csv_of(folder / f"tables/{name}.csv") if column and numbers(text) == [text] else ():
-            stated = row.get(column.name, "") if column else ""
-            if stated and numbers(stated) == [stated] and not stands_for(text, float(stated)):
-                problem = f"is {text}, {row['cell']} has {stated}"
-                yield Difference(f"tables/{name}.md", f"In all rows, {heading}", problem)
-
-
-def check_printed(file: str, cell: str, heading: str, text: str, quantities: Quantities) -> Iterator[Difference]:
-    """Yield where `text`, one entry of a table for people, is not the recomputed figure of `cell`, rounded.
-
-    `heading`: that of its column, by which the figure is known; an interval may stand behind the value in brackets.
-    """
-    # A rate stands under its own unit, and its figure is recorded as tokens/s.
-    heading_of_tokens = re.sub(rf"^(?:samples|steps|runs)/s(?={re.escape(INTERVAL)}|/)", "tokens/s", heading)
-    column = HEADINGS.get(heading_of_tokens.removesuffix(INTERVAL))
-    quantity = quantities.get(f"cells/{cell}/{column.figure or column.name}") if column else None
-    printed = numbers(text)
-    has_no_figure = text.startswith(("1 (baseline)", "incomparable", "–", "not reached")) or not printed
-    if column is None or quantity is None or has_no_figure:
+    if len(rows) != len(printed_rows):
+        yield Difference(file, "", f"{len(printed_rows)} rows for {len(rows)} cells")
         return
-    factor = column.factor
-    values = [quantity.value * factor]
-    if "[" in text and quantity.low is not None and quantity.high is not None:
-        values += [quantity.low * factor, quantity.high * factor]
-    for digits, value in zip(printed, values, strict=False):
-        if not stands_for(digits, value):
-            yield _wrong(file, f"{cell}, {heading}", digits, value)
+    first_of = {row.get("series"): row["cell"] for row in reversed(rows)}  # the smallest of each series
+    known_columns = [COLUMNS[column] for column in (CELLS_TABLE if name == "scaling" else SERIES_TABLE)]
+    columns = [_column_of(heading, known_columns) for heading in header]
+    for row, printed in zip(rows, printed_rows, strict=True):
+        row_with_base = {"baseline": first_of[row.get("series")], **row}
+        for column, heading, entry in zip(columns, header, printed, strict=True):
+            if column and column.name in row and not _stands_for_entry(entry, column, row_with_base):
+                words = _in_place_of_a_figure(column, row_with_base)
+                yield _wrong(file, f"{row['cell']}, {heading}", entry, words or row[column.name])
+    yield from _check_common(file, text, rows)
+    common = _common(text)
+    for column in known_columns:
+        is_known = column.name == "findings" or any(_is_printed(column, row) for row in rows)
+        if not rows or not is_known or column in columns:
+            continue
+        if column.name not in MAY_BE_COMMON:
+            yield Difference(file, column.heading, f"is not there, and {column.name} is in {name}.csv")
+        elif f"{column.heading} " not in common:
+            yield Difference(file, "In all rows", f"does not have {column.heading}")
+
+
+def _column_of(heading: str, columns: Sequence[Column]) -> Column | None:
+    """Return which of the columns of a table stands under a heading: rates under the unit of their work."""
+    of_tokens = re.sub(rf"^(?:samples|steps|runs)/s(?={re.escape(INTERVAL)}|/)", "tokens/s", heading)
+    return next((column for column in columns if of_tokens in (column.heading, column.in_series)), None)
+
+
+def _is_printed(column: Column, row: Mapping[str, str]) -> bool:
+    """Return whether a row of a CSV file has something that stands in tables for people as well."""
+    says_twice = column.name == "samples_per_s" and row.get("task") == "language-modelling"
+    return bool(row.get(column.name)) and not says_twice
+
+
+def _stands_for_entry(entry: str, column: Column, row: Mapping[str, str]) -> bool:
+    """Return whether an entry for people is what a row of a CSV file has: in words, or rounded, with its bounds."""
+    stated = row[column.name]
+    words = _in_place_of_a_figure(column, row)
+    if words is not None:
+        return entry.replace(",", "") == words.replace(",", "")
+    if not _is_printed(column, row):
+        return entry in ("", "–", "not reached", "in the warm-up")
+    if numbers(stated) != [stated]:
+        return entry == {"True": "yes", "False": "no"}.get(stated, stated)
+    bounds = (row.get(f"{column.name}_{bound}") for bound in ("low", "high"))
+    values = [float(text) * column.factor for text in (stated, *bounds) if text]
+    if "(n=" in entry:  # in place of bounds
+        values.append(float(row.get(f"{column.name}_n") or row["n"]))
+    printed = numbers(entry)
+    return len(printed) == len(values) and all(map(stands_for, printed, values))
+
+
+def _in_place_of_a_figure(column: Column, row: Mapping[str, str]) -> str | None:
+    """Return the words that stand in place of a figure, or behind it; None where there are none."""
+    name, cell, n = column.name, row["cell"], row["n"]
+    fields = row.get("best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable")
+    base = {"speedup": "baseline", "speedup_vs_best_single": "best_single"}.get(name, "")
+    if name == "n":
+        return n if row.get("runs", n) == n else f"{n} of {row['runs']}"
+    if name == "strategy" and row.get("overhead_only") == "True":
+        return f"{row[name]} (overhead only)"
+    if name == "tokens_per_s" and n == "0":
+        return row["failures"].replace("|", "/")
+    if name == "fastest_over" and row.get("is_fastest") == "True":
+        return "1 (highest)"
+    if column.group != "ratio" or name == "fastest_over" or n == "0":
+        return None
+    if fields:
+        return "–" if name == "karp_flatt" else f"incomparable: {fields}"
+    return "1 (baseline)" if cell == row.get(base) else None
+
+
+def _common(text: str) -> str:
+    """Return what a Markdown file says of all rows of its table."""
+    sentence = re.search(r"^In all rows: (.*)\.$", text, re.MULTILINE)
+    return sentence[1] if sentence else ""
+
+
+def _check_common(file: str, text: str, rows: Sequence[Mapping[str, str]]) -> Iterator[Difference]:
+    """Yield where the sentence on what all rows have in common states what a row of the CSV file has not."""
+    for part in filter(None, _common(text).split(", ")):
+        heading, _, entry = part.rpartition(" ")
+        column = HEADINGS.get(heading)
+        for row in rows if column else ():
+            if column and row.get(column.name) and not _stands_for_entry(entry, column, row):
+                yield Difference(file, f"In all rows, {heading}", f"is {entry}, {row['cell']} has {row[column.name]}")
 
 
 def check_latex(folder: Path, name: str) -> Iterator[Difference]:
@@ -166,8 +227,9 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
             yield Difference(file, "below the table", f"has {number}, which {name}.md does not have")
     headings = _latex_entries(head)
     for heading in header:
-        main = HEADINGS.get(heading.removesuffix(INTERVAL))
-        if main and (main.figure or main.name) in MAIN and heading not in headings:
+        column = HEADINGS.get(heading.removesuffix(INTERVAL))
+        is_main = column and ((column.figure or column.name) in MAIN or column.group in ("cell", "configured", "note"))
+        if is_main and heading not in headings:
             yield Difference(file, heading, f"is not there, and is in {name}.md")
     lines = [line for line in body.strip().split("\n") if line.strip()]
     for row, line in zip(rows, lines, strict=False):

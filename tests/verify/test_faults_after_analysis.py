@@ -174,7 +174,9 @@ FAULTS = {
     ),
     "A10 letters": Fault("share a letter, but are told apart", ANALYSIS, wrap(ranking, "letters", by_one_letter)),
     "A11 marks of an efficiency": Fault(
-        "verdict: is excellent", ANALYSIS, lambda patch: patch.setattr(scaling, "_word", lambda part: "excellent")
+        "verdict: is excellent",
+        ANALYSIS,
+        lambda patch: patch.setattr(scaling, "_efficiency_word", lambda part: "excellent"),
     ),
     "A13 load of devices": Fault("device_load", ANALYSIS, wrap(run_tables, "_load", lambda load: 2 * load)),
     "A14 time to loss": Fault(

@@ -130,7 +130,7 @@ def report(sound: dict[str, Score], faults: dict[str, Score]) -> str:
         lines.append(f"| {name} | {score.sets:,} | {score.named / score.sets:.1%} | {figure} |")
     sets, named = sum(s.sets for s in faults.values()), sum(s.named for s in faults.values())
     corrected, correctable = sum(s.corrected for s in faults.values()), sum(s.correctable for s in faults.values())
-    return "\n".join([*lines, f"| all | {sets:,} | {named / sets:.1%} | {corrected / correctable:.1%} |"])
+    return "\n".join([*lines, f"| all | {sets:,} | {named / (sets or 1):.1%} | {corrected / (correctable or 1):.1%} |"])
 
 
 def main() -> None:

@@ -181,10 +181,10 @@ def sound_table(chance: random.Random, needed: tuple[str, ...] = (), form: str |
     for row in rows:
         row["speedup"] = row["tokens_per_s"] / rows[0]["tokens_per_s"]
         row["efficiency"] = row["speedup"] / (row["devices"] / sizes[0])
-    return _laid_out(rows, chance, {c for c in needed if c in HEADINGS}, form)
+    return _laid_out(rows, chance, [c for c in needed if c in HEADINGS], form)
 
 
-def _laid_out(rows: list[Values], chance: random.Random, needed: set[str], form: str | None) -> Table:
+def _laid_out(rows: list[Values], chance: random.Random, needed: list[str], form: str | None) -> Table:
     optional = [c for c in HEADINGS if c != "devices" and c not in needed and chance.random() < 0.45]
     if "epochs" in optional:  # steps of an epoch are not the steps of the run
         optional = [c for c in optional if c != "steps"]

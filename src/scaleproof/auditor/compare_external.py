@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 from scaleproof.auditor.audit import audit_gathered
-from scaleproof.auditor.checks.baselines import Speed, speed
+from scaleproof.auditor.checks.baselines import TotalRate, total_rate
 from scaleproof.auditor.checks.comparability import same_measurement
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
@@ -101,8 +101,8 @@ def _invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
     return f"invalid: {', '.join(codes)} (scaleproof audit {a} {b})" if codes else None
 
 
-def _speeds(runs: list[ReportedRun]) -> list[Speed]:
-    return [value for run in runs if (value := speed(run)) is not None]
+def _speeds(runs: list[ReportedRun]) -> list[TotalRate]:
+    return [value for run in runs if (value := total_rate(run)) is not None]
 
 
 def _reported_runs(path: Path, evidence: Evidence) -> list[ReportedRun]:
@@ -112,7 +112,7 @@ def _reported_runs(path: Path, evidence: Evidence) -> list[ReportedRun]:
     """
     own = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
     whole = [run for run in evidence.runs if not run.quoted]  # of a quoted log lines may be left out
-    runs = [run for run in [*whole, *map(_as_reported, own)] if speed(run)]
+    runs = [run for run in [*whole, *map(_as_reported, own)] if total_rate(run)]
     # Names that differ only by a repeat (run_1, run_2) are of one kind.
     kinds = sorted({_kind(run, len(runs)) for run in runs})
     if not runs:
@@ -123,7 +123,7 @@ def _reported_runs(path: Path, evidence: Evidence) -> list[ReportedRun]:
 
 
 def _no_speed(path: Path, evidence: Evidence) -> UserError:
-    """The error for a path without a run that states its speed, with the reasons why its files were not read."""
+    """The error for a path without a run that says how fast it was, with the reasons why its files were not read."""
     unread = "; ".join(f"{file.name}: {file.reason}" for file in evidence.unread[:3])
     reasons = f" ({unread})" if unread else ""
     return UserError(

@@ -169,3 +169,14 @@ def test_a_log_in_a_quoted_fence_is_read(tmp_path):
     text = "".join(f"> {line}\n" for line in f"```\n{NANOGPT}```".splitlines())
     (tmp_path / "README.md").write_text(text)
     assert [len(run.logged_steps) for run in gather([tmp_path]).runs] == [6]
+
+
+@pytest.mark.parametrize("broken", ['{"gpus": 2, "tokens_pe', "{'gpus': 2, 'tokens_per_sec': 190}"])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_of_json_lines_a_broken_one_is_named_and_the_others_are_read(tmp_path, broken, place):
+    lines = [f'{{"gpus": {n}, "tokens_per_sec": {100 * n - 5}}}' for n in (1, 4, 8)]
+    lines.insert(place, broken)
+    (tmp_path / "runs.jsonl").write_text("\n".join(lines) + "\n")
+    evidence = gather([tmp_path])
+    assert [row.devices for table in evidence.tables for row in table.rows] == [1, 4, 8]
+    assert [unread.name for unread in evidence.unread] == [f"runs.jsonl:{place + 1}"]

@@ -12,7 +12,7 @@ from external_files import (
     write_trainer_state,
 )
 
-from scaleproof.auditor.checks.context import speed
+from scaleproof.auditor.checks.baselines import total_rate
 from scaleproof.auditor.read.discover import gather
 
 READ = [
@@ -75,9 +75,9 @@ def test_speed_is_of_all_devices_together(tmp_path):
     """torchtitan prints the rate of one; nanoGPT prints no rate, but the tokens and the time of a step."""
     titan, nano = read(tmp_path / "a", write_torchtitan), read(tmp_path / "b", write_nanogpt)
     rates = sorted(row.tokens_per_s for row in titan.logged_steps)
-    assert speed(titan).value == rates[len(rates) // 2] * 8
+    assert total_rate(titan).value == rates[len(rates) // 2] * 8
     seconds = sorted(row.seconds for row in nano.logged_steps)
-    assert speed(nano).value == pytest.approx(491_520 / seconds[len(seconds) // 2])
+    assert total_rate(nano).value == pytest.approx(491_520 / seconds[len(seconds) // 2])
 
 
 def test_a_name_tells_what_a_step_log_does_not(tmp_path):

@@ -6,6 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from scaleproof.auditor.checks.rows import MOST_ROWS, series_of
 from scaleproof.auditor.read import logs, text_files
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
@@ -95,3 +96,21 @@ def test_a_series_gives_back_what_it_was_given():
     assert series.values("mfu").size != 0
     series.extend([4, 5], 10, {"seconds": [0.5, float("nan")]})
     assert list(islice(series, 3, 5)) == [LoggedStep(4, 0.5, line=10), LoggedStep(5, line=11)]
+
+
+def test_of_a_long_text_for_people_the_beginning_is_read_and_the_rest_is_said_not_to_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LARGEST_TEXT", 200)
+    table = "| GPUs | tokens/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n\n"
+    (tmp_path / "long.md").write_text(table + "Nothing else is said here.\n" * 20)
+    (tmp_path / "short.md").write_text(table)
+    evidence = gather([tmp_path])
+    assert [len(table.rows) for table in evidence.tables] == [2, 2]
+    assert [(unread.name, unread.kind) for unread in evidence.unread] == [("long.md", "limit")]
+
+
+def test_of_a_long_table_the_first_rows_are_held_against_each_other(tmp_path):
+    rows = "".join(f"{k % 64 + 1},{300 + k % 999},{k % 17}\n" for k in range(2_000))
+    (tmp_path / "results.csv").write_text("gpus,throughput,batch\n" + rows)
+    (table,) = gather([tmp_path]).tables
+    assert len(table.rows) == 2_000
+    assert sum(len(series.rows) for series in series_of(table)) == MOST_ROWS

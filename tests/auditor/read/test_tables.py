@@ -306,3 +306,9 @@ def test_each_cell_is_cleaned_once(tmp_path, monkeypatch):
 
 def test_every_kind_of_a_heading_is_a_figure_or_a_word():
     assert set(PHRASES) <= {*KINDS, *NOT_FIGURES}
+
+
+def test_a_table_of_two_columns_that_pandas_printed_is_read(tmp_path):
+    text = "  world_size  Global throughput (tok/s)\n           1                     132746\n"
+    table = read(tmp_path, "README.md", f"# Results\n\n```\n{text}           8                     799594\n```\n")
+    assert [(row.devices, row.value("tokens_per_s")) for row in table.rows] == [(1, 132746), (8, 799594)]

@@ -21,7 +21,7 @@ from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 
 
 @dataclass(frozen=True)
-class Speed:
+class TotalRate:
     """Work per second. Speeds of different units are not compared."""
 
     value: float
@@ -70,7 +70,7 @@ def high_median(values: Figures) -> float:
     return float(np.partition(values, middle)[middle])
 
 
-def speed(run: ReportedRun) -> Speed | None:
+def total_rate(run: ReportedRun) -> TotalRate | None:
     """How fast the run says it was, all ranks together; None where the file does not say.
 
     In tokens/s, as stated or the median of logged rates; else in FLOP/s; else in tokens/s by the step times; else in
@@ -78,20 +78,20 @@ def speed(run: ReportedRun) -> Speed | None:
     """
     ranks = run.world_size if run.rate_scope == "rank" else 1
     if run.tokens_per_s is not None:
-        return Speed(run.tokens_per_s * ranks, "tokens/s") if ranks else None
+        return TotalRate(run.tokens_per_s * ranks, "tokens/s") if ranks else None
     rates = run.logged_steps.nonzero("tokens_per_s")
     if rates.size:
-        return Speed(high_median(rates) * ranks, "tokens/s") if ranks else None
+        return TotalRate(high_median(rates) * ranks, "tokens/s") if ranks else None
     flops = run.logged_steps.nonzero("flops_per_s")
     if flops.size and run.world_size:
-        return Speed(float(flops[-1]) * run.world_size, "FLOP/s")
+        return TotalRate(float(flops[-1]) * run.world_size, "FLOP/s")
     seconds = run.logged_steps.nonzero("seconds")
     tokens = tokens_per_step(run)
     if seconds.size and tokens:
-        return Speed(tokens / high_median(seconds), "tokens/s")
+        return TotalRate(tokens / high_median(seconds), "tokens/s")
     epoch_s = epoch_seconds(run)
     if run.format.startswith("epoch log") and epoch_s:
-        return Speed(1 / epoch_s, "epochs/s")
+        return TotalRate(1 / epoch_s, "epochs/s")
     return None
 
 
@@ -141,11 +141,11 @@ class Scaling:
     @property
     def speedups(self) -> tuple[float, float] | None:
         """Smallest and largest ratio of speeds, over the repeats of the baseline; None without comparable speeds."""
-        run_speed = speed(self.run)
-        base_speeds = [s for base in self.bases if (s := speed(base)) is not None]
-        if run_speed is None or not base_speeds or any(s.unit != run_speed.unit for s in base_speeds):
+        rate = total_rate(self.run)
+        base_rates = [s for base in self.bases if (s := total_rate(base)) is not None]
+        if rate is None or not base_rates or any(s.unit != rate.unit for s in base_rates):
             return None
-        ratios = sorted(run_speed.value / s.value for s in base_speeds)
+        ratios = sorted(rate.value / s.value for s in base_rates)
         return ratios[0], ratios[-1]
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from statistics import fmean
 from typing import Any
 
-from scaleproof.auditor.checks.baselines import Baselines, Scaling, Speed, speed
+from scaleproof.auditor.checks.baselines import Baselines, Scaling, TotalRate, total_rate
 from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables, row_of
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
@@ -110,13 +110,13 @@ class AuditContext:
             self._named[part] = exact or [run for run in self.runs if part in run.name]
         return self._named[part]
 
-    def speed_of(self, part: str) -> Speed | None:
+    def total_rate_of(self, part: str) -> TotalRate | None:
         """Mean speed of the runs that `part` names; None where one of them has none, or the units differ."""
-        speeds = [speed(run) for run in self.runs_named(part)]
+        speeds = [total_rate(run) for run in self.runs_named(part)]
         known = [s for s in speeds if s is not None]
         if not known or len(known) < len(speeds) or len({s.unit for s in known}) > 1:
             return None
-        return Speed(fmean(s.value for s in known), known[0].unit)
+        return TotalRate(fmean(s.value for s in known), known[0].unit)
 
 
 of_evidence: Register[AuditContext] = Register(lambda context: [])

@@ -13,7 +13,6 @@ from scaleproof.auditor.checks.ratios import (
     in_words,
     is_over_fewest,
     one_figure,
-    unequal_work,
     wrong_baseline,
     wrong_mark,
 )
@@ -53,7 +52,7 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
         for series in series_of(table):
             of_series = _efficiencies(series)
             flag = _by_all_devices(of_series, series) or _below_one(series) or wrong_mark(series, "efficiency")
-            if flag is None and not any(one.speedup for one in of_series) and not unequal_work(series.rows):
+            if flag is None and not any(one.speedup for one in of_series) and not series.did_unequal_work:
                 flag = wrong_baseline(series, "efficiency")
             if flag is not None:
                 yield flag
@@ -117,7 +116,7 @@ def _efficiencies(series: RowSeries) -> list[_Efficiency]:
     efficiencies = []
     for row, devices in rows:
         stated = row.usable("efficiency")
-        measured = [] if unequal_work(series.rows) else series.ratios(row, devices)
+        measured = [] if series.did_unequal_work else series.ratios(row, devices)
         speedup = row.usable("speedup") if by_speedup else None
         if speedup is not None and measured and not any(r.gives(speedup.interval, APART) for r in measured):
             speedup = None  # it is wrong itself
@@ -183,7 +182,7 @@ def _below_one(series: RowSeries) -> Flag | None:
         any(ratio.gives(one.interval * (devices * size), BEYOND - 1) for ratio in series.ratios(row, devices))
         for row, one, devices in stated
     ]
-    if not stated or not all(follows) or unequal_work(series.rows):
+    if not stated or not all(follows) or series.did_unequal_work:
         return None
     row, one, _ = stated[-1]
     derivation = f"{row.description}: {one.printed} x {size}"

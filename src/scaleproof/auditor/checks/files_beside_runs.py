@@ -108,6 +108,7 @@ def runs_have_numbers(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"failed: {listed(run.name for run in failed)}", failed)
 
 
+FURTHER_REPORTS = "more"  # in the name of a text of nsys stats that is about other tables, or a part of the kernels'
 BOTTLENECK = 0.2  # share of all-reduce above which the summary's own program calls it one
 NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would give
 
@@ -133,7 +134,7 @@ def traces_agree(context: AuditContext) -> Iterator[Flag]:
         if len(runs) != 1:
             continue
         for path in sorted(Path(folder).glob("nsys_stats*.txt")):
-            if "more" in path.name:
+            if FURTHER_REPORTS in path.name:
                 continue
             try:
                 lines = read_stats_output(path).get(KERNELS, [])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from scaleproof.auditor.checks.baselines import epoch_seconds, speed
+from scaleproof.auditor.checks.baselines import epoch_seconds, total_rate
 from scaleproof.auditor.checks.rows import TIMES, RowSeries, ratios_of, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import (
@@ -78,7 +78,7 @@ def _middle(source: FigureSource) -> float:
 def figures_of(run: ReportedRun) -> dict[str, float]:
     """What a run says of its speed: kind, as a table's figures have it, -> value in tokens/s or seconds."""
     figures: dict[str, float] = {}
-    rate = speed(run)
+    rate = total_rate(run)
     if rate is not None and rate.unit == "tokens/s":
         figures["tokens_per_s"] = rate.value
     epoch_s = epoch_seconds(run)
@@ -90,7 +90,7 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
 
 
 def row_of(run: ReportedRun) -> ReportedRow:
-    """A run in the form of a row of a table: its configuration and its speed, and the MFU that it logged."""
+    """A run in the form of a row of a table: its configuration, how fast it was, and the MFU that it logged."""
     words = {name: str(word) for name in (*WORDS, "phase") if (word := getattr(run, name, None))}
     settings = {kind: value for kind in SIZES if (value := getattr(run, kind, None)) is not None}
     if run.world_size:
@@ -104,7 +104,7 @@ def row_of(run: ReportedRun) -> ReportedRow:
 
 
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
-    """An index of what runs say of their speed, by the kinds of `figures_of`; `time_s` has every time."""
+    """An index of how fast runs say they were, by the kinds of `figures_of`; `time_s` has every time."""
 
     def figures() -> Iterator[tuple[str, FigureSource]]:
         for run in runs:
@@ -140,7 +140,7 @@ def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
         if len(run_names) > 1:
             for series in series_of(table):
                 yield from _series_claims(series, run_names)
-    rates = {run.name: rate.value for run in evidence.runs if (rate := speed(run)) and rate.unit == "tokens/s"}
+    rates = {run.name: rate.value for run in evidence.runs if (rate := total_rate(run)) and rate.unit == "tokens/s"}
     if not 0 < len(rates) <= MOST_RUNS:
         return
     for stated in evidence.stated_figures:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, speed
+from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, total_rate
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import MEASURED, STEADY, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
@@ -97,7 +97,7 @@ def _work_of_run(run: ReportedRun) -> str:
 
 def rate_of_run(run: ReportedRun) -> str:
     """How fast a run says it was, with its unit, for people; "" where it does not say."""
-    rate = speed(run)
+    rate = total_rate(run)
     if rate is None:
         # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
         samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]

@@ -28,13 +28,13 @@ def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
     """
     values = claim.values
     if claim.kind in ("speedup", "change"):
-        fast, slow = context.speed_of(values["of"]), context.speed_of(values["over"])
+        fast, slow = context.total_rate_of(values["of"]), context.total_rate_of(values["over"])
         if fast is None or slow is None or fast.unit != slow.unit:
             return None
         speedup = fast.value / slow.value
         return speedup - 1 if claim.kind == "change" else speedup
     if claim.kind == "throughput":
-        rate = context.speed_of(values["of"])
+        rate = context.total_rate_of(values["of"])
         return rate.value if rate and rate.unit == "tokens/s" else None
     if claim.kind == "total_time":
         own_times = [table.self_s for table in context.evidence.operator_tables if values["of"] in table.name]

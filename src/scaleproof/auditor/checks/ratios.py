@@ -26,7 +26,7 @@ PERCENT = 100.0
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
     """A printed speed-up follows from a rate or a time of its own table."""
     for series in context.series:
-        if unequal_work(series.rows):
+        if series.did_unequal_work:
             continue
         if wrong := wrong_mark(series, "speedup"):
             yield wrong
@@ -149,11 +149,6 @@ def base_of(series: RowSeries) -> str:
 
 def in_words(ratio: Ratio) -> str:
     return " or ".join(times(reading.middle) for reading in ratio.readings)
-
-
-def unequal_work(rows: tuple[ReportedRow, ...]) -> bool:
-    """Whether the rows state different epochs or steps: a ratio of their total times is then no speed-up."""
-    return any(len({row.value(kind) for row in rows}) > 1 for kind in ("epochs", "steps"))
 
 
 @dataclass(frozen=True)

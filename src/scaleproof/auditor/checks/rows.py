@@ -39,6 +39,7 @@ SIZE_WORD = re.compile(
 STRATEGY_WORDS = frozenset(
     ("baseline", "data", "ddp", "deepspeed", "distributed", "dp", "fsdp", "fsdp2", "horovod", "parallel", "pytorch")
 )
+MOST_ROWS = 300  # of a table that are held against each other
 RESOLUTION = re.compile(r"(?<!\d)(\d{2,}) ?[x×] ?(\d{2,})(?!\d)")  # "257 × 257": of a grid, an image
 SETTING = re.compile(r"(?<![\d.])\d+(?![\d.])")  # a whole number; results have decimals
 
@@ -55,6 +56,11 @@ class RowSeries:
         """The rows with the fewest devices; several where a size was measured several times."""
         fewest = self.rows[0].devices
         return tuple(row for row in self.rows if row.devices == fewest)
+
+    @cached_property
+    def did_unequal_work(self) -> bool:
+        """Whether the rows state different epochs or steps: a ratio of their total times is then no speed-up."""
+        return any(len({row.value(kind) for row in self.rows}) > 1 for kind in ("epochs", "steps"))
 
     @property
     def is_mixed(self) -> bool:
@@ -94,7 +100,7 @@ class RowSeries:
 def series_of(table: ReportedTable) -> list[RowSeries]:
     """Measured rows of a table by configuration, the smallest first; only those with two sizes or more."""
     groups: dict[tuple[Any, ...], list[ReportedRow]] = defaultdict(list)
-    for row in table.rows:
+    for row in table.rows[:MOST_ROWS]:
         if row.measured and row.devices:
             groups[work_of(row, table)].append(row)
     _lend_single_devices(groups)

@@ -242,8 +242,11 @@ def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind:
     """Read tables and sentences, and a run for each log that is quoted between fences (shown, and not checked); return
     whether there was any.
     """
-    text = text_files.whole(path, encoding)
+    text = text_files.beginning(path, encoding)
     taken = read_document_file(reading.evidence, text, name, kind)
+    if path.stat().st_size > text_files.LARGEST_TEXT:
+        reason = f"only its first {text_files.LARGEST_TEXT >> 20} MiB were read, as of any text for people"
+        reading.evidence.unread.append(Unread(name, reason, "limit"))
     if kind != "markdown":
         return taken
     for block in quoted_blocks(list(enumerate(text.splitlines(), start=1))):

@@ -169,9 +169,7 @@ def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
         figures = sum(bool(_FIGURE.fullmatch(word)) for _, cells in rows for word in cells)
         if len(rows) >= 2 and 2 * figures >= len(rows) * len(words):
             yield Grid("text table", first_line, words, rows)
-            i = j
-        else:
-            i += 1
+        i = j
 
 
 def _right_edges(text: str) -> list[int]:
@@ -239,8 +237,8 @@ def _fields(text: str) -> list[Field]:
 
 
 def _is_row(fields: list[Field]) -> bool:
-    """Whether fields are a row of a table: three or more, of which at least half, and two, are figures."""
-    if len(fields) < 3 or len(fields) > WIDEST:
+    """Whether fields are a row of a table: two or more, of which at least half, and two, are figures."""
+    if len(fields) < 2 or len(fields) > WIDEST:
         return False
     figures = [bool(_FIGURE.fullmatch(f)) for f, _, _ in fields]
     return sum(figures) >= 2 and sum(figures) * 2 >= len(fields) and any(re.search(r"\d", f) for f, _, _ in fields[1:])

@@ -9,12 +9,13 @@ from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.json_results import results_of
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reading import Reading, add_run
-from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan
+from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
 
 # Of JSON that is ours to read, cut off or not.
+MOST_BROKEN = 5  # lines of one file that are named
 MARKS = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
 TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
 ENGINE = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
@@ -31,7 +32,7 @@ def read_json(
         return True
     if text is None:
         text = text_files.whole(path, encoding)
-    if (lines := _json_lines(text)) is not None:
+    if (lines := _json_lines(text, name, reading.evidence.unread)) is not None:
         if run := read_history(name, lines):
             add_run(reading, run, path)
             return True
@@ -54,18 +55,22 @@ def read_json(
     return _generic(reading, data, name, text)
 
 
-def _json_lines(text: str) -> list[Any] | None:
-    """Return the values of a file with one JSON object a line (broken lines left out); None for anything else."""
-    rows = [line for line in text.splitlines() if line.strip()]
-    if len(rows) < 2 or not all(r.lstrip().startswith("{") and r.rstrip().endswith("}") for r in rows[:5]):
-        return None
-    values = []
-    for row in rows:
+def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
+    """Return the values of a file with one JSON object a line; None for anything else. Broken lines go to `unread`."""
+    values: list[Any] = []
+    broken: list[int] = []
+    rows = [(number, row) for number, row in enumerate(text.splitlines(), start=1) if row.strip()]
+    for number, row in rows if len(rows) > 1 else ():
         try:
             values.append(json.loads(row))
-        except ValueError:
-            if not values:
+        except (ValueError, RecursionError):
+            broken.append(number)
+            if len(broken) > len(values) + 1:
                 return None
+    if len(values) < 2 or len(values) <= len(broken) or not all(isinstance(value, dict) for value in values):
+        return None
+    for number in broken[:MOST_BROKEN]:
+        unread.append(Unread(f"{name}:{number}", "the line is no JSON; the others were read"))
     return values
 
 

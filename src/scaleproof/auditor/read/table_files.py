@@ -20,7 +20,6 @@ from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.typed_tables import is_profile, read_table
 from scaleproof.auditor.read.units import RESULTS
 
-LARGEST_TEXT = 4 << 20  # bytes of a plain text that may be a report
 RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
 REPORT_LINES = 2_000  # at either end of a long text
 
@@ -76,7 +75,7 @@ def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
 
 def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
     """Read a report in plain text, tables and blocks of `name: figure`; return whether there was any. Logs are none."""
-    if path.stat().st_size > LARGEST_TEXT:
+    if path.stat().st_size > text_files.LARGEST_TEXT:
         return False
     lines: list[Line] = list(enumerate(text_files.whole(path, encoding).splitlines(), start=1))
     lines = of_first_rank(lines)

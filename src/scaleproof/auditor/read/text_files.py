@@ -12,6 +12,7 @@ from scaleproof.auditor.read.reported import UnreadKind
 
 HEAD = 1 << 16  # bytes that tell what a file is
 WHOLE = 64 << 20  # bytes of the largest file that must be parsed as one piece
+LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
 BLOCK = 1 << 21  # characters
 LONGEST = 1 << 20  # characters of a line; bars of several ranks that overwrite each other make long ones
 SQLITE = b"SQLite format 3\0"
@@ -86,6 +87,13 @@ def whole(path: Path, name: str) -> str:
             return file.read()
     except (OSError, UnicodeError) as error:
         raise UnreadableFile(str(error)) from None
+
+
+def beginning(path: Path, name: str) -> str:
+    """Return the text of a file, whose encoding is `name`, up to some LARGEST_TEXT bytes, in whole lines."""
+    with path.open(encoding=name, errors="replace") as file:
+        text = file.read(LARGEST_TEXT)
+        return text if len(text) < LARGEST_TEXT else text[: text.rfind("\n") + 1] or text
 
 
 def lines(path: Path, name: str) -> Iterator[str]:

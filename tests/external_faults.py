@@ -139,16 +139,6 @@ def everything_each(data, epoch, config) -> None:
     config["dataset_subset_sizes"]["train"] //= 2
 
 
-def two_epochs(data, epoch, config) -> None:
-    second = epoch | {
-        "epoch_idx": 2,
-        "epoch_wall_time_sec": epoch["epoch_wall_time_sec"] * 3,
-        "tokens_per_sec_global": epoch["tokens_per_sec_global"] / 3,
-    }
-    data["epochs"].append(second)
-    data["summary"]["mean_tokens_per_sec_global"] = epoch["tokens_per_sec_global"] * 2 / 3
-
-
 def precision(first, second) -> None:
     second["training_config"]["precision"] = "fp32"
 

@@ -26,7 +26,6 @@ from external_faults import (
     sawtooth,
     times,
     two_baselines,
-    two_epochs,
     two_pollers,
 )
 from external_files import write_blocks, write_llmc, write_megatron, write_nanogpt, write_torchtitan
@@ -71,7 +70,6 @@ FAULTS = {
     "batch-arithmetic": (one(lambda d, e, c: c.update(global_batch_size=16)), "invalid", "which is that of one rank"),
     "steps-differ-from-batches": (one(times(optimizer_steps=0.5)), "suspect", "stated"),
     "each-rank-trained-on-everything": (one(everything_each), "invalid", "2.00 times all of it"),
-    "mean-of-rates": (one(two_epochs), "note", "all tokens over all time"),
     "files-disagree": (
         beside("RUN_COMPLETE.txt", "[Rank 0] RUN_COMPLETE world_size=8 tokens_per_sec=1 total_wall_time_sec=1"),
         "suspect",
@@ -132,7 +130,6 @@ FAULTS = {
         "differ in precision: bf16 | fp32; commit",
     ),
     "single-run": (one(lambda d, e, c: None), "note", "n=1"),
-    "run-counted-twice": (pair(lambda a, b: None, (2, 2)), "note", "is in first, second"),
     "run-copied": (copied_repeat, "invalid", "have the same run id and rate"),
     "spread-of-one-run": (file("r.json", json.dumps(REPORT)), "suspect", "from one run at 4 devices"),
     "report-differs-from-runs": (file("r.json", json.dumps(REPORT)), "invalid", "200.00 / 100.00 = 2.000"),

@@ -9,6 +9,8 @@ SIZES = "GPUs | tokens/s/GPU | MFU"
 WORK = "GPUs | images/s | Time for 90 epochs"
 LOSSES = "Run | Step time (ms) | Training loss"
 OVER_ONE = "GPUs | Median speedup | Median efficiency"
+STEP_FLOPS = "Sec/it | TFLOPs"
+SHARES = "SeqLen | MFU | HFU"
 MESH = "Nodes | Size | DP | TP | PP | GBS | Sec/it | TFLOPs"
 MESHES = ("32 | 70B | 4 | 8 | 8 | 1024 | 61.4 | 121.7", "32 | 70B | 8 | 4 | 8 | 1024 | 66.0 | 113.2")
 STEPS = (*MESHES, "32 | 70B | 16 | 4 | 4 | 1024 | 58.3 | 128.2", "32 | 70B | 8 | 8 | 4 | 1024 | 54.8 | 136.3")
@@ -127,6 +129,21 @@ FAULTS = {
         "efficiency-not-in-table",
         "44.1%, but its speed-up is 7.05x with 8 times the devices",
     ),
+    "three rows, of which two agree to their digits": (
+        rows(STEP_FLOPS, "139.82 | 115.31", "131.02 | 123.05", "121.48 | 97.71"),
+        "row-stands-out",
+        "97.71",
+    ),
+    "a step of which the text says what it is": (
+        "B=4, T=256\n\n" + rows("Model | ms/step | tok/s", "small | 3126 | 328", "large | 1600 | 467"),
+        "row-stands-out",
+        "467 x 1600",
+    ),
+    "MFU and HFU of one program": (
+        rows(SHARES, "2048 | 36.30 | 48.40", "4096 | 42.42 | 56.56", "8192 | 43.36 | 57.81", "16384 | 46.9 | 48.1"),
+        "row-stands-out",
+        "46.9 / 48.1",
+    ),
     "replicas x tensor x pipeline on equally many nodes": (
         rows(MESH, *MESHES, "32 | 70B | 16 | 8 | 4 | 1024 | 58.3 | 128.2"),
         "row-stands-out",
@@ -168,6 +185,13 @@ def test_what_does_not_follow_is_named(tmp_path, name):
 
 
 SOUND = {
+    "three rows, of which two agree by their coarse digits": rows(STEP_FLOPS, "140 | 115", "131 | 123", "121 | 98"),
+    "a step of twice what the text says": (
+        "B=4, T=256\n\n" + rows("Model | ms/step | tok/s", "small | 3126 | 328", "large | 1600 | 1280")
+    ),
+    "MFU and HFU without and with recomputation": rows(
+        SHARES, "2048 | 41.25 | 55.0", "4096 | 42.42 | 56.56", "8192 | 43.36 | 43.36", "16384 | 46.9 | 46.9"
+    ),
     "tokens, rate and days": rows(
         "Model | Tokens | Tokens/s/GPU | GPUs | Days", "65B | 1.4T | 380 | 2048 | 21", "33B | 1.4T | 700 | 2048 | 11.3"
     ),

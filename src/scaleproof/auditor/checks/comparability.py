@@ -147,21 +147,6 @@ def repeated_enough(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)
 
 
-@of_evidence.finds("run-counted-twice", "note")
-def runs_are_counted_once(context: AuditContext) -> Iterator[Flag]:
-    """The same run lies in several folders; counted as repeats, its copies make a spread that is too small.
-
-    Detected: Equal run_id and equal rate.
-    Seen: Repositories that keep curated copies beside the folders of their runs.
-    Repair: Audit one of the copies; repeats are runs of their own.
-    """
-    identified = (run for run in context.runs if run.run_id and run.tokens_per_s)
-    for copies in grouped_by(identified, "run_id", "tokens_per_s").values():
-        if len(copies) > 1:
-            names = listed(run.name for run in copies)
-            yield Flag(f"one run, {str(copies[0].run_id)[:60]}, is in {names}: n is smaller by the copies", copies)
-
-
 @of_evidence.finds("offload-undisclosed", "suspect")
 def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
     """With the optimizer on the CPU a run measures the bus and the CPU's Adam, beside runs that do not.

@@ -44,10 +44,17 @@ COUNTS = ("steps", "epochs")
 SIZES = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 PRECISIONS = (2, 4, 8, 16)  # ratios of the peaks of one device
 CERTAIN = 6.0  # evidence that one of two columns is the inverse of what it is called
+ROUNDING = 1e-4  # relative error of a product, beside that of its figures
 EXACT = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
 ALIKE = 1.25  # ratio of columns that may have been measured alike
 ROWS_OF_RATIO = 5  # that have this ratio
 MOST_COLUMNS = 12  # of a table whose columns are compared whatever they mean
+WORK = re.compile(
+    r"(?i)(?<![\d.,])(\d[\d,]{2,})[ -](?:training |input )?(?:tokens|samples|images|sequences|examples)\b(?!/| ?per)"
+)
+BATCH_AND_LENGTH = re.compile(
+    r"(?i)\bb(?:atch(?: size)?)?\W{1,3}(\d+)\W{1,4}(?:x |by )?(?:t|s|seq\w*|sequence(?: length)?)\W{1,3}(\d+)"
+)
 DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_167, "mnist": 60_000, "agnews": 120_000}
 CERTAIN_OF_SPEEDUP = 2.5  # evidence for the same where one of the two is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
@@ -67,6 +74,7 @@ IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, 
     (("flops_per_s",), TIMES, 1, (DEVICES, BATCHES)),
     (("mfu", "hfu"), ("flops_per_s",), -1, (DEVICES,)),
     (("mfu", "hfu"), RATES, -1, ()),
+    (("mfu",), ("hfu",), -1, ()),
     (TIMES, TIMES, -1, (COUNTS,)),
     (("energy_j",), ("power_w",), -1, ((*TIMES, "device_time_s"), DEVICES)),
     (("cost",), TIMES, -1, (DEVICES,)),
@@ -106,10 +114,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Agreement:
-    """A product in a group of rows. `rows`: their indices in the table."""
+    """A product in a group of rows. `rows`: their indices in the table. `stated`: what a text says that it is."""
 
     factors: tuple[Factor, ...]
     rows: list[int]
+    stated: float | None = None
 
     @cached_property
     def figures(self) -> Figures:
@@ -120,7 +129,9 @@ class Agreement:
 
     @cached_property
     def usual(self) -> Figures:
-        """The product that most of the rows have, once for each row."""
+        """The product that is stated, else the one that most of the rows have, once for each row."""
+        if self.stated is not None:
+            return Figures(*[np.full(len(self.rows), self.stated)] * 2)
         best = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
         ones = np.ones(len(self.rows))
         return Figures(self.figures.low[best] * ones, self.figures.high[best] * ones)
@@ -169,7 +180,8 @@ class Agreement:
         varied = max(factor.varies for factor in self.factors) if self._is_count else fitting.max() / fitting.min()
         if agreeing < 1 or varied < VARIED:
             return 0.0
-        width = float(np.median(self.figures.width[self.fits])) + 2 * CONSTANT
+        farthest = float(self.figures.distance(self.usual)[self.fits].max())
+        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + ROUNDING
         return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
 
     @property
@@ -183,9 +195,10 @@ class Agreement:
 
     @property
     def most_fit(self) -> bool:
-        """Whether two rows fit for each one that is far off, and none is in between."""
+        """Whether two rows fit for each one that is far off, and none is in between. A stated number is one of them."""
         far = int((self.figures.distance(self.usual) > 2 * STANDS_OUT).sum())
-        return int(self.fits.sum()) >= ROWS_FOR_EACH_ODD_ONE * max(far, 1) and far == self.stands_out.sum()
+        fits = int(self.fits.sum()) + (self.stated is not None)
+        return fits >= ROWS_FOR_EACH_ODD_ONE * max(far, 1) and far == self.stands_out.sum()
 
     @property
     def is_exact_but_once(self) -> bool:
@@ -208,7 +221,9 @@ class Agreement:
         kinds = {factor.column.kind for factor in self.factors}
         certain = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*TIMES})
         enough = EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else EVIDENCE if certain else 2 * EVIDENCE
-        return self.evidence >= enough and self.fits.sum() >= max(FEWEST, ROWS_FOR_EACH_ODD_ONE * len(self.lone_rows))
+        # Two rows suffice that agree to their digits.
+        fewest = FEWEST - 1 if self.evidence >= 2 * EVIDENCE / (1 + certain) else FEWEST
+        return self.evidence >= enough and self.fits.sum() >= max(fewest, ROWS_FOR_EACH_ODD_ONE * len(self.lone_rows))
 
 
 @of_evidence.finds("row-stands-out", "suspect")
@@ -225,18 +240,22 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     """
     known = {row for finding in totals_follow(context) for row in finding.runs}
     for table in context.evidence.tables:
-        samples = _samples_of(table)
+        works = _works_of(table)
         for figures in figure_tables(table):
-            flags = [flag for flag in _outliers(figures, samples) if not known & set(flag.about)]
+            flags = [flag for flag in _outliers(figures, works) if not known & set(flag.about)]
             yield from flags or _without_meaning(figures, known)
             yield from _inverted(figures)
 
 
-def _samples_of(table: ReportedTable) -> set[int]:
-    """The sizes of the data sets that a table, or what stands right above it, names: images, texts of one epoch."""
+def _works_of(table: ReportedTable) -> set[float]:
+    """What a step or an epoch may be, as the text around a table says: a data set, samples, a batch with its length."""
     around = [table.caption, *table.section, *table.words.values(), *(table.grid.before if table.grid else ())]
-    text = " ".join(around).lower().replace("-", "").replace(" ", "")
-    return {size for name, size in DATA_SETS.items() if name in text}
+    text = " ".join(around)
+    named = re.sub("[- ]", "", text.lower())
+    works = {float(size) for name, size in DATA_SETS.items() if name in named}
+    works |= {float(m[1].replace(",", "")) for m in WORK.finditer(text)}
+    works |= {float(m[1]) * float(m[2]) for m in BATCH_AND_LENGTH.finditer(text)}
+    return works
 
 
 def _without_meaning(figures: FigureTable, known: set[str]) -> Iterator[Flag]:
@@ -278,7 +297,7 @@ def _inverted(figures: FigureTable) -> Iterator[Flag]:
                 )
 
 
-def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
+def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     """The rows that stand out by any identity; each once."""
     flagged: set[int] = set()
     stages = tuple(Factor(column, -1) for kind in STAGES for column in _of(figures, (kind,)))
@@ -292,9 +311,13 @@ def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
             more = [stages] if second == REPLICAS else [*_factors(figures, besides, (one, other))]
             factors = [(Factor(one, 1), Factor(other, exponent), *others) for others in more]
             by_group = [[Agreement(of, rows) for of in factors] for rows in groups_of(figures, FEWEST)]
-            of_groups = [max(group, key=lambda a: (a.holds, -len(a.lone_rows), a.evidence)) for group in by_group]
-            for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.stands_out.sum())):
-                if not (usual.holds or (_is_one_number(figures, usual, samples) and usual.most_fit)):
+            of_groups = [max(group, key=lambda a: (a.holds, -len(a.alone), a.evidence)) for group in by_group]
+            if first == RATES and set(second) == set(TIMES):
+                everything = list(range(len(figures.places)))
+                stated = [Agreement(of, everything, work) for of in factors for work in works]
+                of_groups += [agreement for agreement in stated if agreement.fits.any()]
+            for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.odd.sum())):
+                if not (usual.holds or (_is_one_number(figures, usual) and usual.most_fit)):
                     continue
                 for i in usual.lone_rows:
                     row = usual.rows[i]
@@ -306,14 +329,13 @@ def _outliers(figures: FigureTable, samples: set[int]) -> Iterator[Flag]:
                         yield _flag(figures, usual, i)
 
 
-def _is_one_number(figures: FigureTable, agreement: Agreement, samples: set[int]) -> bool:
-    """Whether a product is one number whatever the figures are: rate x epoch time of a data set of so many `samples`;
-    and where rows differ in size alone, MFU over the rate of one device, or rate x time of a stated amount of work.
+def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
+    """Whether a product is one number whatever the figures are: rate x time of a step or an epoch that is stated; and
+    where rows differ in size alone, MFU over the rate of one device, or rate x time of a stated amount of work.
     """
     one, other = (factor.column for factor in agreement.factors[:2])
-    if one.kind in RATES and other.kind == "epoch_time_s":
-        usual = agreement.usual.middle[0]
-        return any(abs(usual / size - 1) <= 2 * CONSTANT for size in samples)
+    if agreement.stated is not None:
+        return other.kind in ("epoch_time_s", "step_time_s") and one.kind != "rate"
     of_one_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
     of_one_work = OF_STATED_WORK.fullmatch(other.heading) is not None
     settings = [c.texts for c in figures.columns if c.kind not in (*SIZES, *RESULTS)]
@@ -349,7 +371,8 @@ def _factors(
 def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:
     """Whether a row has no word, as of a precision or a model, that others share and the rows that fit do not have."""
     fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
-    settings = [] if all(factor.is_exact for factor in usual.factors) else figures.model_sizes
+    any_model = usual.stated is not None or all(factor.is_exact for factor in usual.factors)
+    settings = [] if any_model else figures.model_sizes
     if usual.factors[0].column.kind == "flops_per_s":  # the FLOPs of a step are of a model: of its size and length
         settings = [c.texts for c in figures.columns if c.kind not in (*SIZES, *PARALLEL, *RESULTS)]
     if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):

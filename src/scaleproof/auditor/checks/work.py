@@ -230,26 +230,5 @@ def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     )
 
 
-@of_evidence.finds("mean-of-rates", "note")
-def mean_of_rates(context: AuditContext) -> Iterator[Flag]:
-    """A mean of rates weighs a short epoch like a long one.
-
-    Detected: The stated mean differs from all tokens over all time by more than 1 %.
-    Seen: Rule 4 of Hoefler and Belli, Scientific benchmarking of parallel computing systems (2015).
-    Repair: Divide the sum of the tokens by the sum of the times.
-    """
-    for run in context.runs:
-        stated = run.details.get("mean_rate")
-        seconds = run.seconds
-        tokens = run.tokens
-        if stated and seconds and tokens and len(run.timed_spans) > 1 and not near(stated, tokens / seconds):
-            yield Flag(
-                f"the mean of the epochs' rates is {stated:,.2f} tokens/s, all tokens over all time "
-                f"{tokens / seconds:,.2f}",
-                [run],
-                corrected=Correction(value=tokens / seconds, unit="tokens/s", derivation="all tokens over all time"),
-            )
-
-
 def _which(run: ReportedRun, span: TimedSpan) -> str:
     return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""

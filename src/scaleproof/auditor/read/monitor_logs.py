@@ -116,13 +116,9 @@ class DeviceSamples:
 def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
     """Count samples of `nvidia-smi dmon`: columns under "# gpu pwr ... sm mem", a heading every screen."""
     columns = header.lstrip("# ").split()
-    samples = DeviceSamples()
-    for line in lines:
-        parts = line.split()
-        if not parts or line.lstrip().startswith("#") or len(parts) != len(columns):
-            continue
-        samples.add(dict(zip(columns, parts, strict=True))["gpu"], None)
-    return samples.log(name)
+    rows = [line.split() for line in lines if not line.lstrip().startswith("#")]
+    devices = Counter(row[columns.index("gpu")] for row in rows if len(row) == len(columns))
+    return GpuLog(name, devices.total(), len(devices), 0)
 
 
 def _seconds(stamp: str) -> float | None:

@@ -132,7 +132,6 @@ FAULTS = {
     "single-run": (one(lambda d, e, c: None), "note", "n=1"),
     "run-copied": (copied_repeat, "invalid", "have the same run id and rate"),
     "spread-of-one-run": (file("r.json", json.dumps(REPORT)), "suspect", "from one run at 4 devices"),
-    "report-differs-from-runs": (file("r.json", json.dumps(REPORT)), "invalid", "200.00 / 100.00 = 2.000"),
     "comparison-refused": (file("r.json", json.dumps(REPORT)), "suspect", "precision"),
     "sharding-one-device": (one(lambda d, e, c: c.update(zero_stage=2), 1), "note", "one device"),
     "fp32-without-tf32": (

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import CONDITIONS, DISTINCT, configuration
-from scaleproof.auditor.checks.context import AuditContext, differences, grouped_by, listed, near, of_evidence
+from scaleproof.auditor.checks.context import AuditContext, differences, grouped_by, listed, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures
-from scaleproof.auditor.read.reported import REPEAT, ReportedRun, SpeedupReport
+from scaleproof.auditor.read.reported import REPEAT, ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RUN_COPIED, SINGLE_RUN
@@ -197,14 +197,6 @@ def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
 
 @of_evidence.check(
     Code(
-        "report-differs-from-runs",
-        "invalid",
-        what="A table's speed-ups do not follow from its own rates.",
-        detected="speed-up against rate / first rate, efficiency against speed-up / N: more than 1 % apart.",
-        seen="a text classifier with DDP on 4 GPUs: one chart divides by the index of the bar.",
-        repair="Compute tables from files, in one place.",
-    ),
-    Code(
         "spread-of-one-run",
         "suspect",
         what="A standard deviation of 0.0 from one run reads as perfect repeatability.",
@@ -222,11 +214,8 @@ def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
     ),
 )
 def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
-    """A table of speed-ups follows from its own rates; its spread is of more than one run."""
+    """The spread of a table of speed-ups is of more than one run, and its own program stands by it."""
     for report in context.evidence.scaling_reports:
-        wrong = list(_wrong_ratios(report))
-        if wrong:
-            yield Flag("; ".join(wrong), [report], "report-differs-from-runs")
         sizes = [n for n, row in sorted(report.rows.items()) if row["spread"] == 0 and (row["runs"] or 0) <= 1]
         if sizes:
             evidence = f"a standard deviation of 0.0 from one run at {listed(sizes)} devices: n=1, unknown"
@@ -234,21 +223,6 @@ def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
         if report.status == "invalid_comparison" or report.mismatches:
             evidence = f"its own program marks it {report.status}: {listed(report.mismatches)}"
             yield Flag(evidence, [report], "comparison-refused")
-
-
-def _wrong_ratios(report: SpeedupReport) -> Iterator[str]:
-    """A sentence for each speed-up and efficiency that is not the ratio of the report's own rates."""
-    fewest = min(report.rows, default=1)
-    base_rate = report.rows[fewest]["rate"] if report.rows else None
-    for devices, row in sorted(report.rows.items()):
-        rate = row["rate"]
-        speedup = row["speedup"]
-        efficiency = row["efficiency"]
-        if rate and base_rate and speedup and not near(speedup, rate / base_rate):
-            yield f"{devices}: speed-up {speedup:.3f}, but {rate:,.2f} / {base_rate:,.2f} = {rate / base_rate:.3f}"
-        ratio = devices / fewest
-        if speedup and efficiency and not near(efficiency, speedup / ratio):
-            yield f"{devices}: efficiency {efficiency:.3f}, but {speedup:.3f} / {ratio:g} = {speedup / ratio:.3f}"
 
 
 DIGITS = 8  # significant ones of one time, from which two measurements never agree by chance

@@ -311,12 +311,12 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
             more = [stages] if second == REPLICAS else [*_factors(figures, besides, (one, other))]
             factors = [(Factor(one, 1), Factor(other, exponent), *others) for others in more]
             by_group = [[Agreement(of, rows) for of in factors] for rows in groups_of(figures, FEWEST)]
-            of_groups = [max(group, key=lambda a: (a.holds, -len(a.alone), a.evidence)) for group in by_group]
+            of_groups = [max(group, key=lambda a: (a.holds, -len(a.lone_rows), a.evidence)) for group in by_group]
             if first == RATES and set(second) == set(TIMES):
                 everything = list(range(len(figures.places)))
                 stated = [Agreement(of, everything, work) for of in factors for work in works]
                 of_groups += [agreement for agreement in stated if agreement.fits.any()]
-            for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.odd.sum())):
+            for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.stands_out.sum())):
                 if not (usual.holds or (_is_one_number(figures, usual) and usual.most_fit)):
                     continue
                 for i in usual.lone_rows:

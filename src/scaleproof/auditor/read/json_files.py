@@ -141,11 +141,8 @@ def _scaling_report(name: str, data: dict[str, Any]) -> SpeedupReport:
         if devices and devices == int(devices):
             row = Fields(entry, [])
             rows[int(devices)] = {
-                "rate": row.positive("mean_tokens_per_sec_global"),
                 "spread": row.number("stdev_tokens_per_sec_global"),
                 "runs": len(row.values("metrics_paths")),
-                "speedup": row.positive("speedup_vs_1gpu"),
-                "efficiency": row.positive("scaling_efficiency"),
             }
     mismatches = [str(m.get("field")) for m in top.values("mismatches") if isinstance(m, dict)]
     return SpeedupReport(name, str(data["status"])[:40], rows, mismatches)

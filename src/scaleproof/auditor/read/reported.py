@@ -196,11 +196,11 @@ class GpuLog:
 
 @dataclass(slots=True)
 class SpeedupReport:
-    """A table of speed-ups that a program derived from several runs."""
+    """A table of speed-ups that a program derived from several runs: their sizes, spreads and numbers."""
 
     name: str
     status: str
-    rows: dict[int, dict[str, float | int | None]]  # devices -> rate, spread, runs, speedup, efficiency
+    rows: dict[int, dict[str, float | int | None]]  # devices -> spread, runs
     mismatches: list[str]
 
 

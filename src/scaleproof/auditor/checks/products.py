@@ -16,7 +16,7 @@ from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.read.headings import OF_STATED_WORK
-from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.surroundings import works_of
 from scaleproof.auditor.read.units import RESULTS
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
@@ -44,18 +44,10 @@ COUNTS = ("steps", "epochs")
 SIZES = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 PRECISIONS = (2, 4, 8, 16)  # ratios of the peaks of one device
 CERTAIN = 6.0  # evidence that one of two columns is the inverse of what it is called
-ROUNDING = 1e-4  # relative error of a product, beside that of its figures
 EXACT = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
 ALIKE = 1.25  # ratio of columns that may have been measured alike
 ROWS_OF_RATIO = 5  # that have this ratio
 MOST_COLUMNS = 12  # of a table whose columns are compared whatever they mean
-WORK = re.compile(
-    r"(?i)(?<![\d.,])(\d[\d,]{2,})[ -](?:training |input )?(?:tokens|samples|images|sequences|examples)\b(?!/| ?per)"
-)
-BATCH_AND_LENGTH = re.compile(
-    r"(?i)\bb(?:atch(?: size)?)?\W{1,3}(\d+)\W{1,4}(?:x |by )?(?:t|s|seq\w*|sequence(?: length)?)\W{1,3}(\d+)"
-)
-DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_167, "mnist": 60_000, "agnews": 120_000}
 CERTAIN_OF_SPEEDUP = 2.5  # evidence for the same where one of the two is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
 INVERTED = (
@@ -130,10 +122,10 @@ class Agreement:
     @cached_property
     def usual(self) -> Figures:
         """The product that is stated, else the one that most of the rows have, once for each row."""
-        if self.stated is not None:
-            return Figures(*[np.full(len(self.rows), self.stated)] * 2)
-        best = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
         ones = np.ones(len(self.rows))
+        if self.stated is not None:
+            return Figures(self.stated * ones, self.stated * ones)
+        best = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
         return Figures(self.figures.low[best] * ones, self.figures.high[best] * ones)
 
     def _same_as(self, row: int) -> np.typing.NDArray[np.bool_]:
@@ -181,7 +173,7 @@ class Agreement:
         if agreeing < 1 or varied < VARIED:
             return 0.0
         farthest = float(self.figures.distance(self.usual)[self.fits].max())
-        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + ROUNDING
+        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4
         return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
 
     @property
@@ -197,8 +189,8 @@ class Agreement:
     def most_fit(self) -> bool:
         """Whether two rows fit for each one that is far off, and none is in between. A stated number is one of them."""
         far = int((self.figures.distance(self.usual) > 2 * STANDS_OUT).sum())
-        fits = int(self.fits.sum()) + (self.stated is not None)
-        return fits >= ROWS_FOR_EACH_ODD_ONE * max(far, 1) and far == self.stands_out.sum()
+        witnesses = int(self.fits.sum()) + (self.stated is not None)
+        return witnesses >= ROWS_FOR_EACH_ODD_ONE * max(far, 1) and far == self.stands_out.sum()
 
     @property
     def is_exact_but_once(self) -> bool:
@@ -221,8 +213,7 @@ class Agreement:
         kinds = {factor.column.kind for factor in self.factors}
         certain = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*TIMES})
         enough = EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else EVIDENCE if certain else 2 * EVIDENCE
-        # Two rows suffice that agree to their digits.
-        fewest = FEWEST - 1 if self.evidence >= 2 * EVIDENCE / (1 + certain) else FEWEST
+        fewest = FEWEST - (self.evidence >= 2 * EVIDENCE / (1 + certain))  # two that agree to their digits suffice
         return self.evidence >= enough and self.fits.sum() >= max(fewest, ROWS_FOR_EACH_ODD_ONE * len(self.lone_rows))
 
 
@@ -240,22 +231,11 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     """
     known = {row for finding in totals_follow(context) for row in finding.runs}
     for table in context.evidence.tables:
-        works = _works_of(table)
+        works = works_of(table)
         for figures in figure_tables(table):
             flags = [flag for flag in _outliers(figures, works) if not known & set(flag.about)]
             yield from flags or _without_meaning(figures, known)
             yield from _inverted(figures)
-
-
-def _works_of(table: ReportedTable) -> set[float]:
-    """What a step or an epoch may be, as the text around a table says: a data set, samples, a batch with its length."""
-    around = [table.caption, *table.section, *table.words.values(), *(table.grid.before if table.grid else ())]
-    text = " ".join(around)
-    named = re.sub("[- ]", "", text.lower())
-    works = {float(size) for name, size in DATA_SETS.items() if name in named}
-    works |= {float(m[1].replace(",", "")) for m in WORK.finditer(text)}
-    works |= {float(m[1]) * float(m[2]) for m in BATCH_AND_LENGTH.finditer(text)}
-    return works
 
 
 def _without_meaning(figures: FigureTable, known: set[str]) -> Iterator[Flag]:
@@ -312,10 +292,9 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
             factors = [(Factor(one, 1), Factor(other, exponent), *others) for others in more]
             by_group = [[Agreement(of, rows) for of in factors] for rows in groups_of(figures, FEWEST)]
             of_groups = [max(group, key=lambda a: (a.holds, -len(a.lone_rows), a.evidence)) for group in by_group]
-            if first == RATES and set(second) == set(TIMES):
-                everything = list(range(len(figures.places)))
-                stated = [Agreement(of, everything, work) for of in factors for work in works]
-                of_groups += [agreement for agreement in stated if agreement.fits.any()]
+            of_work = works if (first, second) == (RATES, TIMES) else ()
+            stated = (Agreement(of, list(range(len(figures.places))), work) for of in factors for work in of_work)
+            of_groups += [agreement for agreement in stated if agreement.fits.any()]
             for usual in sorted(of_groups, key=lambda a: (-a.evidence, a.stands_out.sum())):
                 if not (usual.holds or (_is_one_number(figures, usual) and usual.most_fit)):
                     continue
@@ -334,7 +313,7 @@ def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
     where rows differ in size alone, MFU over the rate of one device, or rate x time of a stated amount of work.
     """
     one, other = (factor.column for factor in agreement.factors[:2])
-    if agreement.stated is not None:
+    if agreement.stated:
         return other.kind in ("epoch_time_s", "step_time_s") and one.kind != "rate"
     of_one_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
     of_one_work = OF_STATED_WORK.fullmatch(other.heading) is not None
@@ -371,8 +350,8 @@ def _factors(
 def _is_alike(figures: FigureTable, usual: Agreement, row: int) -> bool:
     """Whether a row has no word, as of a precision or a model, that others share and the rows that fit do not have."""
     fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
-    any_model = usual.stated is not None or all(factor.is_exact for factor in usual.factors)
-    settings = [] if any_model else figures.model_sizes
+    of_any_model = usual.stated is not None or all(factor.is_exact for factor in usual.factors)
+    settings = [] if of_any_model else figures.model_sizes
     if usual.factors[0].column.kind == "flops_per_s":  # the FLOPs of a step are of a model: of its size and length
         settings = [c.texts for c in figures.columns if c.kind not in (*SIZES, *PARALLEL, *RESULTS)]
     if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
@@ -400,9 +379,8 @@ def _has_usual_size(figures: FigureTable, usual: Agreement, i: int) -> bool:
 
 def _explains(agreement: Agreement, row: int) -> bool:
     """Whether a row follows from another product of the same columns that several rows have."""
-    if row not in agreement.rows or agreement.fits.sum() < FEWEST or not agreement.evidence:
-        return False
-    return bool(agreement.fits[agreement.rows.index(row)])
+    shows = row in agreement.rows and agreement.fits.sum() >= FEWEST and agreement.evidence > 0
+    return shows and bool(agreement.fits[agreement.rows.index(row)])
 
 
 def _flag(figures: FigureTable, usual: Agreement, i: int) -> Flag:
@@ -412,12 +390,11 @@ def _flag(figures: FigureTable, usual: Agreement, i: int) -> Flag:
     signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
     printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
     headings = ", ".join(factor.column.heading for factor in usual.factors)
-    found, expected = (_short(float(values.middle[i])) for values in (usual.figures, usual.usual))
+    found, expected = (
+        f"{values.middle[i]:.4g}" if values.middle[i] >= LONG else number(float(values.middle[i]), 4)
+        for values in (usual.figures, usual.usual)
+    )
     return Flag(
         f"{figures.names[row]}: {printed} = {found} ({headings}); in {usual.fits.sum()} other rows {expected}",
         [figures.places[row]],
     )
-
-
-def _short(value: float) -> str:
-    return number(value, 4) if value < LONG else f"{value:.4g}"

@@ -183,3 +183,23 @@ def _two_columns(columns: dict[str, bool | None], stated: list[tuple[ReportedRow
 def _value(cell: str) -> float | None:
     figures = figures_of(cell)
     return figures[0].value if figures else None
+
+
+WORK = re.compile(
+    r"(?i)(?<![\d.,])(\d[\d,]{2,})[ -](?:training |input )?(?:tokens|samples|images|sequences|examples)\b(?!/| ?per)"
+)
+BATCH_AND_LENGTH = re.compile(
+    r"(?i)\bb(?:atch(?: size)?)?\W{1,3}(\d+)\W{1,4}(?:x |by )?(?:t|s|seq\w*|sequence(?: length)?)\W{1,3}(\d+)"
+)
+DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_167, "mnist": 60_000, "agnews": 120_000}
+
+
+def works_of(table: ReportedTable) -> set[float]:
+    """What a step or an epoch may be, as the text around a table says: a data set, samples, a batch with its length."""
+    around = [table.caption, *table.section, *table.words.values(), *(table.grid.before if table.grid else ())]
+    text = " ".join(around)
+    named = re.sub("[- ]", "", text.lower())
+    works = {float(size) for name, size in DATA_SETS.items() if name in named}
+    works |= {float(m[1].replace(",", "")) for m in WORK.finditer(text)}
+    works |= {float(m[1]) * float(m[2]) for m in BATCH_AND_LENGTH.finditer(text)}
+    return works

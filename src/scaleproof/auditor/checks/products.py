@@ -390,11 +390,11 @@ def _flag(figures: FigureTable, usual: Agreement, i: int) -> Flag:
     signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
     printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
     headings = ", ".join(factor.column.heading for factor in usual.factors)
-    found, expected = (
+    product_of_row, expected = (
         f"{values.middle[i]:.4g}" if values.middle[i] >= LONG else number(float(values.middle[i]), 4)
         for values in (usual.figures, usual.usual)
     )
     return Flag(
-        f"{figures.names[row]}: {printed} = {found} ({headings}); in {usual.fits.sum()} other rows {expected}",
+        f"{figures.names[row]}: {printed} = {product_of_row} ({headings}); in {usual.fits.sum()} other rows {expected}",
         [figures.places[row]],
     )

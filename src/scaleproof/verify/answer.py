@@ -147,15 +147,15 @@ def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     """Return the speed-up of a size that holds together with the ranking, or with those of other series; None if none
     is stated.
     """
-    report, name, base = answer.report, point["cell"], series["baseline"]
+    name, base = point["cell"], series["baseline"]
     family = answer.family_with(name)
     bounds: Bounds | None
     n = min(len(answer.cells[cell].runs) for cell in (name, base))
     if family and answer.reference(series, point) == base:
         n, bounds = family.n, family.bounds(name, base)
     else:
-        has_ranking = any(answer.family(place) for place in range(len(report["ranking"])))
-        largest = [(one, list(one["runs"].values())[-1]) for one in report["series"]]
+        has_ranking = any(answer.family(place) for place in range(len(answer.report["ranking"])))
+        largest = [(one, list(one["runs"].values())[-1]) for one in answer.report["series"]]
         together = [last["cell"] for one, last in largest if has_speedup(one, last)]
         if has_ranking or name not in together:
             return None

@@ -119,7 +119,8 @@ def _times(reached: Sequence[tuple[float, int]] | None) -> dict[str, float | Non
     if reached is None:
         return dict.fromkeys(names)
     seconds, steps = zip(*reached, strict=True)
-    value, low, high = statistics.fmean(seconds), None, None
+    value = statistics.fmean(seconds)
+    low = high = None
     if len(seconds) > 1:
         logs = [math.log(time) for time in seconds]
         factor = math.exp(half_width(statistics.variance(logs) / len(logs), len(logs) - 1, 0.95))

@@ -287,7 +287,8 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
                 ratios[f"cells/{cell}/fastest_over"] = _ratio(quantities, fastest, cell)
     for series in report["series"]:
         for point in series["runs"].values():
-            cell, base, best = point["cell"], series["baseline"], point["best_single"]
+            cell, base = point["cell"], series["baseline"]
+            best = point["best_single"]
             if cell in groups and best in groups and best != cell:
                 ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
             if cell in groups and base in groups and has_speedup(series, point):

@@ -177,7 +177,7 @@ def _stands_for_entry(entry: str, column: Column, row: Mapping[str, str]) -> boo
 
 def _in_place_of_a_figure(column: Column, row: Mapping[str, str]) -> str | None:
     """Return the words that stand in place of a figure, or behind it; None where there are none."""
-    name, cell, n = column.name, row["cell"], row["n"]
+    name, n = column.name, row["n"]
     fields = row.get("best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable")
     base = {"speedup": "baseline", "speedup_vs_best_single": "best_single"}.get(name, "")
     if name == "n":
@@ -192,7 +192,7 @@ def _in_place_of_a_figure(column: Column, row: Mapping[str, str]) -> str | None:
         return None
     if fields:
         return "–" if name == "karp_flatt" else f"incomparable: {fields}"
-    return "1 (baseline)" if cell == row.get(base) else None
+    return "1 (baseline)" if row["cell"] == row.get(base) else None
 
 
 def _common(text: str) -> str:

@@ -7,7 +7,6 @@ orders: how far apart they come to be is how much training itself amplifies roun
 
 import time
 import traceback
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,11 +27,12 @@ from scaleproof.measure.reference.planned import (
 )
 from scaleproof.measure.reference.schema import Reference, Repetition
 from scaleproof.measure.reference.training import (
-    AS_WRITTEN,
-    OTHERWISE,
-    Made,
+    OTHER_ORDERS,
+    ROWS_AS_WRITTEN,
+    GoesOn,
     Rounding,
     TooMuch,
+    TrainedSteps,
     bytes_of_row,
     free_bytes,
     make_steps,
@@ -42,7 +42,7 @@ from scaleproof.measure.reference.training import (
 
 FIRST_ROWS, FIRST_S = 4, 5.0  # samples that are scored before step 0; no further one after as long
 FORWARD_PASSES = 3  # a step takes as long as so many of its rows
-PATIENCE = 1.5  # a series that takes so many times as long as it may ends within a step
+PATIENCE = 1.5  # a replay that takes so many times its limit ends within a step
 
 
 def replay(config: dict[str, Any], tokens: Path) -> Reference:
@@ -61,9 +61,9 @@ def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
 
     Never raises where the tokens are right: `shortened` says why there are no more steps.
     """
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {}  # also of a replay that ends early
     try:
-        _train(plan, fields, SERIES_PART * limit_s)
+        _add_replays(fields, plan, SERIES_PART * limit_s)
     except TooMuch as reason:
         fields["shortened"] = str(reason)
     except Exception as error:  # a device or a library that fails: no run is worse for it
@@ -73,8 +73,11 @@ def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
     return fields
 
 
-def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
-    """Make all series, each in `limit_s`, and fill `fields` of a Reference. Raises TooMuch, or a library's error."""
+def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> None:
+    """Train the first steps with rows as written and in OTHER_ORDERS, each within `limit_s`; add to `fields`.
+
+    Cut to the shortest replay. Raises TooMuch, or a library's error, after adding the `fields` known so far.
+    """
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")
@@ -90,48 +93,46 @@ def _train(plan: PlannedSteps, fields: dict[str, Any], limit_s: float) -> None:
     fields["first_losses"], row_s = _first_losses(plan, deepcopy(original).to(device))
     tokens_per_step = plan.work["global_batch"] * plan.workload["seq_len"]
     pace = ReplayPace(
-        least=min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
-        most=min(plan.total_steps, MOST_STEPS),
+        fewest_steps=min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
+        most_steps=min(plan.total_steps, MOST_STEPS),
         step_s=FORWARD_PASSES * row_s * plan.work["global_batch"],
         limit_s=limit_s,
     )
 
-    def series(rows: int, rounding: Rounding, goes_on: Callable[[int], bool]) -> tuple[Made, str | None]:
-        """One series from the initial weights, and why it ended early; None where it did not."""
-        made = Made(rows)
-        return made, _make(plan, deepcopy(original).to(device), made, rounding, goes_on, PATIENCE * limit_s)
+    def train(rows: int, rounding: Rounding, goes_on: GoesOn) -> tuple[TrainedSteps, str | None]:
+        """Train from the initial weights; the steps, and why they ended early; None where they did not."""
+        steps, model = TrainedSteps(rows), deepcopy(original).to(device)
+        return steps, _train_and_validate(plan, model, steps, rounding, goes_on, PATIENCE * limit_s)
 
-    first, reason = series(max(1, rows), AS_WRITTEN, pace.goes_on)
+    first, reason = train(max(1, rows), ROWS_AS_WRITTEN, pace.goes_on)
     others, reasons = [], [reason, pace.shortened]  # why there are no more steps; None: there are enough
-    for rounding in OTHERWISE:
-        made, reason = series(first.rows, rounding, lambda steps_made: steps_made < len(first.losses))
-        others.append(made)
+    for rounding in OTHER_ORDERS:
+        other, reason = train(first.rows, rounding, lambda n_steps: n_steps < len(first.losses))
+        others.append(other)
         reasons.append(reason)
-    # All series are cut to the length of the shortest.
-    steps = min(len(made.losses) for made in (first, *others))
-    for made in (first, *others):
-        del made.losses[steps:], made.gradient_norms[steps:]
-        if steps < plan.total_steps:
-            made.validation_loss = None
+    n_steps = min(len(trained.losses) for trained in (first, *others))
+    for trained in (first, *others):
+        del trained.losses[n_steps:], trained.gradient_norms[n_steps:]
+        if n_steps < plan.total_steps:
+            trained.validation_loss = None
     fields |= first.fields() | {
-        "repetitions": [Repetition(**made.fields()) for made in others if steps],
+        "repetitions": [Repetition(**other.fields()) for other in others if n_steps],
         "shortened": next(filter(None, reasons), None),
     }
 
 
-def _make(
-    plan: PlannedSteps, model: nn.Module, made: Made, rounding: Rounding, goes_on: Callable[[int], bool], limit_s: float
+def _train_and_validate(
+    plan: PlannedSteps, model: nn.Module, trained: TrainedSteps, rounding: Rounding, goes_on: GoesOn, limit_s: float
 ) -> str | None:
-    """Add to `made` the steps of one series that trains `model`, and its validation loss where it is whole.
+    """Add the steps of one replay to `trained`, and the validation loss if all steps were trained.
 
-    Returns why it ended before `goes_on` ended it, None where it did not. `limit_s`: seconds of the steps, and again of
-    the validation.
+    Returns why training ended before `goes_on` did, else None. `limit_s`: of the steps, and again of the validation.
     """
     try:
-        make_steps(model, plan.train, plan.work, made, rounding, goes_on, time.monotonic() + limit_s)
-        if len(made.losses) == plan.total_steps and len(plan.scored):
+        make_steps(model, plan.train, plan.work, trained, rounding, goes_on, time.monotonic() + limit_s)
+        if len(trained.losses) == plan.total_steps and len(plan.scored):
             deadline = time.monotonic() + limit_s
-            made.validation_loss = mean_loss(model, plan.validation, plan.scored, made.rows, deadline)
+            trained.validation_loss = mean_loss(model, plan.validation, plan.scored, trained.rows, deadline)
     except TooMuch as reason:
         return str(reason)
     return None
@@ -139,23 +140,23 @@ def _make(
 
 @dataclass
 class ReplayPace:
-    """How many steps are made: `least` by their FLOPs, up to `most` as time allows; `step_s` is expected of a step."""
+    """How many steps are trained: `fewest_steps`, and up to `most_steps` as time allows; `step_s`: expected for one."""
 
-    least: int
-    most: int
+    fewest_steps: int
+    most_steps: int
     step_s: float
     limit_s: float
     began: float = field(default_factory=time.monotonic)
-    shortened: str | None = None  # why there are fewer than `least`
+    shortened: str | None = None  # why there are fewer than `fewest_steps`
 
-    def goes_on(self, made: int) -> bool:
-        """Whether a further step is begun after `made` steps; notes why where there are fewer than `least`."""
+    def goes_on(self, n_steps: int) -> bool:
+        """Whether a step is begun after `n_steps` steps; notes in `shortened` why there are fewer than the fewest."""
         took = time.monotonic() - self.began
-        step_s = took / made if made else self.step_s
-        if made < self.least and took + step_s > self.limit_s:
+        step_s = took / n_steps if n_steps else self.step_s
+        if n_steps < self.fewest_steps and took + step_s > self.limit_s:
             self.shortened = f"a step takes about {step_s:,.0f} s here, all steps may take {self.limit_s:,.0f} s"
-        limit_s = self.limit_s if made < self.least else BUDGET_S
-        return made < self.most and took + step_s <= limit_s
+        limit_s = self.limit_s if n_steps < self.fewest_steps else BUDGET_S
+        return n_steps < self.most_steps and took + step_s <= limit_s
 
 
 def _first_losses(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:

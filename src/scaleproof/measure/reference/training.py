@@ -22,6 +22,7 @@ from scaleproof.measure.reference.samples import SplitSamples, step_ids
 
 ROWS_AT_ONCE = 8  # at most, whatever the cell's micro-batch
 BYTES_OF_PARAMETER = 24  # weight, gradient, two moments, what the update needs meanwhile, and the weight at the start
+GoesOn = Callable[[int], bool]  # whether a step follows after so many steps
 CGROUP = Path("/proc/self/cgroup")
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -43,13 +44,13 @@ class Rounding:
     factor: float = 1.0
 
 
-AS_WRITTEN = Rounding()
-OTHERWISE = (Rounding(1, 3.0), Rounding(2, 5.0))
+ROWS_AS_WRITTEN = Rounding()
+OTHER_ORDERS = (Rounding(1, 3.0), Rounding(2, 5.0))
 
 
 @dataclass
-class Made:
-    """The steps of a series that were made so far; `rows`: how many go through the model at once, as memory allows."""
+class TrainedSteps:
+    """The steps trained so far in one replay; `rows`: how many go through the model at once, as memory allows."""
 
     rows: int
     losses: list[float] = field(default_factory=list)
@@ -69,9 +70,9 @@ def make_steps(
     model: nn.Module,
     train: SplitSamples,
     work: dict[str, Any],
-    made: Made,
+    made: TrainedSteps,
     rounding: Rounding,
-    goes_on: Callable[[int], bool],
+    goes_on: GoesOn,
     deadline: float,
 ) -> None:
     """Train `model` from step 0 on, and note each step in `made`, while `goes_on` of the number of steps made.
@@ -97,7 +98,7 @@ def make_steps(
         optimizer.zero_grad(set_to_none=True)
 
 
-def _gradients_in_memory(model: nn.Module, rows: Tensor, made: Made, factor: float, deadline: float) -> float:
+def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
     """Add the gradients of the rows' mean loss; returns that loss, as `gradients` does.
 
     Where memory runs out it begins again with half as many rows at once (`made.rows`). Raises TooMuch where one row

@@ -169,30 +169,30 @@ def _probed_step(ready: Ready, step: int) -> Series:
         raise torch.OutOfMemoryError(f"in the probed step of the warm-up{hint}. {error}") from error
 
 
-def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
+def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
     """Make the steps of the window, with nothing beside them that costs time, and return what was seen of them."""
     cell = request.cell
     work = cell.work
     device = session.device
-    executed = run.strategy.executed()
+    executed = ready.strategy.executed()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
     accelerator.forget_peaks(device)
     say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
-    inside = TokensInside(run.inside)
+    inside = TokensInside(ready.inside)
     update_log = UpdateLog(work.warmup_steps)
     dist.barrier()
     first_node = graph_nodes()
-    warm = time.time()
+    warmed_up_at = time.time()
     with monitor:
         dist.barrier()
-        watched = update_log.of(run.strategy.optimizer)
-        with HostLoad(session.cores) as host_load, fed.of(run.entrance), inside, watched:
+        watched = update_log.of(ready.strategy.optimizer)
+        with HostLoad(session.cores) as host_load, fed.of(ready.entrance), inside, watched:
             exchanges = collectives_made()
-            series = run.steps(work.warmup_steps, work.steps)
+            series = ready.steps(work.warmup_steps, work.steps)
             exchanges = collectives_made() - exchanges
-    seen = {
+    counted = {
         "modes_in_window": active_modes(),
         "nodes_in_window": graph_nodes() - first_node - 1,  # less the node that counting makes
         "collectives_in_window": exchanges,
@@ -201,16 +201,16 @@ def time_window(session: Session, request: Request, run: Ready) -> TimedWindow:
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
     return TimedWindow(
         series=series,
-        warm=warm,
+        warmed_up_at=warmed_up_at,
         max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit,
         cuda_memory=accelerator.memory(device),
-        updates=run.strategy.executed() - executed,
-        place=monitor.result() | host_load.result(),
-        census=seen
+        updates=ready.strategy.executed() - executed,
+        machine_readings=monitor.result() | host_load.result(),
+        census=counted
         | {
-            "coarse": coarse_share(run.strategy),
+            "coarse": coarse_share(ready.strategy),
             "slowed_by": sorted(update_log.slowed_by)
-            + [f"the hook {name}" for name in foreign_hooks(run.strategy.module)],
+            + [f"the hook {name}" for name in foreign_hooks(ready.strategy.module)],
             "tokens_in_window": fed.chain(work.warmup_steps, cell.batch.accumulation),
             "tokens_inside_window": inside.tokens,
             "updates_in_window": update_log.summary(work.warmup_steps, work.steps),
@@ -267,7 +267,7 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
         window=window,
         taken=run.batches.taken,
         tokens=run.batches.tokens,
-        place=session.place | window.place,
+        place=session.place | window.machine_readings,
         state_bytes=probe.state_bytes,
         collectives=probe.collectives(),
         dtypes=probe.dtypes() | run.strategy.dtypes() | {"float32_matmul": torch.get_float32_matmul_precision()},

@@ -31,9 +31,9 @@ class TimedWindow:
     """The timed steps on one rank, and what was seen beside them."""
 
     series: Series
-    warm: float  # epoch seconds: before it
+    warmed_up_at: float  # epoch seconds: before the window
     updates: int  # that AdamW has counted in it
-    place: dict[str, Any]  # what the host and its devices did meanwhile
+    machine_readings: dict[str, Any]  # what the host and its devices did meanwhile
     max_rss: int  # bytes
     cuda_memory: dict[str, int] | None
     census: dict[str, Any]  # fields of the rank's census
@@ -106,7 +106,7 @@ def summarise(
         startup=Startup(
             launch_s=began - request.started,
             setup_s=ready - began,
-            warmup_s=max(rank.window.warm for rank in ranks) - ready,
+            warmup_s=max(rank.window.warmed_up_at for rank in ranks) - ready,
             first_step_s=float(rows[rows["step"] == 0]["step_time_s"].max()),
             launcher_epoch_s=request.started,
             program_epoch_s=began,
@@ -127,7 +127,7 @@ def _of_rank(rank: RankRecord) -> dict[str, Any]:
     """A rank's entry in the metrics: its place and load, and what figures over all ranks are computed from."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
-        "warm_epoch_s": rank.window.warm,
+        "warm_epoch_s": rank.window.warmed_up_at,
         "closing_epoch_s": rank.closing,
         "closing_monotonic_s": rank.closing_monotonic,
         "max_rss_bytes": rank.window.max_rss,

@@ -1,5 +1,6 @@
 """Whatever is taken away from a campaign's page, or from its claims, is missed by `verify`."""
 
+import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from verify.test_any_answer import unmissed_sentences
 
-from scaleproof.verify import campaign_file
+from scaleproof.verify import campaign_file, unsaid
 from scaleproof.verify import page as read_back
 from scaleproof.verify.campaign import quantities_of
 from scaleproof.verify.html_tree import Element, tree_of
@@ -64,3 +65,15 @@ def test_words_of_another_version_are_its_own(tmp_path: Path, monkeypatch: pytes
     assert "does not have" in str(difference)
     monkeypatch.setattr(campaign_file, "__version__", "9.0")
     assert list(read_back.check_page(tmp_path / "demo", quantities, runs)) == []
+
+
+def test_a_verdict_is_about_the_largest_size() -> None:
+    """One on a series has other words, which its own claim supports; it must not stand where sizes were ranked."""
+    claims, report = (json.loads((PUBLISHED / name).read_text()) for name in ("claims.json", "scaling_report.json"))
+    expected = {claim["id"]: claim for claim in claims["claims"]}
+    sentences = claims["sentences"]
+    assert list(unsaid.not_said(sentences, expected, report)) == []
+    of_series = next(name for name in expected if name.startswith("speed-up/"))
+    other = [sentences[0] | {"claims": [of_series]}, *sentences[1:]]
+    (difference,) = unsaid.not_said(other, expected, report)
+    assert "is about speed-up" in str(difference)

@@ -26,7 +26,7 @@ def unsaid(
     `expected`: the claims by their ids; `report`: scaling_report.json; `comparisons`, `lost`: the entries of
     comparison.json and of waterfall.json by name.
     """
-    yield from _not_said(sentences, expected, report)
+    yield from not_said(sentences, expected, report)
     for sentence in sentences:
         if sentence["topic"] == "lost":
             yield from _unmeasured(sentence["text"], lost)
@@ -140,14 +140,27 @@ def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
             yield Difference(FILE, f'lost: "{text[:60]}"', f'does not say "{word}" of {ratio:.3g} times')
 
 
-def _not_said(sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Difference]:
+def _kinds_of_verdict(expected: Mapping[str, Any], report: Mapping[str, Any], has_ranking: bool) -> tuple[str, ...]:
+    """Return the kinds of claims that a verdict may rest on first: the campaign's question, else its largest size."""
+    question = report["question"]
+    if question:
+        return ("question",) if f"question/{question['subject']}" in expected else ()
+    return ("recommended", "fastest", "one-device") if has_ranking else ()
+
+
+def not_said(sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
     if report["status"] != "ok" or not report["series"]:
         return
     places = [place for place in range(len(report["ranking"])) if f"fastest/{place}" in expected]
     stated = {name for sentence in sentences if sentence["topic"] != "verdict" for name in sentence["claims"]}
-    if not sentences or sentences[0]["topic"] != "verdict":
+    verdict = sentences[0] if sentences and sentences[0]["topic"] == "verdict" else None
+    if not verdict:
         yield Difference(FILE, "verdict", "is missing")
+    elif verdict["claims"] and (kinds := _kinds_of_verdict(expected, report, bool(places))):
+        kind = verdict["claims"][0].partition("/")[0]
+        if kind not in kinds:
+            yield Difference(FILE, "verdict", f"is about {kind}, and not {' or '.join(kinds)}")
     if not places:
         return
     largest = places[-1]  # rankings come in the order of their sizes

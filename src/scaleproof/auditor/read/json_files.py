@@ -14,8 +14,8 @@ from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
 
-# Of JSON that is ours to read, cut off or not.
 MOST_BROKEN = 5  # lines of one file that are named
+# Of JSON that is ours to read, cut off or not.
 MARKS = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
 TRACE = re.compile(r'"traceEvents"\s*:|execution_trace\|thread|"deviceProperties"\s*:|"ph"\s*:\s*"[XBEM]"')
 ENGINE = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from scaleproof.ground.campaign.strategies import is_offloaded
 from scaleproof.measure.reference.network import build
 from scaleproof.measure.reference.samples import SplitSamples, step_ids
 from scaleproof.measure.reference.training import BYTES_OF_PARAMETER, adamw, bytes_of_row, free_bytes, is_out_of_memory
@@ -26,7 +25,7 @@ def has_control(config: dict[str, Any]) -> bool:
     execution = config["execution"]
     special = execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain"
     special = special or execution["attention"] in ("flash", "cudnn")  # kernels that transformers' mask excludes
-    return not special and execution["strategy"] != "dp" and not is_offloaded(execution["strategy"])
+    return not special and execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
 
 
 def bare_loop(

@@ -178,7 +178,7 @@ FAULTS = {
         ANALYSIS,
         lambda patch: patch.setattr(scaling, "_efficiency_word", lambda part: "excellent"),
     ),
-    "A13 load of devices": Fault("device_load", ANALYSIS, wrap(run_tables, "_load", lambda load: 2 * load)),
+    "A13 load of devices": Fault("device_load", ANALYSIS, wrap(run_tables, "_device_load", lambda load: 2 * load)),
     "A14 time to loss": Fault(
         "time_to_loss_s",
         ANALYSIS,
@@ -195,7 +195,7 @@ FAULTS = {
         lambda patch: patch.setitem(run_tables.MEASURED, "data_wait_share", lambda metrics: 0.0),
     ),
     "A17 transfer and waiting exchanged": Fault(
-        "exposed transfer", ("waterfall", "report"), wrap(waterfall, "_communication", exchanged)
+        "exposed transfer", ("waterfall", "report"), wrap(waterfall, "_communication_parts", exchanged)
     ),
     "A18 ideal halved": Fault(
         "ideal_ms",
@@ -220,7 +220,7 @@ FAULTS = {
     "A26 inverse ratio": Fault(
         "-n1x2 is at 0.",
         ("report",),
-        lambda patch: patch.setattr(answer, "_with_bounds", lambda ratio, of="": f"{1 / ratio.value:.3g}x{of}"),
+        lambda patch: patch.setattr(answer, "_ratio_with_bounds", lambda ratio, of="": f"{1 / ratio.value:.3g}x{of}"),
     ),
     "A39 cost": Fault("seconds_per_repeat", ANALYSIS, wrap(scaling, "_seconds_per_repeat", lambda s: s / 2)),
     "A40 ranks of a trace": Fault(
@@ -228,7 +228,7 @@ FAULTS = {
         ("trace_report", "report"),
         wrap(
             traces,
-            "_per_rank",
+            "_rank_means",
             lambda parts: [one.model_copy(update={"rank": 1 - one.rank}) for one in parts],
         ),
     ),

@@ -41,7 +41,7 @@ def test_a_run_waits_for_a_sweep(tmp_path, repository, monkeypatch, capsys):
 
 def test_a_run_waits_for_a_frontier(tmp_path, tokens, monkeypatch, capsys):
     monkeypatch.setattr(frontier, "cuda_devices", list)
-    monkeypatch.setattr(frontier, "_trial", meanwhile)
+    monkeypatch.setattr(frontier, "_trial_figures", meanwhile)
     (cell,) = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, execution={"device": "cpu"}, vary={})
     with pytest.raises(Taken):
         frontier.find_frontier(cell, "demo", tokens, tmp_path, 1e9, 60, compare_speed=False)

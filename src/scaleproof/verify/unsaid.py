@@ -144,7 +144,7 @@ def _kinds_of_verdict(expected: Mapping[str, Any], report: Mapping[str, Any], ha
     """Return the kinds of claims that a verdict may rest on first: the campaign's question, else its largest size."""
     question = report["question"]
     if question:
-        return ("question",) if f"question/{question['subject']}" in expected else ()
+        return ("question",) if f"question/{question['is']}" in expected else ()
     return ("recommended", "fastest", "one-device") if has_ranking else ()
 
 

@@ -39,6 +39,7 @@ def play(devices: int) -> None:
     _play_driver()
     _play_memory()
     _play_streams()
+    _play_synchronize()
     _play_copies_between_devices()
     _play_nccl()
     sys.modules["pynvml"] = Nvml(devices)
@@ -182,6 +183,17 @@ class Stream:
 
     def __exit__(self, *failure: object) -> None:
         pass
+
+
+def _play_synchronize() -> None:
+    """A wait for the whole device is a warning of Python as well: torch's binding passes none on."""
+    synchronize = torch.accelerator.synchronize
+
+    def noted(device: Any = None) -> None:
+        library.host_waits()
+        synchronize(device)
+
+    torch.accelerator.synchronize = noted
 
 
 def _play_streams() -> None:

@@ -469,6 +469,7 @@ void use_device() { use(current); }
 int64_t used_devices() { return used; }
 void set_sync_mode(int asked) { mode = asked; }
 void host_waits() { waits(); }
+int warns_of_waits() { return mode == WARN; }
 void set_limit(int device, int64_t nbytes) { memory[device].limit = nbytes; }
 int64_t allocated(int device) { return memory[device].allocated; }
 int64_t peak(int device) { return memory[device].peak; }

@@ -190,7 +190,8 @@ def _play_synchronize() -> None:
     synchronize = torch.accelerator.synchronize
 
     def noted(device: Any = None) -> None:
-        library.host_waits()
+        if library.warns_of_waits():
+            warnings.warn("called a synchronizing CUDA operation", UserWarning, stacklevel=2)
         synchronize(device)
 
     torch.accelerator.synchronize = noted

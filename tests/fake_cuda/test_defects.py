@@ -24,8 +24,8 @@ def test_an_nvtx_without_domains_ends_every_cell_of_deepspeed(machine, strategy)
     ],
 )
 def test_a_wait_is_seen(machine, defect, place):
-    (seen,) = planted(machine, defect, "single")["waits"]
-    assert place in seen
+    waits = planted(machine, defect, "single")["waits"]
+    assert [seen for seen in waits if place in seen], waits
 
 
 def test_replicas_left_to_torch_compute_in_fp16(machine):

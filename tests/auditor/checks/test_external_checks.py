@@ -131,6 +131,7 @@ FAULTS = {
     ),
     "single-run": (one(lambda d, e, c: None), "note", "n=1"),
     "run-copied": (copied_repeat, "invalid", "have the same run id and rate"),
+    "speedup-not-in-table": (file("r.json", json.dumps(REPORT)), "suspect", "200.0 / 100.0 = 2"),
     "spread-of-one-run": (file("r.json", json.dumps(REPORT)), "suspect", "from one run at 4 devices"),
     "comparison-refused": (file("r.json", json.dumps(REPORT)), "suspect", "precision"),
     "sharding-one-device": (one(lambda d, e, c: c.update(zero_stage=2), 1), "note", "one device"),

@@ -94,7 +94,7 @@ def _known(reading: Reading, path: Path, name: str, data: dict[str, Any], proble
         return True
     elif isinstance(data.get("status"), str) and ("protocol" in data or "mismatches" in data) and "series" not in data:
         evidence.scaling_reports.append(_scaling_report(name, data))
-        return True
+        return False  # its rates and speed-ups are a table, as those of any JSON
     elif "nvtx_top5" in data:
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 PAGE = ROOT / "docs/map.md"
-SHOWN = 3  # tests in a line; the others are counted
+SHOWN = 3  # tests in a line; no count of the others, which every new test would change
 HEAD = """# Every file, and its tests
 
 Written by `python tests/code_map.py`, and compared with the code by a test. Search it for the word of your change; then
@@ -109,7 +109,7 @@ def _arrow(path: Path, tests: set[str]) -> list[str]:
         return Path(test).stem != f"test_{path.stem}", not test.startswith(f"tests/{room}/"), test
 
     nearest = sorted(tests, key=distance)
-    others = f" and {len(nearest) - SHOWN} more" if len(nearest) > SHOWN else ""
+    others = " and more" if len(nearest) > SHOWN else ""
     if not nearest:
         return []
     return ["  " + _wrapped("→ " + ", ".join(f"`{test}`" for test in nearest[:SHOWN]) + others).replace("\n", "\n  ")]

@@ -26,28 +26,15 @@ UNDERLINE = re.compile(r"([=\-~^\"'*+#])\1{2,}\s*$")
 FENCE = re.compile(r"\s*(```+|~~~+)\s*(\w*)")
 BOLD_LINE = re.compile(r"\s*(?:\*\*|__)([^*_]{3,120})(?:\*\*|__):?\s*$")
 CAPTION = re.compile(r"(?i)\s*(?:\*\*|_|\*)?(?:table|figure|fig\.)\s*\d*[.:].{3,}")
-CODE = (
-    "python",
-    "bash",
-    "sh",
-    "yaml",
-    "json",
-    "cpp",
-    "c",
-    "cuda",
-    "dockerfile",
-    "toml",
-    "ini",
-    "javascript",
-    "shell",
-    "console",
-    "diff",
+SHELL_LANGUAGES = ("bash", "sh", "shell", "console")  # commands, often with what they printed
+PROGRAM_LANGUAGES = (
+    *("python", "yaml", "json", "cpp", "c", "cuda", "dockerfile", "toml", "ini", "javascript", "diff"),
+    *SHELL_LANGUAGES,
 )
-ITEM = r"(?:[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=[|>]))?"
-QUOTED = re.compile(rf"{ITEM}(?:[ \t]*> ?)*{ITEM}")
+LIST_ITEM = r"(?:[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=[|>]))?"
+QUOTE_MARKS = re.compile(rf"{LIST_ITEM}(?:[ \t]*> ?)*{LIST_ITEM}")
 SECTION_LINES = 20  # above a table that may state its unit
-SHELLS = ("bash", "sh", "shell", "console")  # commands, often with what they printed
-LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
+LATEX_LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 
 
 @dataclass(slots=True)
@@ -59,49 +46,49 @@ class Document:
 
 
 def unquoted(text: str) -> str:
-    """A line without the marks of quotes (`> `, `> > `), nor that of a list item with a quote or a table in it."""
-    marks = QUOTED.match(text)
+    """Return a line without marks of quotes, or of an item that quotes: "- > | 8 | 6.9 |" -> "| 8 | 6.9 |"."""
+    marks = QUOTE_MARKS.match(text)
     return text[marks.end() :] if marks else text
 
 
 def read_document(lines: list[Line], kind: str = "markdown") -> Document:
-    """Return the tables and the prose of a text, with the sections that they stand in. `kind` is "markdown", "latex",
-    "html" or "text".
+    """Return the tables and the prose of a text, with the sections that they stand in.
+
+    `kind` is "markdown", "latex", "html" or "text".
     """
-    document = Document()
     printed = lines
     if kind in ("markdown", "text"):
         lines = [(number, unquoted(raw)) for number, raw in lines]
-    text = "\n".join(line_text for _, line_text in lines)
+    document = Document(_all_tables(lines, kind))
     if kind == "html":
-        document.grids = html_tables(text)
-        _renumber(document.grids, lines)
         return document
+
     sections = list(_sections(lines, kind))
-    in_code = _code_lines(lines)
-    plain = [line for line, code in zip(printed, in_code, strict=True) if not code]
-    if kind == "latex":
-        document.grids += list(latex_tables(text))
-        _renumber(document.grids, lines)
-    else:
-        document.grids += _text_tables(lines)
-        if "<table" in text.lower():
-            html_grids = html_tables(text)
-            _renumber(html_grids, lines)
-            document.grids += html_grids
-    below = {number for grid in document.grids for number, _ in grid.rows}
-    numbers = {number: k for k, (number, _) in enumerate(lines)}
+    lines_of_tables = {number for grid in document.grids for number, _ in grid.rows}
+    index_of = {number: k for k, (number, _) in enumerate(lines)}
     for grid in document.grids:
-        k = numbers.get(grid.line, 0)
+        k = index_of.get(grid.line, 0)
         grid.section = list(sections[k])
         grid.caption = grid.caption or _caption(lines, k)
         grid.above = _paragraph_above(lines, k)
-        grid.before = _paragraphs_before(lines, k, below)
-    for number, raw in plain:
-        stripped = raw.strip()
-        if stripped and number not in below and "|" not in stripped[1:-1]:
-            document.prose.append((number, stripped, sections[numbers[number]]))
+        grid.before = _paragraphs_before(lines, k, lines_of_tables)
+
+    for (number, raw), is_code in zip(printed, _code_lines(lines), strict=True):
+        text = raw.strip()
+        if text and not is_code and number not in lines_of_tables and "|" not in text[1:-1]:
+            document.prose.append((number, text, sections[index_of[number]]))
     return document
+
+
+def _all_tables(lines: list[Line], kind: str) -> list[Grid]:
+    """Return the tables of a text of any kind, with the line numbers of its file, not yet with their sections."""
+    text = "\n".join(line for _, line in lines)
+    if kind == "latex":
+        marked_up = list(latex_tables(text))
+    else:
+        marked_up = html_tables(text) if kind == "html" or "<table" in text.lower() else []
+    _renumber(marked_up, lines)
+    return marked_up if kind in ("latex", "html") else _text_tables(lines) + marked_up
 
 
 def _text_tables(lines: list[Line]) -> list[Grid]:
@@ -124,46 +111,46 @@ def _renumber(grids: list[Grid], lines: list[Line]) -> None:
     """Replace line numbers of the text, 1-based, by those of the file (`lines`), in place."""
     for grid in grids:
         grid.line = lines[min(grid.line, len(lines)) - 1][0] if lines else grid.line
-        grid.rows = [(lines[min(n, len(lines)) - 1][0], cells) for n, cells in grid.rows]
+        grid.rows = [(lines[min(number, len(lines)) - 1][0], cells) for number, cells in grid.rows]
+
+
+def _fences(lines: list[Line]) -> Iterator[tuple[int, int, str]]:
+    """Yield the first index, the last index and the language of each block between fences.
+
+    The last index of a block that is never closed is `len(lines)`.
+    """
+    fence = ""
+    for k, (_, text) in enumerate(lines):
+        m = FENCE.match(text)
+        if m and not fence:
+            start, fence, language = k, m[1], m[2].lower()
+        elif m and text.strip().startswith(fence) and not m[2]:
+            yield start, k, language
+            fence = ""
+    if fence:
+        yield start, len(lines), language
 
 
 def _code_lines(lines: list[Line]) -> list[bool]:
-    """Return for each line whether it stands in a fence of program text; one without a language may hold anything."""
-    marks = []
-    fence = ""
-    code = False
-    for _, text in lines:
-        m = FENCE.match(text)
-        if m and not fence:
-            fence, code = m[1], m[2].lower() in CODE
-            marks.append(True)
-        elif m and text.strip().startswith(fence) and not m[2]:
-            fence, code = "", False
-            marks.append(True)
-        else:
-            marks.append(bool(fence) and code)
+    """Return for each line whether it is a fence or program text; a fence without a language may hold anything."""
+    marks = [False] * len(lines)
+    for start, end, language in _fences(lines):
+        for k in range(start, min(end + 1, len(lines))):
+            marks[k] = k in (start, end) or language in PROGRAM_LANGUAGES
     return marks
 
 
 def quoted_blocks(lines: list[Line]) -> Iterator[list[Line]]:
-    """Yield the lines between fences that may be a program's output: program texts and configurations are left out."""
-    fence = ""
-    block: list[Line] = []
-    for number, text in ((number, unquoted(raw)) for number, raw in lines):
-        m = FENCE.match(text)
-        if m and not fence:
-            fence, output = m[1], m[2].lower() not in CODE or m[2].lower() in SHELLS
-            block = []
-        elif m and text.strip().startswith(fence) and not m[2]:
-            fence = ""
-            if output and block:
-                yield block
-        elif fence:
-            block.append((number, text))
+    """Yield the lines between fences that may be a program's output, not its text or its configuration."""
+    lines = [(number, unquoted(raw)) for number, raw in lines]
+    for start, end, language in _fences(lines):
+        is_output = language not in PROGRAM_LANGUAGES or language in SHELL_LANGUAGES
+        if is_output and start + 1 < end < len(lines):
+            yield lines[start + 1 : end]
 
 
 def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
-    """For each line the headings that it stands below, outermost first."""
+    """Yield for each line the headings that it stands below, outermost first: ("Results", "8 GPUs")."""
     stack: list[tuple[int, str]] = []
     in_fence = False
     previous = ""
@@ -172,7 +159,7 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
         level, title = 0, ""
         if kind == "latex":
             if m := LATEX_HEADING.search(text):
-                level, title = LEVELS[m[1]], m[2]
+                level, title = LATEX_LEVELS[m[1]], m[2]
         elif in_fence:
             pass  # "# ..." is a comment of a program
         elif m := HEADING.match(text):
@@ -188,8 +175,9 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
 
 
 def _paragraph_above(lines: list[Line], k: int) -> str:
-    """Return the paragraph right above line `k`, counted from 0, where a table begins; "" for a heading, a list,
-    another table, or a gap of two lines.
+    """Return the paragraph right above a table that begins at `lines[k]`.
+
+    "" where a heading, a list, another table, or a gap of two lines is there.
     """
     end = k - 1 if k and lines[k - 1][1].strip() else k - 2
     start = end
@@ -200,14 +188,15 @@ def _paragraph_above(lines: list[Line], k: int) -> str:
     return " ".join(text.strip() for _, text in lines[start + 1 : end + 1])[:400]
 
 
-def _paragraphs_before(lines: list[Line], k: int, of_tables: set[int]) -> list[str]:
-    """Return the paragraphs between a table (from line `k`, counted from 0) and the heading or the other table above
-    it, the nearest first. `of_tables` are the numbers of lines in tables.
+def _paragraphs_before(lines: list[Line], k: int, lines_of_tables: set[int]) -> list[str]:
+    """Return the paragraphs from a table at `lines[k]` up to a heading or another table, the nearest first.
+
+    `lines_of_tables`: the numbers of all lines in tables.
     """
     paragraphs: list[list[str]] = [[]]
     for number, raw in reversed(lines[max(k - SECTION_LINES, 0) : k]):
         text = raw.strip()
-        if HEADING.match(text) or FENCE.match(text) or number in of_tables:
+        if HEADING.match(text) or FENCE.match(text) or number in lines_of_tables:
             break
         if text:
             paragraphs[-1].insert(0, text)
@@ -217,8 +206,9 @@ def _paragraphs_before(lines: list[Line], k: int, of_tables: set[int]) -> list[s
 
 
 def _caption(lines: list[Line], k: int) -> str:
-    """Return the line right above a table (from line `k`, counted from 0) where it reads like its caption, or the one
-    right below that says "Table 1: ..."; else "".
+    """Return the caption of a table at `lines[k]`: the line above ("Results on A100:") or below ("Table 1: ...").
+
+    "" where neither reads like one.
     """
     above = next((text.strip() for _, text in reversed(lines[max(k - 3, 0) : k]) if text.strip()), "")
     is_markup = HEADING.match(above) or FENCE.match(above) or above.startswith(("|", "+", "-", "<", "!"))
@@ -231,39 +221,45 @@ def _caption(lines: list[Line], k: int) -> str:
     return below[:300] if CAPTION.match(below) else ""
 
 
-LARGEST_SHEET = 32 << 20
+LARGEST_WORKBOOK_BYTES = 32 << 20
 
 
 def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
-    """Return tables and prose of a notebook, and for each cell the lines that it printed, as lines of the .ipynb file.
-    Raises ValueError.
+    """Return tables and prose of a notebook, and for each cell the lines that it printed.
+
+    Numbers are those of lines in the .ipynb file. Raises ValueError.
     """
     data = json.loads(text)
     document = Document()
     printed: list[list[Line]] = []
-    finder = _Finder(text)
-    for cell in data.get("cells", []) if isinstance(data, dict) else []:
-        if not isinstance(cell, dict):
-            continue
+    finder = _LineFinder(text)
+    cells = data.get("cells", []) if isinstance(data, dict) else []
+    for cell in filter(_is_dict, cells):
         if cell.get("cell_type") == "markdown":
-            _append(document, read_document(finder.lines(_text(cell.get("source")))))
-        of_cell: list[Line] = []
-        printed.append(of_cell)
-        for output in cell.get("outputs") or []:
-            if not isinstance(output, dict):
-                continue
-            by_type = output.get("data")
-            if not isinstance(by_type, dict):
-                by_type = {}
-            html = _text(by_type.get("text/html"))
-            plain = _text(by_type.get("text/plain")) or _text(output.get("text"))
+            _append(document, read_document(finder.lines(_joined(cell.get("source")))))
+        printed_by_cell: list[Line] = []
+        printed.append(printed_by_cell)
+        for output in filter(_is_dict, cell.get("outputs") or []):
+            html, plain = _texts_of_output(output)
             if "<table" in html:
                 _append(document, read_document(finder.lines(html), "html"))
             elif plain:
                 lines = finder.lines(plain)
-                of_cell += lines
+                printed_by_cell += lines
                 _append(document, read_document(lines, "text"))
     return document, printed
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _texts_of_output(output: dict[str, Any]) -> tuple[str, str]:
+    """Return the HTML and the plain text of an output, each "" where it has none."""
+    by_type = output.get("data")
+    if not isinstance(by_type, dict):
+        by_type = {}
+    return _joined(by_type.get("text/html")), _joined(by_type.get("text/plain")) or _joined(output.get("text"))
 
 
 def _append(document: Document, part: Document) -> None:
@@ -271,39 +267,41 @@ def _append(document: Document, part: Document) -> None:
     document.prose += part.prose
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return "".join(v for v in value if isinstance(v, str))
-    return value if isinstance(value, str) else ""
+def _joined(source: Any) -> str:
+    """Return a text of a notebook, which is a string or a list of lines: ["a\\n", "b"] -> "a\\nb"."""
+    if isinstance(source, list):
+        return "".join(line for line in source if isinstance(line, str))
+    return source if isinstance(source, str) else ""
 
 
-class _Finder:
+class _LineFinder:
     """Finds the lines of a notebook's texts in its file, from the top down."""
 
     def __init__(self, text: str) -> None:
         self._file = text.splitlines()
-        self._at = 0
+        self._found_at = 0  # index of the line of the file that was found last
 
     def lines(self, text: str) -> list[Line]:
-        """Return the lines of a text, each with the number of the line of the file where it was last seen to stand."""
+        """Return the lines of a text with the numbers that they have in the file.
+
+        A line that is not found there, or is too short to be searched, has the number of the one before it.
+        """
         lines = []
         for line in text.splitlines():
             encoded = json.dumps(line)[1:-1].strip()
             if len(encoded) >= 3:
-                for k in range(self._at, min(self._at + 400, len(self._file))):
-                    if encoded in self._file[k]:
-                        self._at = k
-                        break
-            lines.append((self._at + 1, line))
+                nearby = range(self._found_at, min(self._found_at + 400, len(self._file)))
+                self._found_at = next((k for k in nearby if encoded in self._file[k]), self._found_at)
+            lines.append((self._found_at + 1, line))
         return lines
 
 
 def read_workbook(path: Path) -> list[Grid]:
-    """Return a grid for each block of filled rows in the sheets of an .xlsx file. Raises ValueError for others."""
+    """Return the tables of an .xlsx file: each block of filled rows in a sheet. Raises ValueError for others."""
     import openpyxl  # takes a tenth of a second, and few folders have a workbook
 
-    if path.stat().st_size > LARGEST_SHEET:
-        raise ValueError(f"more than {LARGEST_SHEET >> 20} MiB")
+    if path.stat().st_size > LARGEST_WORKBOOK_BYTES:
+        raise ValueError(f"more than {LARGEST_WORKBOOK_BYTES >> 20} MiB")
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception:  # openpyxl raises whatever its zip and XML readers raise
@@ -312,28 +310,26 @@ def read_workbook(path: Path) -> list[Grid]:
     for sheet in book.worksheets:
         block: list[tuple[int, list[str]]] = []
         for number, values in enumerate(sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST), start=1):
-            cells = ["" if v is None else str(v) for v in values]
+            cells = ["" if value is None else str(value) for value in values]
             if any(cells):
                 block.append((number, cells))
             else:
-                grids += _block(block, sheet.title)
+                grids += _grid_of_block(block, sheet.title)
                 block = []
-        grids += _block(block, sheet.title)
+        grids += _grid_of_block(block, sheet.title)
     book.close()
     return grids
 
 
-def _block(rows: list[tuple[int, list[str]]], title: str) -> list[Grid]:
-    """Return the grid of filled rows (a first one with one cell is its caption); none where only one row is left."""
-    if len(rows) < 2:
-        return []
+def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
+    """Return the grid of rows that follow each other: caption (where only one cell is filled), headings, figures.
+
+    [] unless there are headings and at least one row below them.
+    """
     caption = ""
-    line, header = rows[0]
-    filled = [cell for cell in header if cell]
-    if len(filled) == 1:
-        caption = filled[0]
-        rows = rows[1:]
-        line, header = rows[0]
+    if rows and len(filled := [cell for cell in rows[0][1] if cell]) == 1:
+        caption, rows = filled[0], rows[1:]
     if len(rows) < 2:
         return []
-    return [Grid("spreadsheet", line, header, rows[1:], caption=caption, section=[title])]
+    line, header = rows[0]
+    return [Grid("spreadsheet", line, header, rows[1:], caption=caption, section=[sheet])]

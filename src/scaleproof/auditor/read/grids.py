@@ -9,7 +9,7 @@ WIDEST = 200  # columns
 SEPARATOR = re.compile(r"\|?\s*:?-{1,}:?\s*(?:\|\s*:?-{1,}:?\s*)*\|?")
 BORDER = re.compile(r"[+|]?[-=+|:]{3,}[+|]?|[┌┬┐├┼┤└┴┘─━┏┳┓┡╇┩╞╪╡═╒╤╕╘╧╛╔╦╗╠╬╣╚╩╝║╟╢╫╥╨╭╮╰╯|+┠┨┯┷┿╂ ]+")
 BARS = str.maketrans({"│": "|", "┃": "|", "║": "|"})
-RULE = re.compile(r"[=-]{2,}(?: +[=-]{2,})+")
+RULE = re.compile(r"[=-]{2,}(?: +[=-]{2,})+")  # "=====  =====", above and below columns
 
 
 @dataclass(slots=True)
@@ -36,28 +36,26 @@ def pipe_tables(lines: list[Line]) -> Iterator[Grid]:
     while i + 1 < len(lines):
         first_line, text = lines[i]
         _, below = lines[i + 1]
-        if "|" in text and "-" in below and "|" in below and SEPARATOR.fullmatch(below.strip()):
-            header = pipe_cells(text)
-            rows: list[tuple[int, list[str]]] = []
-            j = i + 2
-            while j < len(lines) and "|" in lines[j][1] and len(rows) < MOST_ROWS:
-                number, row = lines[j]
-                if not SEPARATOR.fullmatch(row.strip()):
-                    rows.append((number, pipe_cells(row)))
-                j += 1
-            if len(header) >= 2 and rows:
-                yield Grid("Markdown table", first_line, header, rows)
-            i = j
-        else:
+        if not ("|" in text and "-" in below and "|" in below and SEPARATOR.fullmatch(below.strip())):
             i += 1
+            continue
+        header = pipe_cells(text)
+        rows: list[tuple[int, list[str]]] = []
+        i += 2
+        while i < len(lines) and "|" in lines[i][1] and len(rows) < MOST_ROWS:
+            number, row = lines[i]
+            if not SEPARATOR.fullmatch(row.strip()):
+                rows.append((number, pipe_cells(row)))
+            i += 1
+        if len(header) >= 2 and rows:
+            yield Grid("Markdown table", first_line, header, rows)
 
 
 def pipe_cells(line: str) -> list[str]:
-    """Return the cells between the bars of a line; a bar behind a backslash or inside backticks is part of its cell."""
+    """Return the cells between the bars of a line: "| a | b |" -> ["a", "b"]. Bars in code or behind "\\" are text."""
     text = line.strip().translate(BARS)
     text = re.sub(r"`[^`]*`", lambda m: m[0].replace("|", "\0"), text).replace("\\|", "\0")
-    text = text.removeprefix("|")
-    text = text.removesuffix("|")
+    text = text.removeprefix("|").removesuffix("|")
     return [cell.strip().replace("\0", "|") for cell in text.split("|")][:WIDEST]
 
 
@@ -71,15 +69,15 @@ def box_tables(lines: list[Line]) -> Iterator[Grid]:
             j = i + 1
             while j < len(lines) and texts[j][:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
                 j += 1
-            yield from _box(lines[i:j])
+            yield from _table_in_box(lines[i:j])
             i = max(j, i + 1)
         else:
             i += 1
 
 
-def _box(block: list[Line]) -> Iterator[Grid]:
+def _table_in_box(block: list[Line]) -> Iterator[Grid]:
     """Yield the table in the lines of one box, if it is one. The first part above a border is the heading."""
-    parts: list[list[Line]] = [[]]
+    parts: list[list[Line]] = [[]]  # lines between two borders
     for number, raw in block:
         text = raw.strip()
         if BORDER.fullmatch(text) and not re.search(r"\w", text):
@@ -87,27 +85,28 @@ def _box(block: list[Line]) -> Iterator[Grid]:
                 parts.append([])
         elif "|" in text.translate(BARS):
             parts[-1].append((number, text))
-    parts = [p for p in parts if p]
+    parts = [part for part in parts if part]
     if len(parts) < 2:
         return
+
     head, *body = parts
-    header = _joined(head)
+    header = _joined_cells(head)
     first_line, _ = head[0]
-    ruled = len(body) > 1 or len(body[0]) == 1  # a line between any two rows: a row may have several lines
+    has_borders_of_rows = len(body) > 1 or len(body[0]) == 1  # then a row may have several lines
     # Further lines of a row only continue it: some of their cells are empty.
-    if ruled and all("" in pipe_cells(text) for part in body for _, text in part[1:]):
-        rows = [(part[0][0], _joined(part)) for part in body]
+    if has_borders_of_rows and all("" in pipe_cells(text) for part in body for _, text in part[1:]):
+        rows = [(part[0][0], _joined_cells(part)) for part in body]
     else:
         rows = [(number, pipe_cells(text)) for part in body for number, text in part]
     if len(header) >= 2:
         yield Grid("table in a box", first_line, header, rows[:MOST_ROWS], cut_off=len(rows) > MOST_ROWS)
 
 
-def _joined(part: list[Line]) -> list[str]:
-    """Return the cells of a row that takes several lines, those of each column joined."""
-    cells = [pipe_cells(text) for _, text in part]
-    width = max(map(len, cells))
-    return [" ".join(c[k] for c in cells if k < len(c) and c[k]).strip() for k in range(width)]
+def _joined_cells(row: list[Line]) -> list[str]:
+    """Return the cells of a row of several lines, joined: "| step | 8 |", "| time |  |" -> ["step time", "8"]."""
+    lines = [pipe_cells(text) for _, text in row]
+    width = max(map(len, lines))
+    return [" ".join(cells[k] for cells in lines if k < len(cells) and cells[k]).strip() for k in range(width)]
 
 
 def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
@@ -118,19 +117,22 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
     for k, i in enumerate(rules):
         if i <= end or (i == 0 and not texts[i].strip().startswith("=")):
             continue
+
         spans = _rule_spans(texts[i])
-        following = [r for r in rules[k + 1 : k + 3] if _rule_spans(texts[r]) == spans]
-        if following and following[0] - i <= 4:  # headings between two rules
-            top, start = i + 1, following[0]
-            header = _header_of(lines[top:start], spans)
+        rules_below = [j for j in rules[k + 1 : k + 3] if _rule_spans(texts[j]) == spans]
+        if rules_below and rules_below[0] - i <= 4:  # headings between two rules
+            top, start = i + 1, rules_below[0]
+            lines_of_headings = [_cells_at(text, spans) for text in texts[top:start]]
+            header = [" ".join(cells[n] for cells in lines_of_headings if cells[n]) for n in range(len(spans))]
         else:  # one line of headings above a rule
             top, start = max(i - 1, 0), i
-            header = _columns_at(texts[top], spans)
+            header = _cells_at(texts[top], spans)
+
         rows: list[tuple[int, list[str]]] = []
         j = start + 1
         while j < len(lines) and texts[j].strip() and not RULE.fullmatch(texts[j].strip()) and len(rows) < MOST_ROWS:
             number, text = lines[j]
-            rows.append((number, _columns_at(text, spans)))
+            rows.append((number, _cells_at(text, spans)))
             j += 1
         if len(spans) >= 2 and rows and any(header):
             first_line, _ = lines[top]
@@ -139,48 +141,45 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
 
 
 def _rule_spans(rule: str) -> list[tuple[int, int]]:
-    """(start, end) of each run of "=" or "-"."""
+    """Return (start, end) of each run of "=" or "-": "==  ===" -> [(0, 2), (4, 7)]."""
     return [m.span() for m in re.finditer(r"[=-]+", rule)]
 
 
-def _header_of(lines: list[Line], spans: list[tuple[int, int]]) -> list[str]:
-    parts = [_columns_at(text, spans) for _, text in lines]
-    return [" ".join(p[k] for p in parts if p[k]) for k in range(len(spans))]
-
-
-def _columns_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
-    starts = [a for a, _ in spans]
+def _cells_at(text: str, spans: list[tuple[int, int]]) -> list[str]:
+    """Return the cells of a line, each from where a span of the rule starts to where the next one does."""
+    starts = [start for start, _ in spans]
     ends = [*starts[1:], len(text) + 1]
-    return [text[a:b].strip() for a, b in zip(starts, ends, strict=True)]
+    return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
 
 
 def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Yield tables of pandas' `to_string(index=False)`: words without spaces, the right edges of columns in line."""
+    """Yield tables as pandas prints them without an index: no spaces in cells, right edges in line."""
     i = 0
     while i + 2 < len(lines):
         first_line, text = lines[i]
         words = text.split()
         j = i + 1
-        if len(words) >= 3 and not any(_FIGURE.fullmatch(word) for word in words):
+        if len(words) >= 3 and not any(_FIGURE_WORD.fullmatch(word) for word in words):
             edges = _right_edges(text)
             while j < len(lines) and j - i <= MOST_ROWS and _right_edges(lines[j][1]) == edges:
                 j += 1
         rows = [(number, text.split()) for number, text in lines[i + 1 : j]]
-        figures = sum(bool(_FIGURE.fullmatch(word)) for _, cells in rows for word in cells)
+        figures = sum(bool(_FIGURE_WORD.fullmatch(word)) for _, cells in rows for word in cells)
         if len(rows) >= 2 and 2 * figures >= len(rows) * len(words):
             yield Grid("text table", first_line, words, rows)
         i = j
 
 
 def _right_edges(text: str) -> list[int]:
+    """Return the columns of a line in which a word ends: "a  12" -> [1, 5]."""
     return [m.end() for m in re.finditer(r"\S+", text.expandtabs())]
 
 
-_FIGURE = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|K|M|B)?|nan|NaN|-|N/A|OOM", re.I)
+_FIGURE_WORD = re.compile(r"[-+~]?[\d.,]*\d[\d.,]*(?:e[-+]?\d+)?(?:%|x|×|ms|s|GB|MB|K|M|B)?|nan|NaN|-|N/A|OOM", re.I)
 
 
 def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
-    """Yield tables set with spaces, as pandas prints them: rows of figures below one to three lines of headings."""
+    """Yield tables set with spaces: rows of figures below one to three lines of headings."""
     texts = [text for _, text in lines]
     i = 0
     while i < len(lines):
@@ -195,44 +194,43 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
             if len(further) != len(fields) or not _is_row(further):
                 break
             j += 1
-        if grid := _aligned(lines, i, j):
+        if grid := _aligned_table(lines, i, j):
             yield grid
         i = j
 
 
 def _may_be_row(text: str) -> bool:
-    """Whether two words of a line, or more, begin like a figure; most lines of logs and documents end here."""
+    """Whether two words of a line, or more, begin like a figure. Most lines of logs and documents end here."""
     words = text.split()
-    begin = [word[0] in FIGURE_STARTS or word.lower() in NO_FIGURES for word in words]
-    if sum(begin) < 2:
+    like_figures = [word[0] in FIGURE_STARTS or word.lower() in MISSING_FIGURES for word in words]
+    if sum(like_figures) < 2:
         return False
     # Words with single spaces between them are one field, but for figures at their end.
-    one_field = text.isascii() and "\t" not in text and "  " not in text.strip()
-    return not one_field or (begin[-1] and begin[-2])
+    is_one_field = text.isascii() and "\t" not in text and "  " not in text.strip()
+    return not is_one_field or (like_figures[-1] and like_figures[-2])
 
 
 FIGURE_STARTS = frozenset("0123456789+-~.,")
-NO_FIGURES = frozenset(("nan", "n/a", "oom"))
+MISSING_FIGURES = frozenset(("nan", "n/a", "oom"))
 Field = tuple[str, int, int]  # text, and the columns where it starts and ends
+_WORD = re.compile(r"\S+")
+_SPACED_WORDS = re.compile(r"\S+(?: (?! )\S+)*")  # with single spaces between them
 
 
 def _fields(text: str) -> list[Field]:
-    """Return the fields of a line, set apart by two spaces or more; words with single spaces are one field if the first
-    of them is no figure.
+    """Return the fields of a line: "data parallel  8  6.9" has three, with two spaces or more between them.
+
+    Two figures or more behind a single space are fields of their own, too: "A100  8 6.9" has three.
     """
     fields = []
-    for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs()):
+    for m in _SPACED_WORDS.finditer(text.expandtabs()):
         words = m[0].split(" ")
-        figures = [bool(_FIGURE.fullmatch(w)) for w in words]
-        cut = next((k for k in range(len(words)) if all(figures[k:]) and len(words) - k > 1), len(words))
-        at = m.start()
-        head = " ".join(words[:cut])
-        if head:
-            fields.append((head, at, at + len(head)))
-            at += len(head) + 1
-        for word in words[cut:]:
-            fields.append((word, at, at + len(word)))
-            at += len(word) + 1
+        are_figures = [bool(_FIGURE_WORD.fullmatch(word)) for word in words]
+        cut = next((k for k in range(len(words)) if all(are_figures[k:]) and len(words) - k > 1), len(words))
+        start = m.start()
+        for part in filter(None, [" ".join(words[:cut]), *words[cut:]]):
+            fields.append((part, start, start + len(part)))
+            start += len(part) + 1
     return fields
 
 
@@ -240,16 +238,17 @@ def _is_row(fields: list[Field]) -> bool:
     """Whether fields are a row of a table: two or more, of which at least half, and two, are figures."""
     if len(fields) < 2 or len(fields) > WIDEST:
         return False
-    figures = [bool(_FIGURE.fullmatch(f)) for f, _, _ in fields]
-    return sum(figures) >= 2 and sum(figures) * 2 >= len(fields) and any(re.search(r"\d", f) for f, _, _ in fields[1:])
+    texts = [text for text, _, _ in fields]
+    figures = sum(bool(_FIGURE_WORD.fullmatch(text)) for text in texts)
+    return figures >= 2 and figures * 2 >= len(texts) and any(re.search(r"\d", text) for text in texts[1:])
 
 
-def _aligned(lines: list[Line], first: int, last: int) -> Grid | None:
-    """Return the table whose rows are `lines[first:last]`, with the headings above them; None where there are none."""
+def _aligned_table(lines: list[Line], first: int, last: int) -> Grid | None:
+    """Return the table whose rows are `lines[first:last]`. None where no headings are above them."""
     rows = [_fields(text) for _, text in lines[first:last]]
     columns = list(zip(*rows, strict=True))
     spans = [(min(start for _, start, _ in column), max(end for _, _, end in column)) for column in columns]
-    above: list[Line] = []
+    above: list[Line] = []  # at most four lines that may be headings, the uppermost first
     k = first - 1
     while k >= 0 and len(above) < 4 and _may_be_headings(lines[k][1]):
         number, text = lines[k]
@@ -274,31 +273,34 @@ def _may_be_headings(text: str) -> bool:
 
 
 def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str] | None:
-    """Return a heading for each column (`spans`: where it starts and ends) by the lines above; None without headings.
+    """Return the heading of each column by the lines above it. None without headings.
 
-    Of two levels the upper one holds for the columns right of it, too, until the next.
+    `spans`: where each column starts and ends. Of two levels the upper one holds until the next: "A100" above
+    "time", "rate" -> "A100 time", "A100 rate".
     """
     levels: list[list[str]] = []
     index_names: dict[int, str] = {}
     for n, (_, text) in enumerate(above):
-        tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+(?: (?! )\S+)*", text.expandtabs())]
+        tokens = _placed(_SPACED_WORDS, text)
         is_alone = len(tokens) == 1 and len(spans) > 2
         left, _ = spans[0]
         if is_alone and n and tokens[0][1] <= left:
             # pandas prints the names of the index on a line of their own
-            for name in re.finditer(r"\S+", text.expandtabs()):
-                index_names[_column_at(name.start(), name.end(), spans)] = name[0]
+            for name, start, end in _placed(_WORD, text):
+                index_names[_column_at(start, end, spans)] = name
             continue
         if is_alone or len(tokens) > len(spans) + 1:
             levels = []  # a title or a sentence: the headings are below it
             continue
+
         level = [""] * len(spans)
         if len(tokens) < len(spans) - 1:
-            tokens = [(m[0], m.start(), m.end()) for m in re.finditer(r"\S+", text.expandtabs())]
+            tokens = _placed(_WORD, text)
         for word, start, end in tokens:
-            at = _column_at(start, end, spans)
-            level[at] = f"{level[at]} {word}".strip()
+            k = _column_at(start, end, spans)
+            level[k] = f"{level[k]} {word}".strip()
         levels.append(level)
+
     if not levels or sum(map(bool, levels[-1])) < 2:
         return None
     for level in levels[:-1]:
@@ -308,8 +310,13 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
     return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
 
 
+def _placed(pattern: re.Pattern[str], text: str) -> list[Field]:
+    """Return the matches of a pattern in a line, each with where it starts and ends."""
+    return [(m[0], m.start(), m.end()) for m in pattern.finditer(text.expandtabs())]
+
+
 def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:
-    """Return the column that a heading from `start` to `end` overlaps most, else the one whose edge is nearest."""
+    """Return the index of the span that `start` to `end` overlaps most, else of the one with the nearest edge."""
 
     def distance(k: int) -> tuple[int, int]:
         left, right = spans[k]

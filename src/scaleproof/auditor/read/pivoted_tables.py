@@ -8,54 +8,62 @@ from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import Place, describe_label, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
-from scaleproof.auditor.read.units import RESULTS
+from scaleproof.auditor.read.units import KINDS_OF_UNITS, RESULTS
 from scaleproof.auditor.read.words import Description, described
 
 # Columns are configurations
 
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
-    """Add the columns of a grid to `table`, each as a row: the first cell of a line says what its figures are."""
-    names = {n: cells[0] for n, (_, cells) in enumerate(grid.rows) if cells}
-    quantities = {n: column_of(name) for n, name in names.items()}
-    unknown = [names[n] for n, quantity in quantities.items() if quantity.kind is None]
-    heads = table.columns
-    table.columns = [heads[0], *quantities.values()]
+    """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are.
+
+    "Metric | 1 GPU | 4 GPUs" above "Throughput | 100 | 390" makes two rows.
+    """
+    rows = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
+    unknown = [cells[0] for _, cells, quantity in rows if quantity.kind is None]
+    columns = table.columns
+    table.columns = [columns[0], *(quantity for *_, quantity in rows)]
     for k, heading in enumerate(grid.header[1:], start=1):
-        if heads[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
-            continue
+        if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
+            continue  # it compares the other columns, or remarks on them
         label = heading if not _is_value(heading) else (table.heading or table.caption)
         row = ReportedRow(place.file, grid.line, label)
         row.remarks |= heading_remarks(heading)
-        for n, (line, cells) in enumerate(grid.rows):
-            column = quantities.get(n)
-            if column is None or k >= len(cells):
+        for line, cells, quantity in rows:
+            if k >= len(cells):
                 continue
             row.texts[cells[0]] = cells[k]
-            if column.kind in NOT_FIGURES:
-                take_words(row, column, cells[k])
-            elif column.kind is not None:
+            if quantity.kind in NOT_FIGURES:
+                take_words(row, quantity, cells[k])
+            elif quantity.kind is not None:
                 if not row.figures:
                     row.line = line
-                take_figures(row, column, cells[k], is_european([cells[k]]), place)
-        counted = devices_heading(heading)
-        if counted and row.figure("devices") is None:
-            count, _ = counted
-            row.figures.append(Quantity("devices", float(count), heading, heading))
+                take_figures(row, quantity, cells[k], place, european=is_european([cells[k]]))
+
+        if (counted := devices_heading(heading)) and row.figure("devices") is None:
+            row.figures.append(Quantity("devices", float(counted[0]), heading, heading))
         describe_label(row)
+        row.not_understood |= {name: row.texts[name] for name in unknown if not is_nothing(row.texts.get(name, ""))}
         table.rows.append(row)
-    for name in unknown:
-        for row in table.rows:
-            if not is_nothing(row.texts.get(name, "")):
-                row.not_understood[name] = row.texts.get(name, "")
 
 
-_VALUES = ("value", "values", "result", "results", "measured", "number", "actual", "measurement", "achieved", "")
+_VALUE_HEADINGS = (
+    "value",
+    "values",
+    "result",
+    "results",
+    "measured",
+    "number",
+    "actual",
+    "measurement",
+    "achieved",
+    "",
+)
 
 
 def _is_value(heading: str) -> bool:
     """Whether a heading says that figures stand below it, and not of which configuration."""
-    return heading.strip().lower() in _VALUES
+    return heading.strip().lower() in _VALUE_HEADINGS
 
 
 RATIOS = ("speedup", "efficiency", "change")
@@ -63,51 +71,59 @@ RATIOS = ("speedup", "efficiency", "change")
 # One column for each number of devices, or for each strategy
 
 
-def read_settings(grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place) -> None:
-    """Add each cell below a configuration to `table` as a row of its own. `settings` are the columns that are
-    configurations, with what their headings say; the other columns hold for all of them.
+def read_configuration_columns(
+    grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place
+) -> None:
+    """Add each cell below the heading of a configuration ("1 GPU", "8 GPUs") to `table` as a row.
+
+    `settings`: the index of each such column, and what its heading says. Other columns hold for all of them.
     """
-    hint = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
-    most = max((setting.numbers.get("devices", 0) for setting in settings.values()), default=0)
-    distinct = {setting.numbers.get("devices") for setting in settings.values()}
-    two_sizes = len(distinct) == 2 and None not in distinct
+    quantity_of_table = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
+    device_counts = {setting.numbers.get("devices") for setting in settings.values()}
+    # Between two sizes, ratios are those of the larger one.
+    size_of_ratios = max(filter(None, device_counts)) if len(device_counts) == 2 and None not in device_counts else None
     for line, cells in grid.rows:
         if not cells:
             continue
-        own = column_of(cells[0])
+        quantity_of_row = column_of(cells[0])
         shared = _shared_row(line, cells, table.columns, settings, place)
-        for k, description in settings.items():
-            cell = cells[k] if k < len(cells) else ""
-            heading = table.columns[k].heading
-            row = ReportedRow(place.file, line, f"{cells[0]}, {heading}", [], dict(shared.words), dict(shared.texts))
-            row.texts[heading] = cell
-            row.figures = [q for q in shared.figures if not _of_another(q, description)]
-            row.remarks |= shared.remarks
-            for word, value in {**description.words, **table.columns[k].words}.items():
-                if word != "run" or "run" not in row.words:
-                    row.words[word] = value
-            for kind, count in description.numbers.items():
-                if kind != "several device counts":
-                    row.figures = [q for q in row.figures if q.kind != kind]
-                    row.figures.append(Quantity(kind, float(count), heading, heading))
-            meaning = _column_for(own, hint, cell, heading)
-            if meaning is not None:
-                take_figures(row, meaning, cell, False, place)
+        ratios = [(column, cell) for column, cell in zip(table.columns, cells, strict=False) if column.kind in RATIOS]
+        for k, setting in settings.items():
+            column, cell = table.columns[k], cells[k] if k < len(cells) else ""
+            row = _row_of_setting(shared, f"{cells[0]}, {column.heading}", column, setting)
+            row.texts[column.heading] = cell
+            quantity = _quantity_of_cell(quantity_of_row, quantity_of_table, cell, column.heading)
+            if quantity is not None:
+                take_figures(row, quantity, cell, place)
             elif not is_nothing(cell):
                 row.remarks |= remarks_of(cell)
-                row.not_understood[heading] = cell
+                row.not_understood[column.heading] = cell
             describe_label(row)
-            if two_sizes and description.numbers.get("devices") == most:  # ratios are those of the larger number
-                for column, ratio in zip(table.columns, cells, strict=False):
-                    if column.kind in RATIOS:
-                        take_figures(row, column, ratio, False, place)
+            if size_of_ratios is not None and setting.numbers["devices"] == size_of_ratios:
+                for ratio, cell_of_ratio in ratios:
+                    take_figures(row, ratio, cell_of_ratio, place)
             table.rows.append(row)
+
+
+def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, setting: Description) -> ReportedRow:
+    """Return a copy of the shared row with what the heading of one configuration says: "8 GPUs" -> devices, 8."""
+    row = ReportedRow(shared.file, shared.line, label, [], dict(shared.words), dict(shared.texts))
+    row.remarks |= shared.remarks
+    for word, value in {**setting.words, **column.words}.items():
+        if word != "run" or "run" not in row.words:
+            row.words[word] = value
+    numbers = {kind: number for kind, number in setting.numbers.items() if kind != "several device counts"}
+    row.figures = [
+        figure for figure in shared.figures if figure.kind not in numbers and not _is_of_another(figure, setting)
+    ]
+    row.figures += [Quantity(kind, float(number), column.heading, column.heading) for kind, number in numbers.items()]
+    return row
 
 
 def _shared_row(
     line: int, cells: list[str], columns: list[TableColumn], settings: dict[int, Description], place: Place
 ) -> ReportedRow:
-    """Return what the columns that are no configurations say of all of them: words, and figures but for ratios."""
+    """Return what the columns that are no configurations say of all of them: words, and figures except ratios."""
     shared = ReportedRow(place.file, line, "")
     for k, (column, cell) in enumerate(zip(columns, cells, strict=False)):
         if k in settings:
@@ -116,44 +132,51 @@ def _shared_row(
         if column.kind is None or column.kind in NOT_FIGURES:
             take_words(shared, column, cell)
         elif column.kind not in RATIOS:
-            take_figures(shared, column, cell, False, place)
+            take_figures(shared, column, cell, place)
     return shared
 
 
-def _of_another(quantity: Quantity, setting: Description) -> bool:
+def _is_of_another(quantity: Quantity, setting: Description) -> bool:
     """Whether the heading of a figure names another precision or strategy than the column of the row does."""
     words = described(quantity.heading).words
     return any(key in setting.words and words[key] != setting.words[key] for key in words)
 
 
-CHANGES = 1.3  # times by which rates and times change with the devices, and accuracies and losses do not
+LEAST_CHANGE = 1.3  # ratio by which rates and times change with the devices, and accuracies and losses do not
 
 
 def _kind_by_direction(grid: Grid, table: ReportedTable, settings: dict[int, Description]) -> TableColumn | None:
-    """Return what figures without any unit are, beside a column of speed-ups or efficiencies: rates where they rise
-    with the devices, times where they fall; None where they do neither in all rows, or columns differ in more than
-    devices.
+    """Return what figures without a unit are, in a table with speed-ups or efficiencies: rates or times.
+
+    Rates rise with the devices in all rows, times fall: 100, 190, 370 are rates. None where they do neither, or where
+    columns differ in more than devices.
     """
-    sizes = {k: s.numbers.get("devices") for k, s in settings.items() if set(s.numbers) == {"devices"} and not s.words}
-    if len(sizes) < len(settings) or not any(c.kind in ("speedup", "efficiency") for c in table.columns):
+    if any(set(setting.numbers) != {"devices"} or setting.words for setting in settings.values()):
         return None
-    order = sorted(sizes, key=lambda k: sizes[k] or 0)
-    rises: set[bool | None] = set()
+    if not any(column.kind in ("speedup", "efficiency") for column in table.columns):
+        return None
+    by_devices = sorted(settings, key=lambda k: settings[k].numbers["devices"])
+    fewest, most = by_devices[0], by_devices[-1]
+    ratios = []
     for _, cells in grid.rows:
-        first, last = (figures_of(cells[k]) if k < len(cells) else [] for k in (order[0], order[-1]))
+        if max(fewest, most) >= len(cells):
+            continue
+        first, last = figures_of(cells[fewest]), figures_of(cells[most])
         if first and last and first[0].value > 0:
-            ratio = last[0].value / first[0].value
-            rises.add(None if 1 / CHANGES < ratio < CHANGES else ratio > 1)
-    if len(rises) != 1 or None in rises:
-        return None
-    return TableColumn("", "rate") if True in rises else TableColumn("", "time_s")
+            ratios.append(last[0].value / first[0].value)
+    if ratios and min(ratios) >= LEAST_CHANGE:
+        return TableColumn("", "rate")
+    return TableColumn("", "time_s") if ratios and max(ratios) <= 1 / LEAST_CHANGE else None
 
 
 WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){0,2}per sec(?:ond)?\b")
 
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
-    """Return what the figures of a table are, by its first heading ("Throughput (img/s)"), caption or section."""
+    """Return what the figures of a table are, by its first heading, caption or section: "Throughput (img/s)".
+
+    Last, by the unit that a paragraph above states. None where nothing says it.
+    """
     stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
     for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
         column = column_of(text)
@@ -174,30 +197,30 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
     return stated
 
 
-def _column_for(own: TableColumn, hint: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
-    """Return what a cell states, by the name of its row (`own`), by its unit, or by that of its table (`hint`)."""
-    if (
-        own.kind is not None
-        and own.kind not in NOT_FIGURES
-        and own.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}
-    ):
-        return own
+def _quantity_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
+    """Return what a cell states: what the name of its row says, its unit, its heading, or its table, in this order.
+
+    "12 ms" below "8 GPUs" in a row "ResNet" is a time. None where nothing says it.
+    """
+    if of_row.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
+        return of_row
     figures = figures_of(cell)
     unit = figures[0].unit if figures else None
-    if unit is not None:
-        kinds = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s", "times": "speedup"}
-        if hint is not None and hint.kind and kind_with_unit(hint.kind, unit):
-            return TableColumn(heading, hint.kind, hint.scale, hint.unit, hint.statistic, hint.per_device, hint.item)
-        kind = f"{unit.of}_time_s" if unit.of else kinds.get(unit.dimension)
-        return TableColumn(heading, kind) if kind else None
-    return _kind_by_unit_of(heading) or hint
+    if unit is None:
+        return _quantity_of_heading(heading) or of_table
+    if of_table is not None and of_table.kind and kind_with_unit(of_table.kind, unit):
+        named = TableColumn(heading, of_table.kind, of_table.scale, of_table.unit)
+        named.statistic, named.per_device, named.item = of_table.statistic, of_table.per_device, of_table.item
+        return named
+    kind = f"{unit.of}_time_s" if unit.of else (KINDS_OF_UNITS | {"times": "speedup"}).get(unit.dimension)
+    return TableColumn(heading, kind) if kind else None
 
 
-UNIT_BEHIND = re.compile(r"[(\[]([^()\[\]]+)[)\]]$")
+UNIT_IN_BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]$")
 
 
-def _kind_by_unit_of(heading: str) -> TableColumn | None:
-    """The quantity of a column such as "8 GPUs (images/s)"."""
-    unit = UNIT_BEHIND.search(heading)
+def _quantity_of_heading(heading: str) -> TableColumn | None:
+    """Return the quantity of a column by the unit in its heading: "8 GPUs (images/s)" is a rate. None without one."""
+    unit = UNIT_IN_BRACKETS.search(heading)
     columns = [column_of(f"{name} ({unit[1]})") for name in ("throughput", "time")] if unit else []
     return next((column for column in columns if column.kind in ("time_s", *RESULTS) and column.unit), None)

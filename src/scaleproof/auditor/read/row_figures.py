@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
-from scaleproof.auditor.read.printed_figures import PrintedFigure, figures_of, is_nothing, remarks_of
+from scaleproof.auditor.read.printed_figures import NO_FIGURES, PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
 from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
 from scaleproof.auditor.read.words import Description, described
 
-STATE = re.compile(
+VERDICT_HEADING = re.compile(
     r"(?i)\b(?:status|result|outcome|verdict|pass(?:ed)?|met|assessment|rating|evaluation|check|grade)\b"
 )
 ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
-DATA = ("CSV", "JSON", "spreadsheet")  # forms for programs: their cells of text are no labels
+FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of text are no labels
 
 
 @dataclass(slots=True)
@@ -27,38 +27,40 @@ class Place:
 
 
 def counts_devices(cells: list[str]) -> bool:
-    """Whether the bare numbers of a column `gpu` are numbers of devices, and not indices or a utilisation in percent.
+    """Whether the bare numbers of a column `gpu` count devices: 4, 8, 16; not indices from 0 or percents like 97.
 
-    True for a column of names. Machines have 1, 2, 4, 8, ... devices: others than up to 8 come in fours and eights.
+    True for a column of names. Above 8, machines have devices in fours, above 32 in eights.
     """
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
         return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
     counts = {int(float(number)) for number in numbers}
-    return all(0 < count <= 8 or (count > 8 and count % (4 if count <= 32 else 8) == 0) for count in counts)
+    return all(count > 0 and (count <= 8 or count % (4 if count <= 32 else 8) == 0) for count in counts)
 
 
 def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
-    """Add what a cell of words says of the configuration, and of itself, to its row."""
+    """Add what a cell of words says of the configuration to its row: "FSDP, bf16" -> strategy and precision."""
     if not cell or is_nothing(cell):
         return
     if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):
         row.figures.append(Quantity("devices", float(cell), cell, column.heading))
         return
     remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
-    if (column.kind in ("status", "text") or STATE.search(column.heading)) and not ESTIMATED.search(cell):
-        remarks -= {"estimated", "theoretical"}  # "Expected" in a column of states is a verdict on a measured figure
+    if (column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)) and not ESTIMATED.search(cell):
+        remarks -= {"estimated", "theoretical"}  # "Expected" in a column of verdicts is about a measured figure
     row.remarks |= remarks
     if column.kind == "text":
         return
+
     description = described(cell)
     for word, value in description.words.items():
         row.words.setdefault(word, value)
     add_numbers(row, description, cell, column.heading)
     if column.kind in WORDS:
-        normal = description.words.get(column.kind) if column.kind in ("strategy", "precision", "device") else None
+        has_usual_names = column.kind in ("strategy", "precision", "device")
+        usual_name = description.words.get(column.kind) if has_usual_names else None  # "a100-sxm4" -> "A100"
         if column.kind != "run" or "run" not in row.words:
-            row.words[column.kind] = normal or cell[:100]
+            row.words[column.kind] = usual_name or cell[:100]
     elif column.kind is None and not description.words and not description.numbers:
         figures = figures_of(cell)
         if figures and figures[0].unit is not None and figures[0].unit.dimension != "percent":
@@ -66,37 +68,38 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
 
 
 def add_numbers(row: ReportedRow, description: Description, cell: str, heading: str) -> None:
+    """Add the numbers of a description of `cell` to a row that does not have them yet."""
     for kind, value in description.numbers.items():
         if kind != "several device counts" and row.figure(kind) is None:
             row.figures.append(Quantity(kind, float(value), cell[:60], heading))
 
 
-def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: bool, place: Place) -> None:
+def take_figures(row: ReportedRow, column: TableColumn, cell: str, place: Place, *, european: bool = False) -> None:
     """Add the figures of a cell in a column of figures to its row. `european`: the comma is the decimal one."""
     if not cell:
         return
     remarks = remarks_of(cell)
-    if remarks & {"out of memory", "failed", "not run"}:
+    if remarks & NO_FIGURES:
         row.remarks |= remarks
         return
+
     assert column.kind is not None
     figures = figures_of(cell, european)
     if not figures:
         description = described(cell)
-        counts = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
-        if column.kind in counts and description.numbers:
+        if column.kind in COUNTS_IN_WORDS and description.numbers:
             row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
             add_numbers(row, description, cell, column.heading)
             return
         if is_nothing(cell):
             return
-        row.not_understood[column.heading] = cell
         without_note = re.sub(r"\(.*?\)", "", cell).strip()
         if remarks and without_note != cell:  # "120 (projected)"
             figures = figures_of(without_note, european)
         if not figures:
+            row.not_understood[column.heading] = cell
             return
-        del row.not_understood[column.heading]
+
     row.remarks |= remarks
     quantity = quantity_of(figures[0], column, cell, place)
     if quantity is None:
@@ -110,7 +113,10 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, european: boo
 
 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Place) -> Quantity | None:
-    """Return a figure in the base unit of its column; None where its unit and the column contradict each other."""
+    """Return a figure in the base unit of its column: "250 ms" below "step time" -> 0.25 of `step_time_s`.
+
+    None where its unit and the column contradict each other.
+    """
     kind, unit = column.kind, figure.unit
     assert kind is not None
     scale, stated = column.scale, column.unit is not None
@@ -126,6 +132,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
         default = place.default_unit(kind)
         stated = bool(default)
         scale = default or 1.0
+
     value = figure.value * scale
     if value < 0 and kind not in ("change", "loss", "val_loss", "learning_rate"):
         return None  # -1 and -100 % stand for "not known", and a difference has another kind
@@ -133,6 +140,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
         return None
     if kind == "change" and figure.word in ("lower", "less", "slower") and value > 0:
         value = -value
+
     bound = figure.bound if figure.bound in ("<", ">", "~") else None
     return Quantity(
         kind,
@@ -151,7 +159,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
 
 
 def _unit_in_cell(kind: str, unit: Unit, figure: PrintedFigure) -> tuple[str, float] | None:
-    """Return kind and scale of a figure whose cell has a unit; None where unit and kind contradict each other."""
+    """Return kind and scale of a figure whose cell has a unit. None where unit and kind contradict each other."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
         return kind, 1e6  # "124m"
     if kind == "parameters" and unit.dimension == "memory":
@@ -184,24 +192,25 @@ def describe_label(row: ReportedRow) -> None:
     add_numbers(row, description, row.label, "label")
 
 
+COUNTS_IN_WORDS = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table of which no heading is understood as a result, typed by the units that all of their
-    cells have; [] where there are none. What a figure is of is in its heading, kept as a note.
+    """Return the columns of a table without a known heading, typed by the unit that all cells of one have.
+
+    Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". [] where fewer than two cells have one.
     """
     if grid.form not in FOR_PEOPLE:
         return []
     typed = []
-    count = 0
+    cells_with_units = 0
     for k, column in enumerate(columns):
         cells = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
         dimensions = {figures[0].unit.dimension if figures and figures[0].unit else "" for figures in cells}
-        kind = KINDS_OF_UNITS.get(next(iter(dimensions))) if len(dimensions) == 1 else None
+        kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
         if k and column.kind is None and kind is not None:
-            count += len(cells)
-            typed.append(TableColumn(column.heading, kind, note=column.heading))
-        else:
-            typed.append(column)
-    return typed if count >= 2 else []
+            cells_with_units += len(cells)
+            column = TableColumn(column.heading, kind, note=column.heading)
+        typed.append(column)
+    return typed if cells_with_units >= 2 else []

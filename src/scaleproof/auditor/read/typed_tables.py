@@ -11,11 +11,11 @@ from scaleproof.auditor.read.headings import (
     devices_heading,
     heading_remarks,
 )
-from scaleproof.auditor.read.pivoted_tables import read_columns, read_settings
+from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import (
-    DATA,
+    FOR_PROGRAMS,
     Place,
     columns_by_units,
     counts_devices,
@@ -44,13 +44,14 @@ def is_profile(header: list[str]) -> bool:
 
 
 def read_table(grid: Grid, place: Place) -> ReportedTable | None:
-    """Return the table of a grid; None where nothing in it is understood as a result."""
+    """Return the table of a grid: its columns typed, a row for each configuration. None where it has no result."""
     if is_profile(grid.header):
         return None
     grid = _without_markup(grid)
     grid.header = _header_with_units(grid)
     columns = columns_of(grid.header, [cells for _, cells in grid.rows])
-    _without_utilization(columns, grid)
+    _ignore_monitor_columns(columns, grid)
+
     table = ReportedTable(
         place.file,
         grid.line,
@@ -69,6 +70,7 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         _read_rows(grid, table, place)
     if not table.kinds() & RESULTS:
         return None
+
     mark_ratios_of_columns(table)
     table.states_spread = states_spread(grid)
     _add_surroundings(grid, table)
@@ -76,7 +78,7 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
 
 
 def _without_markup(grid: Grid) -> Grid:
-    """Return a copy of a grid, its texts without the markup of Markdown, HTML and LaTeX."""
+    """Return a copy of a grid, its texts without markup: "**8** GPUs" -> "8 GPUs"."""
     return Grid(
         grid.form,
         grid.line,
@@ -90,26 +92,28 @@ def _without_markup(grid: Grid) -> Grid:
     )
 
 
-BESIDE_UTILIZATION = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|percent|usage|util\w*))?")
+MONITOR_HEADING = re.compile(r"(?i)(?:cpu|ram|disk|net(?:work)?)(?:[ _](?:%|pct|percent|usage|util\w*))?")
 
 
-def _without_utilization(columns: list[TableColumn], grid: Grid) -> None:
-    """Take the kind off a column `gpu` of utilisation, or of indices: neither a number nor a name of devices."""
-    monitored = any(BESIDE_UTILIZATION.fullmatch(heading.strip()) for heading in grid.header)
+def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
+    """Take the kind off a column `gpu` of utilisation, or of indices: 97, 98 or 0, 1, 2 count no devices."""
+    is_of_monitor = any(MONITOR_HEADING.fullmatch(heading.strip()) for heading in grid.header)
     for k, column in enumerate(columns):
-        cells = [row[k] for _, row in grid.rows if k < len(row)] if column.kind == "device" else []
-        bare = any(cell.strip().isdecimal() for cell in cells)
-        if cells and (not counts_devices(cells) or (bare and monitored)):
+        if column.kind != "device":
+            continue
+        cells = [row[k] for _, row in grid.rows if k < len(row)]
+        has_numbers = any(cell.strip().isdecimal() for cell in cells)
+        if cells and (not counts_devices(cells) or (has_numbers and is_of_monitor)):
             column.kind = None
 
 
 def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
-    """Add the rows of a grid to its table, by whether rows, columns, or cells below headings are the configurations."""
+    """Add the rows of a grid to its table: what a configuration is, a line, a column or a cell, is found first."""
     columns = table.columns
     if _is_on_its_side(grid, columns):
         read_columns(grid, table, place)
     elif settings := _settings_in_header(grid, columns):
-        read_settings(grid, table, settings, place)
+        read_configuration_columns(grid, table, settings, place)
     else:
         _read_rows(grid, table, place)
     _correct_shares(table)
@@ -123,39 +127,42 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     table.words = {kind: word for kind, word in around.words.items() if len(names.get(kind, ())) <= 1}
     if device := only_device(grid.above):
         table.words.setdefault("device", device)
-    table.figures = _numbers(around, grid.caption or table.heading)
-    table.above = _numbers(described(grid.above), grid.above)
-    around_it = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
+    table.figures = _figures_of_description(around, grid.caption or table.heading)
+    table.above = _figures_of_description(described(grid.above), grid.above)
+
+    texts_around = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
+    remarks = heading_remarks(text) - {"reference"}
     for row in table.rows:
         headings = " ".join(dict.fromkeys(quantity.heading for quantity in row.figures))
-        if is_inference([row.label, headings, *around_it]):
+        if is_inference([row.label, headings, *texts_around]):
             row.words["phase"] = "inference"
-    hypothetical = heading_remarks(" . ".join([*grid.section[-1:], grid.caption])) - {"reference"}
-    for row in table.rows:
-        row.remarks |= hypothetical
+        row.remarks |= remarks
 
 
-def _numbers(description: Description, text: str) -> list[Quantity]:
-    """The numbers that a text states, as figures."""
-    counted = {kind: number for kind, number in description.numbers.items() if kind != "several device counts"}
-    return [Quantity(kind, float(number), str(number), text) for kind, number in counted.items()]
+def _figures_of_description(description: Description, text: str) -> list[Quantity]:
+    """Return the numbers that a text states as figures: "on 8 GPUs" -> devices, 8."""
+    numbers = {kind: number for kind, number in description.numbers.items() if kind != "several device counts"}
+    return [Quantity(kind, float(number), str(number), text) for kind, number in numbers.items()]
 
 
 def _header_with_units(grid: Grid) -> list[str]:
-    """Return the headings, with their units where those stand in a row of their own, which is taken off the rows."""
+    """Return the headings, with the units of the first row where it has nothing else; that row is taken off.
+
+    "time", "rate" above "ms", "img/s" -> "time (ms)", "rate (img/s)".
+    """
     if len(grid.rows) < 2:
         return grid.header
-    _, below = grid.rows[0]
-    named = {k: cell.strip("()[] ") for k, cell in enumerate(below) if not is_nothing(cell) and cell not in COUNTED}
-    if not named or max(named) >= len(grid.header):
+    _, first = grid.rows[0]
+    units = {k: cell.strip("()[] ") for k, cell in enumerate(first) if not is_nothing(cell) and cell not in NO_UNIT}
+    if not units or max(units) >= len(grid.header):
         return grid.header
-    for k, cell in named.items():
+    for k, unit in units.items():
         cells = [row[k] for _, row in grid.rows[1:] if k < len(row) and not is_nothing(row[k])]
-        unit = None if re.search(r"\d", cell) else unit_of(cell)
-        if unit is None or column_of(grid.header[k]).unit is not None or not all(figures_of(c) for c in cells):
+        is_unit = not re.search(r"\d", unit) and unit_of(unit) is not None
+        if not is_unit or column_of(grid.header[k]).unit is not None or not all(map(figures_of, cells)):
             return grid.header
     grid.rows = grid.rows[1:]
-    return [f"{heading} ({named[k]})" if k in named else heading for k, heading in enumerate(grid.header)]
+    return [f"{heading} ({units[k]})" if k in units else heading for k, heading in enumerate(grid.header)]
 
 
 def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
@@ -171,46 +178,36 @@ def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     return understood * 2 > len(labels) and understood >= 2
 
 
-COUNTED = ("#", "(#)", "count", "n", "(n)")  # what stands for a unit above figures that have none
+NO_UNIT = ("#", "(#)", "count", "n", "(n)")  # what stands for a unit above figures that have none
 PRODUCT = re.compile(r"(\d{1,4}) ?[*x×] ?(\d{1,3})")
 NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devices?|cards?)")
 
 
 def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
-    """What "2x8" says below or beside "Nodes x GPUs": {} of any other cell or heading."""
+    """Return the counts of a cell below "Nodes x GPUs": "2x8" -> 2 nodes, 16 devices. {} for any other."""
     product = PRODUCT.fullmatch(cell.strip())  # first, because few cells are one
     if product is None or not NODES_TIMES_DEVICES.search(heading):
         return {}
-    nodes, each = int(product[1]), int(product[2])
-    return {"nodes": nodes, "devices": nodes * each}
+    nodes, devices_per_node = int(product[1]), int(product[2])
+    return {"nodes": nodes, "devices": nodes * devices_per_node}
 
 
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
-    """Return the columns that are one number of devices or one strategy each, with figures below them, and what
-    their headings say; {} unless there are two.
+    """Return the columns that are one configuration each, with what their headings say: "8 GPUs", "DDP (4 GPUs)".
+
+    {} unless there are two. Such columns lose their kind.
     """
     names = [cells[0] for _, cells in grid.rows if cells]
-    sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
+    batch_sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
     for k, column in enumerate(columns):
-        if k in sizes:
-            settings[k] = Description(numbers={"batch": sizes[k]})
+        if k in batch_sizes:
+            settings[k] = Description(numbers={"batch": batch_sizes[k]})
             column.kind = None
             column.words = {"run": f"batch {column.heading}"}
             continue
-        if (column.kind is not None and column.kind not in ("device", "strategy", "run")) or k == 0:
-            continue
-        if len(PRECISION.findall(column.heading)) > 1:
-            continue  # a ratio of one precision to another
-        counted = devices_heading(column.heading)
-        description = described(column.heading)
-        if counted:
-            count, _ = counted
-            description.numbers["devices"] = count
-        else:
-            description.numbers |= _nodes_and_devices(grid.header[0], column.heading)
-        is_variant = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
-        if not (description.numbers or description.words or is_variant):
+        description = _configuration_of(column, grid.header[0])
+        if k == 0 or description is None:
             continue
         cells = [row[k] for _, row in grid.rows if k < len(row)]
         filled = sum(not is_nothing(cell) for cell in cells)
@@ -222,49 +219,57 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
     return settings if len(settings) >= 2 else {}
 
 
-# Rows are configurations
+def _configuration_of(column: TableColumn, first_heading: str) -> Description | None:
+    """Return what the heading of a column says of its configuration. None where it is no configuration."""
+    if column.kind not in (None, "device", "strategy", "run"):
+        return None
+    if len(PRECISION.findall(column.heading)) > 1:
+        return None  # a ratio of one precision to another
+    description = described(column.heading)
+    if counted := devices_heading(column.heading):
+        description.numbers["devices"], _ = counted
+    else:
+        description.numbers |= _nodes_and_devices(first_heading, column.heading)
+    is_variant = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
+    return description if description.numbers or description.words or is_variant else None
 
 
 def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
     """Add a row to the table for each line of the grid: a configuration with its figures and words."""
-    europeans = _locales(grid, len(table.columns))
-    notes = _notes(table.columns)
-    carried: dict[int, str] = {}
+    europeans = _have_decimal_commas(grid, len(table.columns))
+    notes = _distinguishing_notes(table.columns)
+    carried: dict[int, str] = {}  # the last text in each column, which may be one cell for several rows
     for line, cells in grid.rows:
-        if len([c for c in cells if c]) < 2 and len(table.columns) > 2:
+        if sum(map(bool, cells)) < 2 and len(table.columns) > 2:
             continue  # a line between groups
         row = ReportedRow(place.file, line, "")
         labels = []
         for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
             row.texts[column.heading or f"column {k + 1}"] = cell
-            if column.kind in NOT_FIGURES or column.kind is None:
-                value = cell
-                if not cell and column.kind in WORDS and grid.form != "CSV":
-                    value = carried.get(k, "")  # one cell for several rows
-                elif cell:
-                    carried[k] = cell
-                if grid.form in DATA and column.kind in (None, "text"):
-                    continue  # a column that is not understood; in a table for people it may be the label
-                if value and (column.kind != "text" or k == 0) and not HASH.fullmatch(value):
-                    labels.append(value)
-                take_words(row, column, value)
-                for kind, count in _nodes_and_devices(column.heading, cell).items():
-                    row.figures.append(Quantity(kind, float(count), cell, column.heading))
-            else:
-                take_figures(row, column, cell, europeans[k], place)
+            if column.kind is not None and column.kind not in NOT_FIGURES:
+                take_figures(row, column, cell, place, european=europeans[k])
+                continue
+            words = cell
+            if not cell and column.kind in WORDS and grid.form != "CSV":
+                words = carried.get(k, "")
+            elif cell:
+                carried[k] = cell
+            if grid.form in FOR_PROGRAMS and column.kind in (None, "text"):
+                continue  # a column that is not understood; in a table for people it may be the label
+            if words and (column.kind != "text" or k == 0) and not HASH.fullmatch(words):
+                labels.append(words)
+            take_words(row, column, words)
+            for kind, count in _nodes_and_devices(column.heading, cell).items():
+                row.figures.append(Quantity(kind, float(count), cell, column.heading))
+
         worded = dict.fromkeys(label for label in labels if not figures_of(label) or re.search(r"[A-Za-z]{2,}", label))
         row.label = ", ".join(worded)[:200]
         describe_label(row)
-        if notes:
-            table.rows += _split(row, table.columns, notes)
-        else:
-            table.rows.append(row)
+        table.rows += _split_by_notes(row, table.columns, notes)
 
 
-def _notes(columns: list[TableColumn]) -> list[str]:
-    """Return the notes that tell columns of one kind apart, like "MFU (A100)" and "MFU (H100)"; [] where none
-    need to.
-    """
+def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
+    """Return the notes that tell columns of one kind apart: "MFU (A100)", "MFU (H100)" -> ["A100", "H100"]."""
     by_kind: dict[tuple[object, ...], set[str]] = {}
     for column in columns:
         if column.kind and column.kind not in NOT_FIGURES:
@@ -273,35 +278,33 @@ def _notes(columns: list[TableColumn]) -> list[str]:
     return sorted({note for notes in several for note in notes if note})
 
 
-def _split(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """Return a row for each configuration that notes of headings name: with shared figures, and its own."""
-    noted = {c.heading: c for c in columns if c.note in notes}
+def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
+    """Return a row for each configuration that a note names ("A100", "H100"), with figures of its own and shared ones.
+
+    The row as it is where it has no figure below a heading with such a note.
+    """
+    noted = {column.heading: column for column in columns if column.note in notes}
     parts = []
     for note in notes:
-        own = [q for q in row.figures if q.heading in noted and noted[q.heading].note == note]
-        if not own:
+        of_note = [figure for figure in row.figures if figure.heading in noted and noted[figure.heading].note == note]
+        if not of_note:
             continue
-        description = next(c for c in noted.values() if c.note == note)
-        shared = [q for q in row.figures if q.heading not in noted and not any(q.kind == o.kind for o in own)]
-        part = ReportedRow(
-            row.file,
-            row.line,
-            f"{row.label}, {note}".strip(", "),
-            shared + own,
-            {**row.words, **description.words},
-            row.texts,
-        )
+        column = next(column for column in noted.values() if column.note == note)
+        kinds = {figure.kind for figure in of_note}
+        shared = [figure for figure in row.figures if figure.heading not in noted and figure.kind not in kinds]
+        label, words = f"{row.label}, {note}".strip(", "), {**row.words, **column.words}
+        part = ReportedRow(row.file, row.line, label, shared + of_note, words, row.texts)
         part.remarks = set(row.remarks)
-        if description.devices is not None and part.figure("devices") is None:
-            part.figures.append(Quantity("devices", float(description.devices), note, description.heading))
+        if column.devices is not None and part.figure("devices") is None:
+            part.figures.append(Quantity("devices", float(column.devices), note, column.heading))
         parts.append(part)
     return parts or [row]
 
 
-def _locales(grid: Grid, width: int) -> list[bool]:
-    """Return for each of `width` columns whether its figures have decimal commas."""
+def _have_decimal_commas(grid: Grid, width: int) -> list[bool]:
+    """Return for each of `width` columns whether its figures have decimal commas: "12,5"."""
     columns = [[cells[k] for _, cells in grid.rows[:500] if k < len(cells)] for k in range(width)]
-    europeans = [is_european(c) for c in columns]
+    europeans = [is_european(cells) for cells in columns]
     if any(europeans) and not any(CLEARLY_ENGLISH.search(cell) for column in columns for cell in column):
         return [True] * width  # one table, one author
     return europeans
@@ -321,23 +324,25 @@ LEAST_PERCENT = 20.0  # from which a column that has a 1, too, may be in percent
 
 
 def _correct_shares(table: ReportedTable) -> None:
-    """Divide shares by 100 whose column has no "%", where its figures say that they are in percent: efficiency
-    87.5. "Scaling" of 1 and more becomes a speed-up.
+    """Divide shares by 100 that are printed in percent without saying so: an efficiency of 87.5.
+
+    "Scaling" of 1 and more becomes a speed-up.
     """
+    columns: dict[tuple[str, str], list[Quantity]] = {}  # by kind and heading
     for kind in SHARES:
-        plain = [q for row in table.rows for q in row.all_of(kind) if "%" not in q.text and "%" not in q.heading]
-        by_heading: dict[str, list[Quantity]] = {}
-        for quantity in plain:
-            by_heading.setdefault(quantity.heading, []).append(quantity)
-        for heading, quantities in by_heading.items():
-            if kind == "efficiency" and _are_speedups(heading, quantities):
-                for quantity in quantities:
-                    quantity.kind = "speedup"
-                continue
-            largest_share = 4.0 if kind == "efficiency" else 1.0  # an efficiency may be wrong, and above 1
-            in_percent = max(quantity.value for quantity in quantities) > largest_share
-            if in_percent and "pct" not in heading.lower() and "percent" not in heading.lower():
-                for quantity in quantities:
-                    quantity.value /= 100
-                    quantity.resolution /= 100
-                    quantity.spread = None if quantity.spread is None else quantity.spread / 100
+        for share in (share for row in table.rows for share in row.all_of(kind)):
+            if "%" not in share.text and "%" not in share.heading:
+                columns.setdefault((kind, share.heading), []).append(share)
+
+    for (kind, heading), shares in columns.items():
+        if kind == "efficiency" and _are_speedups(heading, shares):
+            for share in shares:
+                share.kind = "speedup"
+            continue
+        largest_share = 4.0 if kind == "efficiency" else 1.0  # an efficiency may be wrong, and above 1
+        in_percent = max(share.value for share in shares) > largest_share
+        if in_percent and "pct" not in heading.lower() and "percent" not in heading.lower():
+            for share in shares:
+                share.value /= 100
+                share.resolution /= 100
+                share.spread = None if share.spread is None else share.spread / 100

@@ -18,13 +18,13 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import integer
 
-FEWEST_SAMPLES = 20  # below, a 95th percentile is the largest sample
-ON_SAWTOOTH = 0.8  # part of the steps that must lie on a sawtooth
-FALL = 0.75  # ratio of a step time to the one before it, where the clock was restarted
-FROM_SAWTOOTH = 0.15  # relative distance of a step time that still lies on the sawtooth
-LARGEST_SPREAD = 1.3  # of the times of intervals that are alike, largest over smallest
-MOST_UNRECORDED = 1.05  # ratio of the time that steps need to the time that was recorded for them
-WARM_UP = 1.15  # ratio of the first epoch's time to the time of later epochs
+FEWEST_FOR_P95 = 20  # below, a 95th percentile is the largest sample
+SHARE_ON_SAWTOOTH = 0.8  # part of the steps that must lie on a sawtooth
+FALL_AT_RESTART = 0.75  # ratio of a step time to the one before it, where the clock was restarted
+SAWTOOTH_TOLERANCE = 0.15  # relative distance of a step time that still lies on the sawtooth
+MOST_INTERVAL_SPREAD = 1.3  # of the times of intervals that are alike, largest over smallest
+MOST_OVER_RECORDED = 1.05  # ratio of the time that steps need to the time that was recorded for them
+WARM_UP_RATIO = 1.15  # ratio of the first epoch's time to the time of later epochs
 
 
 @of_evidence.finds("sawtooth-timer", "invalid")
@@ -66,14 +66,19 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
 
 @dataclass(frozen=True)
 class _Sawtooth:
+    """Step times that count from the last restart of a clock: 0.2, 0.4, 0.6, 0.2, ... s has a period of 3."""
+
     base_s: float  # time of one step
     period: int
     counts: Figures  # steps since the restart, for each time
 
 
 def _sawtooth(times: Figures) -> _Sawtooth | None:
-    """The sawtooth that most of the step times (seconds) lie on, or None."""
-    falls = 1 + np.flatnonzero(times[1:] < FALL * times[:-1])
+    """The sawtooth that most of the step times (seconds) lie on: 0.2, 0.4, 0.6, 0.2, ... has a base of 0.2 s.
+
+    None without three falls, or where the commonest distance between two is not 3 steps or more, in half of them.
+    """
+    falls = 1 + np.flatnonzero(times[1:] < FALL_AT_RESTART * times[:-1])
     if len(falls) < 3:
         return None
     lengths = np.diff(falls, prepend=0)
@@ -85,8 +90,8 @@ def _sawtooth(times: Figures) -> _Sawtooth | None:
     # The time at a fall is the first after a restart: 1, 2, ... p, 1, 2, ...
     counts = np.arange(1.0, len(times) + 1) - np.maximum.accumulate(restarts)
     base_s = float(np.median(times / counts))
-    on_teeth = np.count_nonzero(np.abs(times - counts * base_s) <= FROM_SAWTOOTH * counts * base_s)
-    return _Sawtooth(base_s, period, counts) if on_teeth >= ON_SAWTOOTH * len(times) else None
+    on_teeth = np.count_nonzero(np.abs(times - counts * base_s) <= SAWTOOTH_TOLERANCE * counts * base_s)
+    return _Sawtooth(base_s, period, counts) if on_teeth >= SHARE_ON_SAWTOOTH * len(times) else None
 
 
 @of_evidence.finds("interval-over-cumulative", "invalid")
@@ -99,8 +104,6 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
     Seen: GPT-2 on 1, 2 and 4 L4: throughput doubles from step 15 to step 30 in every log.
     Repair: Divide an interval by the steps in that interval.
     """
-    # A printed step time is the time since the last log line over the steps since then, not over all steps so far.
-    # Where a log of a program proves the fault, other logs of that program with falling times are suspect.
     proofs = {}
     for run in context.runs:
         timed = run.logged_steps.having("seconds")
@@ -112,7 +115,8 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
         if run.name in proofs:
             proven.setdefault(run.format, run.name)
             proof = proofs[run.name]
-            yield Flag(proof.evidence, [run], corrected=_true_interval(proof.before, proof.step))
+            yield Flag(proof.evidence, [run], corrected=_true_step_time(proof.before, proof.step))
+    # Other logs of a program that has the fault, with falling times, are suspect.
     for run in context.runs:
         if run.format not in proven or run.name in proofs:
             continue
@@ -127,12 +131,12 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
                 f"it prints {first_s:.4f} s at step {before.step} and {last_s:.4f} s at step {step.step}",
                 [run],
                 severity="suspect",
-                corrected=_true_interval(before, step),
+                corrected=_true_step_time(before, step),
             )
 
 
 class Proof(NamedTuple):
-    """Two neighbouring lines of a log that show the fault."""
+    """Two neighbouring lines of a log that show that an interval was divided by all steps so far."""
 
     before: LoggedStep
     step: LoggedStep
@@ -153,10 +157,10 @@ def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
 
 
 def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s: float) -> Proof | None:
-    """The first pair of lines at which the progress bar's clock shows the fault; None where none does.
+    """The first pair of lines at which a progress bar's clock shows a division by all steps; None without one.
 
-    Between them the clock passed much more than printed time x the steps in between, but as much as printed time x all
-    steps: at least `least` of it, give or take `rounding_s`, and not more.
+    Its clock passed much more than printed time x the steps in between, but as much as printed time x all steps: at
+    least `least` of it, give or take `rounding_s`. Example: 0.5 s at step 20, 10 s after step 10 on the bar's clock.
     """
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
     if not elapsed:
@@ -165,29 +169,32 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
         steps, printed = step.step - before.step, step.seconds or 0
         if steps <= 0 or step.step < 1.5 * steps or before.step not in elapsed or step.step not in elapsed:
             continue
-        passed = elapsed[step.step] - elapsed[before.step]
-        by_all = printed * step.step
-        agrees = least * passed - rounding_s <= by_all <= 1.05 * passed + 1.5
-        contradicts = printed * steps < 0.8 * least / 0.95 * passed - 1  # the bar's clock has whole seconds
-        if passed > 5 and agrees and contradicts:
+        passed_s = elapsed[step.step] - elapsed[before.step]
+        all_steps_s = printed * step.step
+        is_of_all_steps = least * passed_s - rounding_s <= all_steps_s <= 1.05 * passed_s + 1.5
+        is_too_short = printed * steps < 0.8 * least / 0.95 * passed_s - 1  # the bar's clock has whole seconds
+        if passed_s > 5 and is_of_all_steps and is_too_short:
             evidence = (
-                f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed:.0f} s for "
-                f"steps {before.step + 1} to {step.step}, {passed / steps:.2f} s each, and {printed:.4f} x "
-                f"{step.step} = {by_all:.1f} s"
+                f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed_s:.0f} s "
+                f"for steps {before.step + 1} to {step.step}, {passed_s / steps:.2f} s each, and {printed:.4f} x "
+                f"{step.step} = {all_steps_s:.1f} s"
             )
             return Proof(before, step, evidence)
     return None
 
 
 def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
-    """Proof by printed times that fall as 1, 1/2, 1/3, ... over four or more intervals of equal length; else None."""
+    """Proof by printed times that fall as 1, 1/2, 1/3, ... over equal intervals: 6, 3, 2, 1.5 s at 10, 20, 30, 40.
+
+    None with fewer than four intervals.
+    """
     if len(timed) < 4:
         return None
     length = timed[0].step
     if length <= 0 or any(step.step != length * number for number, step in enumerate(timed, start=1)):
         return None
     scaled = [(step.seconds or 0) * number for number, step in enumerate(timed, start=1)]
-    if max(scaled) >= LARGEST_SPREAD * min(scaled):
+    if max(scaled) >= MOST_INTERVAL_SPREAD * min(scaled):
         return None
     printed = ", ".join(f"{step.seconds:.4g} s at {step.step}" for step in timed[:4])
     evidence = (
@@ -197,8 +204,8 @@ def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
     return Proof(timed[-2], timed[-1], evidence)
 
 
-def _true_interval(before: LoggedStep, step: LoggedStep) -> Correction:
-    """The time of a step over those since the log line `before`, in seconds."""
+def _true_step_time(before: LoggedStep, step: LoggedStep) -> Correction:
+    """The seconds of one step since the log line `before`, of a time that was divided by all steps so far."""
     steps = step.step - before.step
     printed = step.seconds or 0
     true = printed * step.step / steps
@@ -222,14 +229,15 @@ def sampled_steps(context: AuditContext) -> Iterator[Flag]:
 
 
 def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """Flag timed micro-steps that never update the weights, where the average micro-step takes longer than they do."""
-    every = run.sampled_every
-    accumulation = run.accumulation
-    mean = span.step_mean_s
+    """Flag timed micro-steps that never update the weights, where the average micro-step takes longer than they do.
+
+    Example: one in 10 is timed, one in 4 updates; 50 ms are recorded, and 100 s / 400 = 250 ms were needed.
+    """
+    every, accumulation, mean = run.sampled_every, run.accumulation, span.step_mean_s
     if not (every and accumulation and mean and span.seconds and span.micro_steps):
         return None
     implied = span.seconds / span.micro_steps
-    if gcd(every, accumulation) == 1 or implied <= MOST_UNRECORDED * mean:
+    if gcd(every, accumulation) == 1 or implied <= MOST_OVER_RECORDED * mean:
         return None
     return Flag(
         f"one micro-step in {every} is timed and one in {accumulation} updates the weights, never the same one. "
@@ -257,7 +265,7 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
             if not (span.step_p95_s and run.sampled_every and span.micro_steps):
                 continue
             count = sum(step >= run.sampled_from for step in range(0, span.micro_steps, run.sampled_every))
-            if count >= FEWEST_SAMPLES:
+            if count >= FEWEST_FOR_P95:
                 continue
             one_number = span.step_mean_s == span.step_p50_s == span.step_p95_s
             yield Flag(
@@ -280,7 +288,7 @@ def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
     for run in context.runs:
         times = [span.seconds for span in run.timed_spans if span.seconds]
         steps = run.logged_steps.nonzero("seconds")
-        if len(times) >= 3 and times[0] > WARM_UP * median(times[1:]):
+        if len(times) >= 3 and times[0] > WARM_UP_RATIO * median(times[1:]):
             rest = fmean(times[1:])
             yield Flag(
                 f"the first epoch took {times[0]:,.2f} s, the others {rest:,.2f} s on average; with it the average is "

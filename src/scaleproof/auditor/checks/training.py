@@ -12,13 +12,13 @@ from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag
 
-FEWEST = 10  # logged losses or norms that are equal
-TAIL = 3  # losses that are no numbers, up to the last one
-DIGITS = 4  # of a loss that does not repeat by rounding alone
-GPT2_WORDS = 50_304  # the vocabulary of GPT-2, padded: the largest that its programs use
-GUESSING = 1.02  # times the loss of random guessing: an untrained network may be 1.5 % above
-LONG = 100  # steps after which a network that trains is below
-LEARNED = 0.8  # times the loss of random guessing: what learned is below
+FEWEST_LOGGED = 10  # logged losses or norms that are equal
+FEWEST_LOST = 3  # losses that are no numbers, the last one among them
+FEWEST_LOSS_DIGITS = 4  # of a loss that does not repeat by rounding alone
+GPT2_VOCABULARY = 50_304  # the vocabulary of GPT-2, padded: the largest that its programs use
+GUESSING_FACTOR = 1.02  # times the loss of random guessing: an untrained network may be 1.5 % above
+STEPS_TO_LEARN = 100  # steps after which a network that trains is below
+LEARNED_FACTOR = 0.8  # times the loss of random guessing: what learned is below
 VOCABULARY = re.compile(
     r"(?i)vocab(?:ulary)?(?:[ _]size)?(?: of|:|=)? ?(?:(\d{1,3}(?:,\d{3})+)|(\d+)(?:[.]\d+)?(k)?)\b"
 )
@@ -54,59 +54,64 @@ def runs_trained(context: AuditContext) -> Iterator[Flag]:
 
 
 def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
-    """No training loss of a table is above that of random guessing, where other rows of it are far below."""
+    """Flag training losses of a table above that of random guessing, where another row of it is far below.
+
+    Example: of losses 11.2 and 3.1 with GPT-2's vocabulary, whose guessing has ln 50,304 = 10.83, the first.
+    """
     for table in context.tables:
-        words = _vocabulary(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
-        losses = [(row, q) for row in table.rows if row.measured and (q := row.known("loss"))]
-        if not words or "step" in table.kinds() | {c.kind for c in table.columns}:
+        tokens = _vocabulary_size(" . ".join((*table.section, table.caption, table.grid.above if table.grid else "")))
+        losses = [(row, loss) for row in table.rows if row.measured and (loss := row.known("loss"))]
+        if not tokens or "step" in table.kinds() | {column.kind for column in table.columns}:
             continue  # in the first steps every loss is that of guessing
-        guessing = math.log(words)
-        high = [(row, loss) for row, loss in losses if loss.interval.low > GUESSING * guessing]
-        if any(loss.interval.high < LEARNED * guessing for _, loss in losses):
-            for row, loss in high:
-                yield Flag(
-                    f"{row.description}: {loss.heading} {loss.printed}; random guessing among {words:,} tokens has "
-                    f"{guessing:.2f}",
-                    [row.place],
-                )
+        guessing = math.log(tokens)
+        if not any(loss.interval.high < LEARNED_FACTOR * guessing for _, loss in losses):
+            continue
+        for row, loss in losses:
+            if loss.interval.low > GUESSING_FACTOR * guessing:
+                evidence = f"{loss.heading} {loss.printed}; random guessing among {tokens:,} tokens has {guessing:.2f}"
+                yield Flag(f"{row.description}: {evidence}", [row.place])
 
 
-def _vocabulary(text: str) -> int:
+def _vocabulary_size(text: str) -> int:
     """The size of the vocabulary that a text states, or that of GPT-2 where it names that; 0 for others."""
     if match := VOCABULARY.search(text):
         return int(re.sub(r"\D", "", match[1] or match[2])) * (1000 if match[3] else 1)
-    return GPT2_WORDS if OF_GPT2.search(text) else 0
+    return GPT2_VOCABULARY if OF_GPT2.search(text) else 0
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
-    """(step from which on no loss is a number, lines from there on); None where these are fewer than TAIL lines."""
+    """(step from which on no loss is a number, lines from there on); None where these are fewer than FEWEST_LOST."""
     losses = run.logged_steps.figures("loss")
     numbers = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
     last_number = int(numbers.max()) if numbers.size else -1
     lost = sorted(step for step in run.nan_steps if step > last_number)
-    return (lost[0], len(lost)) if len(lost) >= TAIL else None
+    return (lost[0], len(lost)) if len(lost) >= FEWEST_LOST else None
 
 
 def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
-    """Sentences on losses that never change or stay above random guessing, and on gradients that are always 0."""
+    """Sentences on losses that never change or stay above random guessing, and on gradients that are always 0.
+
+    Example: ten times 10.83 -> "the loss is 10.83 in all of 10 logged steps"; ten times 11 may be due to rounding.
+    """
     losses = run.logged_steps.values("loss")
-    several = len(losses) >= FEWEST
-    if several and losses[0] != 0 and (losses == losses[0]).all() and _digits(losses[0]) >= DIGITS:
+    is_gpt2 = OF_GPT2.search(f"{run.format} {run.model}")
+    are_many = len(losses) >= FEWEST_LOGGED
+    if are_many and losses[0] != 0 and (losses == losses[0]).all() and _digits(losses[0]) >= FEWEST_LOSS_DIGITS:
         yield f"the loss is {losses[0]:.10g} in all of {plural(len(losses), 'logged step')}"
-    elif several and run.logged_steps.step_numbers[-1] >= LONG and OF_GPT2.search(f"{run.format} {run.model}"):
+    elif are_many and run.logged_steps.step_numbers[-1] >= STEPS_TO_LEARN and is_gpt2:
         lowest = float(losses[len(losses) // 2 :].min())
-        guessing = math.log(GPT2_WORDS)
-        if lowest > GUESSING * guessing:
+        guessing = math.log(GPT2_VOCABULARY)
+        if lowest > GUESSING_FACTOR * guessing:
             yield (
                 f"the loss is still {lowest:.2f} or more in the second half of {len(losses):,} logged steps; random "
-                f"guessing among {GPT2_WORDS:,} tokens has {guessing:.2f}"
+                f"guessing among {GPT2_VOCABULARY:,} tokens has {guessing:.2f}"
             )
-    if run.gradient_norms >= FEWEST and run.zero_gradient_norms == run.gradient_norms:
+    if run.gradient_norms >= FEWEST_LOGGED and run.zero_gradient_norms == run.gradient_norms:
         yield f"the norm of the gradients is 0 in all of {plural(run.gradient_norms, 'logged step')}"
 
 
 def _digits(value: float) -> int:
-    """Significant digits of a number as it is written."""
+    """Significant digits of a number as it is written: 4 of 10.83."""
     return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0"))
 
 
@@ -123,7 +128,7 @@ def nothing_disturbed(context: AuditContext) -> Iterator[Flag]:
     for run in context.runs:
         if run.debug_settings:
             settings = sorted(run.debug_settings.items())
-            by_settings[listed(f"{k}={v}" if v != "on" else k for k, v in settings)].append(run)
+            by_settings[listed(f"{name}={value}" if value != "on" else name for name, value in settings)].append(run)
     for settings_text, runs in by_settings.items():
         yield Flag(f"on during {plural(len(runs), 'run')}: {settings_text}", runs)
 
@@ -155,7 +160,7 @@ UPDATES_SKIPPED = Code(
 
 @of_evidence.check(UPDATES_SKIPPED)
 def updates_were_made(context: AuditContext) -> Iterator[Flag]:
-    """No step was skipped by the loss scaler: such steps cost less and teach nothing."""
+    """Flag runs with steps that the loss scaler skipped: they cost less and teach nothing."""
     for run in context.runs:
         if run.skipped_steps:
             verb = "was" if run.skipped_steps == 1 else "were"
@@ -183,7 +188,7 @@ def updates_were_made(context: AuditContext) -> Iterator[Flag]:
     ),
 )
 def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
-    """Each field holds what its name says (not text for a number, not a time below zero), and none is missing."""
+    """Flag fields that do not hold what their name says (text for a number, a time below zero) or are missing."""
     for run in context.runs:
         nan_steps = run.details.get("nan_steps")
         if nan_steps and _lost_since(run) is None:  # else the run did not train

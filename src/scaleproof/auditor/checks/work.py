@@ -9,16 +9,15 @@ from scaleproof.auditor.checks.baselines import tokens_per_step
 from scaleproof.auditor.checks.context import SAME, AuditContext, first_of_each_run, near, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
-from scaleproof.auditor.read.reported_tables import PrintedInterval as Work
-from scaleproof.auditor.read.reported_tables import Quantity, exact
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME, TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer
 
-SPLIT = ("dp", "dataparallel")  # strategies whose batch is split over the devices
-SMOOTHED = 0.15  # of rates that a program prints as a moving average
+SPLITS_BATCH = ("dp", "dataparallel")  # strategies whose batch is split over the devices
+MOVING_AVERAGE_TOLERANCE = 0.15  # relative difference of rates that a program prints as a moving average
 
 RATE_OF_ONE_RANK = Code(
     "rate-of-one-rank",
@@ -42,53 +41,59 @@ RATE_MULTIPLIED = Code(
 def wrong_scope(
     about: list[str | ReportedRun],
     sentence: str,
-    made: Work,
-    work: Work,
+    made: PrintedInterval,
+    work: PrintedInterval,
     devices: float,
     rate: Quantity,
     tolerance: float,
 ) -> Flag | None:
-    """The finding that a rate, whose product with the time is `made`, is that of one of the devices that did `work`,
-    or that a rate of all was multiplied by their number; else None.
+    """Flag a rate that is of one device where it is given as that of all, or that was multiplied by their number.
+
+    `made`: rate x time; `work`: what was done in that time. None where neither explains how they differ.
+    Example: 4 devices did 400 tokens; a rate of all that made 100 is of one rank, one that made 1600 was multiplied.
     """
+    if devices <= 1:
+        return None
     unit = RATE_UNITS.get(rate.kind, "")
-    if rate.per_device is False and devices > 1 and (made * devices).meets(work, tolerance):
+    if rate.per_device is False and (made * devices).meets(work, tolerance):
         correction = Correction(value=rate.value * devices, unit=unit, derivation=f"the rate x {devices:g} ranks")
         return Flag(f"{sentence}: 1/{devices:g} of it", about, RATE_OF_ONE_RANK.name, corrected=correction)
-    if rate.per_device is not True and devices > 1 and made.meets(work * devices, tolerance):
+    if rate.per_device is not True and made.meets(work * devices, tolerance):
         correction = Correction(value=rate.value / devices, unit=unit, derivation=f"the rate / {devices:g}")
         return Flag(f"{sentence}: {devices:g} times of it", about, RATE_MULTIPLIED.name, corrected=correction)
     return None
 
 
 def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
-    """tokens/s x time = tokens, in each epoch and in the steps of a log. One finding for the epochs of a run."""
-    yield from first_of_each_run(context, _rate_of_span)
-    yield from (flag for run in context.runs if (flag := _logged_steps(run)))
+    """Flag runs in which tokens/s x time is not the tokens: of the first such epoch, and of the logged steps."""
+    yield from first_of_each_run(context, _wrong_rate_of_span)
+    yield from (flag for run in context.runs if (flag := _wrong_rate_of_steps(run)))
 
 
 def _wrong_rate(
     run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME
 ) -> Flag | None:
-    """The finding on a run whose rate in tokens/s x time is `made` where `work` was done; None where the two agree, or
-    where the rate is that of one rank and the file says so.
+    """Flag a rate in tokens/s whose product with the time is `made`, where `work` tokens were processed.
+
+    None where the two agree. Example: 1,000 tokens made of 4,000 with 4 ranks: nothing, if the file says that its rate
+    is of a rank; else the rate is that of one rank.
     """
-    stated = Quantity("tokens_per_s", rate, "", "", per_device=run.rate_scope == "rank")
+    is_of_rank = run.rate_scope == "rank"
     ranks = run.world_size or 1
-    if any(near(made * n, work, tolerance) for n in (1, *([ranks] if stated.per_device else []))):
+    if near(made, work, tolerance) or (is_of_rank and near(made * ranks, work, tolerance)):
         return None
+    stated = Quantity("tokens_per_s", rate, "", "", per_device=is_of_rank)
     flag = wrong_scope([run], sentence, exact(made), exact(work), ranks, stated, tolerance)
     return flag or Flag(sentence, [run], RATE_TIMES_TIME.name, severity="suspect")
 
 
-def _rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """What is wrong with the rate, the time and the tokens that one span states; None where they agree."""
-    rate, tokens = span.tokens_per_s, span.tokens
-    seconds = span.seconds
+def _wrong_rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    """Flag an epoch whose tokens/s x seconds is not its tokens: 100 tokens/s x 10 s, but 2,000 tokens."""
+    rate, seconds, tokens = span.tokens_per_s, span.seconds, span.tokens
     if not (rate and seconds and tokens):
         return None
     product = f"{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(rate * seconds)} tokens"
-    sentence = f"{_which(run, span)}{product}, but {tokens:,} were processed"
+    sentence = f"{_epoch_prefix(run, span)}{product}, but {tokens:,} were processed"
     flag = _wrong_rate(run, sentence, rate, rate * seconds, tokens)
     if flag is None or flag.code == RATE_OF_ONE_RANK.name:
         return flag
@@ -96,28 +101,32 @@ def _rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     return replace(flag, corrected=right)
 
 
-def _logged_steps(run: ReportedRun) -> Flag | None:
-    """Rate x step time of a log, in the median, against the tokens of a step; steps/s where these are not known."""
-    both = run.logged_steps.having("tokens_per_s", "seconds")
-    products = both.values("tokens_per_s") * both.values("seconds")
+def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
+    """Flag a log whose tokens/s x step time, in the median, is not the tokens of a step: 1,000 x 0.5 s, but 2,048.
+
+    Where tokens, or five such steps, are missing, its steps/s are held against its steps.
+    """
+    timed = run.logged_steps.having("tokens_per_s", "seconds")
+    products = timed.values("tokens_per_s") * timed.values("seconds")
     tokens = tokens_per_step(run)
     if len(products) < 5 or not tokens:
-        return _steps_per_second(run)
-    middle = float(np.median(products))
+        return _wrong_steps_per_second(run)
+    median = float(np.median(products))
     sentence = (
-        f"tokens/s x step time is {integer(middle)} in the median of {len(products):,} steps; "
+        f"tokens/s x step time is {integer(median)} in the median of {len(products):,} steps; "
         f"a step has {tokens:,} tokens"
     )
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
-    return _wrong_rate(run, sentence, rate, middle, tokens, SMOOTHED)
+    return _wrong_rate(run, sentence, rate, median, tokens, MOVING_AVERAGE_TOLERANCE)
 
 
-def _steps_per_second(run: ReportedRun) -> Flag | None:
-    """steps/s x time = steps, where a program prints these three: the rate with three decimals."""
+def _wrong_steps_per_second(run: ReportedRun) -> Flag | None:
+    """Flag a log whose steps/s x time is not its steps: 2 steps/s x 100 s, but 500 steps."""
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
-    rate, seconds = run.details.get("steps_per_second"), span.seconds
-    steps = span.optimizer_steps
-    if not (rate and seconds and steps) or abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:
+    rate, seconds, steps = run.details.get("steps_per_second"), span.seconds, span.optimizer_steps
+    if not (rate and seconds and steps):
+        return None
+    if abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:  # the rate is printed with three decimals
         return None
     sentence = f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made"
     right = Correction(value=steps / seconds, unit="steps/s", derivation="steps over time")
@@ -126,34 +135,39 @@ def _steps_per_second(run: ReportedRun) -> Flag | None:
 
 @of_evidence.check(TOKENS_DIFFER_FROM_BATCHES)
 def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
-    """tokens = micro-batch x world x seq_len x micro-steps; the last micro-step of an epoch may be smaller."""
-    yield from first_of_each_run(context, _tokens_of_batches)
+    """Flag the first epoch of each run whose tokens are not micro-batch x world size x seq_len x micro-steps."""
+    yield from first_of_each_run(context, _wrong_tokens_of_span)
 
 
-def _tokens_of_batches(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """The finding that a span's tokens are not those of its batches; `invalid` where they are off by the world size."""
-    micro = run.micro_batch
-    world = run.world_size
-    seq_len = run.seq_len
+def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
+    """Flag an epoch whose tokens are not those of its batches; `invalid` where they are off by the world size.
+
+    Example: 8 samples x 2 ranks x 1,024 x 10 steps = 163,840 tokens; 81,920 stated are off by the world size.
+    """
+    micro, world, seq_len = run.micro_batch, run.world_size, run.seq_len
     if not (micro and world and seq_len and span.micro_steps and span.tokens):
         return None
-    ranks = 1 if _batch_is_total(run, span) else world
-    step = micro * ranks * seq_len
-    expected = step * span.micro_steps
-    if expected - step < span.tokens <= expected or near(span.tokens, expected, 1e-3):
+    ranks = 1 if _is_loader_batch(run, span) else world
+    step_tokens = micro * ranks * seq_len
+    expected = step_tokens * span.micro_steps
+    last_is_smaller = expected - step_tokens < span.tokens <= expected
+    if last_is_smaller or near(span.tokens, expected, 1e-3):
         return None
     factors = f"{micro} x {ranks} x {seq_len} x {span.micro_steps:,}"
     by_world = world > 1 and any(near(span.tokens * factor, expected, 1e-3) for factor in (world, 1 / world))
     return Flag(
-        f"{_which(run, span)}{factors} = {expected:,} tokens, {span.tokens:,} stated",
+        f"{_epoch_prefix(run, span)}{factors} = {expected:,} tokens, {span.tokens:,} stated",
         [run],
         severity="invalid" if by_world else "suspect",
     )
 
 
-def _batch_is_total(run: ReportedRun, span: TimedSpan) -> bool:
-    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices."""
-    if (run.strategy or "").lower() not in SPLIT or not (run.seq_len and span.tokens):
+def _is_loader_batch(run: ReportedRun, span: TimedSpan) -> bool:
+    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices.
+
+    It is where the tokens are batch x seq_len x steps, without the devices as a factor.
+    """
+    if (run.strategy or "").lower() not in SPLITS_BATCH or not (run.seq_len and span.tokens):
         return False
     return near(span.tokens, (run.micro_batch or 0) * run.seq_len * (span.micro_steps or 0), 1e-3)
 
@@ -167,15 +181,12 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
     Repair: State all four numbers and derive one of them in the program.
     """
     for run in context.runs:
-        micro = run.micro_batch
-        accumulation = run.accumulation
-        world = run.world_size
-        stated = run.global_batch
+        micro, accumulation, world, stated = run.micro_batch, run.accumulation, run.world_size, run.global_batch
         if not (micro and accumulation and world and stated):
             continue
         product = micro * accumulation * world
-        split = (run.strategy or "").lower() in SPLIT and micro * accumulation == stated
-        if product == stated or split:
+        is_split = (run.strategy or "").lower() in SPLITS_BATCH and micro * accumulation == stated
+        if product == stated or is_split:
             continue
         sentence = f"{micro} x {accumulation} x {world} = {product}, but the global batch is given as {stated}"
         # Ranks that share a model (tensor or pipeline parallel) share a batch too.
@@ -203,18 +214,16 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
             least = span.micro_steps // run.accumulation
             if not least <= span.optimizer_steps <= least + 1:
                 division = f"{span.micro_steps:,} micro-steps / {run.accumulation} = {plural(least, 'step')}"
-                yield Flag(f"{_which(run, span)}{division}, {span.optimizer_steps:,} stated", [run])
-                break
+                yield Flag(f"{_epoch_prefix(run, span)}{division}, {span.optimizer_steps:,} stated", [run])
+                break  # one finding for a run
 
 
 def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """The finding that the samples of an epoch are the data set times the ranks; else None."""
-    micro = run.micro_batch
-    world = run.world_size
-    data = run.dataset_samples
+    """Flag an epoch in which each rank went through the whole data set: 4 ranks, 4,000 samples of 1,000. Else None."""
+    micro, world, data = run.micro_batch, run.world_size, run.dataset_samples
     if not (micro and world and span.micro_steps and data) or world < 2:
         return None
-    samples = micro * span.micro_steps * (1 if _batch_is_total(run, span) else world)
+    samples = micro * span.micro_steps * (1 if _is_loader_batch(run, span) else world)
     if not near(samples, world * data, 0.03):
         return None
     correction = None
@@ -222,13 +231,14 @@ def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
         derivation = f"an epoch in which each rank takes its share: the time / {world}"
         correction = Correction(value=span.seconds / world, unit="s", derivation=derivation)
     return Flag(
-        f"{_which(run, span)}{micro} x {world} ranks x {span.micro_steps:,} micro-steps = {samples:,} samples in one "
-        f"epoch over a data set of {data:,}: {samples / data:.2f} times all of it",
+        f"{_epoch_prefix(run, span)}{micro} x {world} ranks x {span.micro_steps:,} micro-steps = {samples:,} samples "
+        f"in one epoch over a data set of {data:,}: {samples / data:.2f} times all of it",
         [run],
         severity="invalid",
         corrected=correction,
     )
 
 
-def _which(run: ReportedRun, span: TimedSpan) -> str:
+def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:
+    """How a sentence about an epoch begins: "epoch 3: "; "" where the run has only this one."""
     return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""

@@ -233,7 +233,8 @@ def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
     Example: one in 10 is timed, one in 4 updates; 50 ms are recorded, and 100 s / 400 = 250 ms were needed.
     """
-    every, accumulation, mean = run.sampled_every, run.accumulation, span.step_mean_s
+    every, accumulation = run.sampled_every, run.accumulation
+    mean = span.step_mean_s
     if not (every and accumulation and mean and span.seconds and span.micro_steps):
         return None
     implied = span.seconds / span.micro_steps

@@ -89,7 +89,8 @@ def _wrong_rate(
 
 def _wrong_rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """Flag an epoch whose tokens/s x seconds is not its tokens: 100 tokens/s x 10 s, but 2,000 tokens."""
-    rate, seconds, tokens = span.tokens_per_s, span.seconds, span.tokens
+    rate, seconds = span.tokens_per_s, span.seconds
+    tokens = span.tokens
     if not (rate and seconds and tokens):
         return None
     product = f"{rate:,.1f} tokens/s x {seconds:,.2f} s = {integer(rate * seconds)} tokens"
@@ -123,7 +124,8 @@ def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
 def _wrong_steps_per_second(run: ReportedRun) -> Flag | None:
     """Flag a log whose steps/s x time is not its steps: 2 steps/s x 100 s, but 500 steps."""
     span = run.timed_spans[0] if run.timed_spans else TimedSpan()
-    rate, seconds, steps = run.details.get("steps_per_second"), span.seconds, span.optimizer_steps
+    rate, seconds = run.details.get("steps_per_second"), span.seconds
+    steps = span.optimizer_steps
     if not (rate and seconds and steps):
         return None
     if abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:  # the rate is printed with three decimals
@@ -144,7 +146,8 @@ def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
     Example: 8 samples x 2 ranks x 1,024 x 10 steps = 163,840 tokens; 81,920 stated are off by the world size.
     """
-    micro, world, seq_len = run.micro_batch, run.world_size, run.seq_len
+    micro, world = run.micro_batch, run.world_size
+    seq_len = run.seq_len
     if not (micro and world and seq_len and span.micro_steps and span.tokens):
         return None
     ranks = 1 if _is_loader_batch(run, span) else world
@@ -181,7 +184,8 @@ def batch_arithmetic(context: AuditContext) -> Iterator[Flag]:
     Repair: State all four numbers and derive one of them in the program.
     """
     for run in context.runs:
-        micro, accumulation, world, stated = run.micro_batch, run.accumulation, run.world_size, run.global_batch
+        micro, accumulation = run.micro_batch, run.accumulation
+        world, stated = run.world_size, run.global_batch
         if not (micro and accumulation and world and stated):
             continue
         product = micro * accumulation * world
@@ -220,7 +224,8 @@ def steps_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 
 def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     """Flag an epoch in which each rank went through the whole data set: 4 ranks, 4,000 samples of 1,000. Else None."""
-    micro, world, data = run.micro_batch, run.world_size, run.dataset_samples
+    micro, world = run.micro_batch, run.world_size
+    data = run.dataset_samples
     if not (micro and world and span.micro_steps and data) or world < 2:
         return None
     samples = micro * span.micro_steps * (1 if _is_loader_batch(run, span) else world)

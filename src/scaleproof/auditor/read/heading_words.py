@@ -1,4 +1,4 @@
-"""The words of headings and keys for each kind of figure, and those of other languages: one list to add to.
+"""The words of headings and keys for each kind of figure, and those of other languages.
 
 Phrases are separated by "|" and matched as a whole, in lower case, after units, statistics and scopes are taken off.
 """
@@ -66,10 +66,10 @@ WRITTEN_TOGETHER = {
     "single gpu": "单机单卡|单卡|シングルGPU|단일 GPU",
     "2 gpus": "双卡",
 }
-COUNTED = re.compile(r"(\d{1,5}) ?(?:张显卡|块显卡|张卡|块卡|张GPU|块GPU|卡)")
+NUMBER_OF_CARDS = re.compile(r"(\d{1,5}) ?(?:张显卡|块显卡|张卡|块卡|张GPU|块GPU|卡)")
 NODES_AND_CARDS = re.compile(r"(\d{1,4}|单) ?(?:机|节点) ?(\d{1,3}) ?卡")
-# Whole headings of languages with spaces between their words.
-WHOLE = {
+# English -> headings of languages with spaces between their words.
+EUROPEAN_HEADINGS = {
     "training time": "tiempo de entrenamiento|tempo de treinamento|tempo di addestramento|temps d'entraînement|"
     "temps d'entrainement|trainingszeit",
     "total time": "tiempo total|tempo total|tempo totale|temps total|gesamtzeit|laufzeit",
@@ -85,38 +85,46 @@ WHOLE = {
     "configuration": "configuración|configuração|configurazione|konfiguration",
 }
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20, 0x3001: 0x2C}
-_ENGLISH = {word: english for english, words in WRITTEN_TOGETHER.items() for word in words.split("|")}
+_ENGLISH_OF_EAST_ASIAN = {word: english for english, words in WRITTEN_TOGETHER.items() for word in words.split("|")}
 # A single Korean syllable is a unit where it stands alone: in other words it means nothing of the kind.
-_ALONE = "(?<![가-힣]){}(?![가-힣])"
-_TOGETHER = re.compile(
+_LONE_SYLLABLE = "(?<![가-힣]){}(?![가-힣])"
+_EAST_ASIAN_TERM = re.compile(
     "|".join(
-        _ALONE.format(word) if re.fullmatch("[가-힣]", word) else re.escape(word)
-        for word in sorted(_ENGLISH, key=len, reverse=True)
+        _LONE_SYLLABLE.format(word) if re.fullmatch("[가-힣]", word) else re.escape(word)
+        for word in sorted(_ENGLISH_OF_EAST_ASIAN, key=len, reverse=True)
     ),
     re.I,
 )
-_WHOLE = {word: english for english, words in WHOLE.items() for word in words.split("|")}
-_WHOLE_WORD = re.compile(rf"(?i)({'|'.join(sorted(map(re.escape, _WHOLE), key=len, reverse=True))})(?= ?[(\[]|$)")
-_EAST_ASIAN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff5e]")
+_ENGLISH_OF_EUROPEAN = {word: english for english, words in EUROPEAN_HEADINGS.items() for word in words.split("|")}
+_EUROPEAN_HEADING = re.compile(
+    rf"(?i)({'|'.join(sorted(map(re.escape, _ENGLISH_OF_EUROPEAN), key=len, reverse=True))})(?= ?[(\[]|$)"
+)
+_EAST_ASIAN_CHARACTER = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff5e]")
 
 
 @lru_cache(maxsize=20_000)
 def in_english(text: str) -> str:
-    """Return a heading or a cell with the words that benchmarks use put into English; others stay as they are."""
-    if not _EAST_ASIAN.search(text):
-        m = _WHOLE_WORD.match(text.strip())
-        return text if m is None else _WHOLE[m[1].lower()] + text.strip()[m.end() :]
+    """Return a heading or a cell in English: "8卡 吞吐量" -> "8 gpus throughput", "Zeit (ms)" -> "time (ms)".
+
+    Words that are not in the lists of this module stay as they are.
+    """
+    if _EAST_ASIAN_CHARACTER.search(text):
+        return _east_asian_in_english(text)
+    m = _EUROPEAN_HEADING.match(text.strip())
+    return text if m is None else _ENGLISH_OF_EUROPEAN[m[1].lower()] + text.strip()[m.end() :]
+
+
+def _east_asian_in_english(text: str) -> str:
     text = text.translate(_FULL_WIDTH)
     # On several nodes the cards of each are meant, or all of them.
     text = NODES_AND_CARDS.sub(lambda m: f" {m[2]} gpus " if m[1] in ("1", "单") else f" {m[1]} nodes ", text)
-    text = COUNTED.sub(r" \1 gpus ", text)
-    text = _TOGETHER.sub(lambda m: f" {_word(m[0])} ", text)
+    text = NUMBER_OF_CARDS.sub(r" \1 gpus ", text)
+    text = _EAST_ASIAN_TERM.sub(
+        lambda m: f" {_ENGLISH_OF_EAST_ASIAN.get(m[0]) or _ENGLISH_OF_EAST_ASIAN.get(m[0].lower(), m[0])} ", text
+    )
+    # The spaces that this has set around words do not belong behind "/" and in brackets.
     text = re.sub(r"/ +(s|ms|min|hours)\b", r"/\1", text)
     return re.sub(r"([(\[]) +| +([)\]])", r"\1\2", " ".join(text.split()))
-
-
-def _word(printed: str) -> str:
-    return _ENGLISH.get(printed) or _ENGLISH.get(printed.lower()) or printed
 
 
 PHRASES = {

@@ -39,7 +39,7 @@ WITH_SPREAD = re.compile(
 
 
 def without_statistic(text: str) -> tuple[Statistic | None, str]:
-    """Return the statistic that a heading names (the first of several, or None), and the heading without it."""
+    """Return the first statistic that a heading names, and the heading without any: "p95 latency" -> p95, "latency"."""
     first: Statistic | None = None
     for pattern, statistic in STATISTICS:
         shorter, count = re.subn(pattern, " ", text)
@@ -56,7 +56,7 @@ RATE_INSIDE = re.compile(
 # A statistic before or behind a name that ends in its unit: "step_time_ms mean", "p95 step_time_s".
 STATISTIC_AROUND = r"(?i)^(?:mean|median|std|min|max|p50|p95|avg) | (?:mean|median|std|min|max|p50|p95|avg)$"
 PER_DEVICE = re.compile(rf"(?:\bper[ -]|/ ?)(?:the )?{DEVICE}\b|\bgpu \d\b|\bsingle gpu\b(?= throughput)|\beach gpu\b")
-IN_ALL = re.compile(
+OF_ALL_DEVICES = re.compile(
     r"\b(?:global|total|aggregate[d]?|overall|all gpus|all devices|cluster|system|combined|across all \w+)\b"
 )
 # The scope is part of these phrases, and not taken off them.
@@ -64,7 +64,7 @@ SCOPED_KINDS = (
     *("total_time_s", "global_batch", "steps", "epochs", "tokens", "samples", "parameters"),
     *("devices", "energy_j", "cost"),
 )
-OVER = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
+VERSUS = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
 BASELINE = re.compile(rf"(?:a |the )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
 # Other names of a baseline with fewer devices, or of linear scaling: not of another configuration.
 FEWER_DEVICES = re.compile(
@@ -98,7 +98,10 @@ _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phra
 
 @lru_cache(maxsize=20_000)
 def column_of(heading: str) -> TableColumn:
-    """Return what a heading means. `kind` is None where that is not known."""
+    """Return what a heading means: "p95 step time (ms)" is a `step_time_s` x 0.001, of the statistic p95.
+
+    `kind` is None where that is not known.
+    """
     original = plain_text(heading)
     printed = in_english(original)
     if printed != original:
@@ -106,6 +109,8 @@ def column_of(heading: str) -> TableColumn:
     if (shorter := WITH_SPREAD.sub(" ", printed).replace("( ", "(").strip(" ([")) not in (printed, ""):
         shorter += ")" * (shorter.count("(") - shorter.count(")"))
         return replace(column_of(shorter), heading=original)
+
+    # Unit, baseline, statistic and scope are taken off; what is left is the phrase.
     column = TableColumn(printed)
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
     around = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))
@@ -113,11 +118,13 @@ def column_of(heading: str) -> TableColumn:
     remaining, column.over_devices, column.over = _without_baseline(text)
     column.statistic, remaining = without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)
+
     kind = _KIND_OF.get(remaining)
     if kind not in SCOPED_KINDS:
         kind = _KIND_OF.get(phrase) or kind
-    if unit is not None and (kind is None or kind in _TIMES):  # "step (ms)" is a time, though a step is none
-        kind, unit = _by_unit(phrase, unit) if unit.dimension == "time" or kind is None else (kind, unit)
+    # "step (ms)" is a time, though a step is none.
+    if unit is not None and (kind is None or (kind in _TIMES and unit.dimension == "time")):
+        kind = _kind_by_unit(phrase, unit)
     if kind is None and unit is not None and unit.dimension in ("time", "rate"):  # "p95 (ms)"
         statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")  # "95% (ms)"
         if statistic is not None and remaining == "figure":
@@ -127,28 +134,33 @@ def column_of(heading: str) -> TableColumn:
         kind = "total_time_s"
     if kind is None and printed.lower() in ("mins", "minutes", "hrs", "hours", "days"):
         kind, unit = "time_s", unit_of(printed)
-    if kind is None and (whole := rate_of(printed)):
-        kind, unit = "rate", whole
-        column.per_device = whole.per_device
+    if kind is None and (rate := rate_of(printed)):
+        kind, unit = "rate", rate
+        column.per_device = rate.per_device
     if kind is None:
-        kind = _without_remark(phrase)
-    if kind is None and (partial := _by_part(printed)) is not None:
-        return partial
-    return _typed(column, kind, unit)
+        kind = _kind_without_remark(phrase)
+    if kind is None and (noted := _column_with_note(printed)) is not None:
+        return noted
+    _set_kind(column, kind, unit)
+    return column
 
 
 def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableColumn]:
     """Return what the headings of one table mean. "DP" is a number of replicas above numbers, else a strategy."""
     columns = [replace(column_of(heading)) for heading in header]  # copies: column_of remembers its results
     for k, column in enumerate(columns):
-        cells = [row[k] for row in rows if k < len(row)] if column.heading.strip().lower() == "dp" else [""]
-        if all(cell.strip("*` ").isdigit() for cell in cells):
+        if column.heading.strip().lower() != "dp":
+            continue
+        if all(row[k].strip("*` ").isdigit() for row in rows if k < len(row)):
             column.kind = "data_parallel"
     return columns
 
 
-def _by_part(printed: str) -> TableColumn | None:
-    """Return what a part of a heading means, where the rest may say of which configuration it is; else None."""
+def _column_with_note(printed: str) -> TableColumn | None:
+    """Return what a part of a heading means, the rest as a note: "speed (A100)" is a speed, noted "A100".
+
+    None where a heading has no such parts.
+    """
     if m := TRAILING_PRECISION.fullmatch(printed):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
         of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
@@ -169,7 +181,7 @@ LOST_SEPARATORS = re.compile(
 
 
 def rate_of(heading: str) -> Unit | None:
-    """Return the unit of a heading that is a rate, all of it ("tok_s"); None for any other."""
+    """Return the unit of a heading that is nothing but a rate: "tok_s" -> tokens/s. None for any other."""
     spaced = " ".join(heading.lower().replace("_", " ").split())
     if m := LOST_SEPARATORS.fullmatch(spaced):
         spaced = f"{m[1]}/{m[2]}" + (f"/{m[3]}" if m[3] else "")
@@ -178,20 +190,19 @@ def rate_of(heading: str) -> Unit | None:
 
 
 def _noted(printed: str, heading: str, note: str) -> TableColumn:
-    """Return the column of `heading`, which is `printed` without `note`: the part that says which configuration its
-    figures are of. A kind that is not known stays None.
+    """Return the column of `heading` with what `note`, the rest of what is printed, says of its configuration.
+
+    Without a kind where that of `heading` is not known.
     """
-    bare = column_of(heading)
-    if bare.kind is None or bare.kind in NOT_FIGURES:
+    column = column_of(heading)
+    if column.kind is None or column.kind in NOT_FIGURES:
         return TableColumn(printed)
-    if bare.kind in ("speedup", "efficiency", "change") and len(PRECISION.findall(note)) > 1:
+    if column.kind in ("speedup", "efficiency", "change") and len(PRECISION.findall(note)) > 1:
         return TableColumn(printed)  # of one precision over another, whatever the devices
     note = note.strip()
     note = note.lower() if PRECISION.fullmatch(note) else note
-    description = described(note)
-    return replace(
-        bare, heading=printed, note=note, devices=description.numbers.get("devices"), words=description.words
-    )
+    says = described(note)
+    return replace(column, heading=printed, note=note, devices=says.numbers.get("devices"), words=says.words)
 
 
 def heading_remarks(heading: str) -> set[Remark]:
@@ -200,8 +211,9 @@ def heading_remarks(heading: str) -> set[Remark]:
 
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
-    """Return the number of devices and the words before it in "4 GPUs", "DDP (2 GPUs)", "8xA100"; None for
-    others. Nodes are no devices.
+    """Return the number of devices and the words before it: "DDP (2 GPUs)" -> (2, "DDP"), "8xA100" -> (8, "").
+
+    None for other headings, also of nodes.
     """
     m = DEVICES_HEADING.fullmatch(heading)
     if m is None or m["what"].lower().startswith("node"):
@@ -211,8 +223,8 @@ def devices_heading(heading: str) -> tuple[int, str] | None:
     return int(m["count"]), (m["strategy"] or "").strip()
 
 
-def _without_remark(phrase: str) -> str | None:
-    """Return the kind of a phrase such as "expected speedup": what is said about a figure is not part of its name."""
+def _kind_without_remark(phrase: str) -> str | None:
+    """Return the kind of a phrase without what it says about the figure: "expected speedup" -> "speedup", else None."""
     shorter = re.sub(
         r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|real|observed|"
         r"achieved|approx|approximate|predicted|"
@@ -226,7 +238,7 @@ def _without_remark(phrase: str) -> str | None:
 
 
 def _spaced(text: str) -> str:
-    """Return lower case words with single spaces, of CamelCase, snake_case, "tokens/sec" and "time / epoch"."""
+    """Return lower case words with single spaces: "StepTime", "step_time" and "step / time" -> "step time"."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text).lower()
     text = re.sub(r"[#№]", " number of ", text)
     text = re.sub(r"(?<![a-z])(?:no\.|num\.|nr\.) ?", "number of ", text)
@@ -235,7 +247,10 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """Return a heading and its unit, which may be in brackets, after a comma, behind an underscore, or all of it."""
+    """Return a heading without its unit, and this: "time (ms)", "time, ms", "time_ms" and "time ms" -> "time", ms.
+
+    A unit that is all of the heading ("ms/step", "img/s") is not taken off. (text, None) without any.
+    """
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
@@ -244,54 +259,52 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
                 return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
     if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):
         return text[: tail.start()], unit
-    whole = unit_of(text.replace("_", " "))
-    if whole is not None and whole.of:
-        return text, whole
+
+    unit_of_all = unit_of(text.replace("_", " "))
+    if unit_of_all is not None and unit_of_all.of:
+        return text, unit_of_all
     if suffix := UNITS_IN_NAMES.search(text):
         unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
         if unit is not None and unit.dimension != "rate":
             return text[: suffix.start()], unit
     if text.endswith("%") or text.startswith("% "):
         return text.strip("% "), unit_of("%")
-    if whole is not None and whole.dimension in ("rate", "flops", "price"):
-        return text, whole
+    if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "price"):
+        return text, unit_of_all
+
     head, _, last = text.rpartition(" ")
-    if (
-        head
-        and (unit := unit_of(last))
-        and (unit.dimension != "rate" or "/" in last)
-        and last.lower() not in ("t", "x", "b", "d", "m", "g")
-    ):
-        return (head if unit.dimension != "rate" else text), unit
-    return text, None
+    unit = unit_of(last) if head and last.lower() not in ("t", "x", "b", "d", "m", "g") else None
+    if unit is None or (unit.dimension == "rate" and "/" not in last):
+        return text, None
+    return (head if unit.dimension != "rate" else text), unit
 
 
 def _without_baseline(text: str) -> tuple[str, int | None, str]:
-    """Return a text without "vs 1 gpu", the number of devices of this baseline, and the other configuration that it is
-    over: (text, None, "") without any.
+    """Return a text without its baseline, the number of devices of that, and the configuration that it names.
+
+    "speedup vs 1 gpu" -> ("speedup", 1, ""); "speedup vs gpipe" -> ("speedup", None, "gpipe").
     """
-    m = OVER.search(text)
+    m = VERSUS.search(text)
     if m is None or not text[: m.start()].strip():
         return text, None, ""
-    base = BASELINE.fullmatch(m[1].strip())
-    count = base[1] if base else None
-    devices = None
-    if count:
-        devices = 1 if count in ("one", "single") else int(count)
-    other = "" if base or FEWER_DEVICES.fullmatch(m[1].strip()) else m[1].strip()
-    return text[: m.start()].strip(), devices, other
+    shorter, behind = text[: m.start()].strip(), m[1].strip()
+    if baseline := BASELINE.fullmatch(behind):
+        count = {"one": "1", "single": "1"}.get(baseline[1] or "", baseline[1])
+        return shorter, int(count) if count else None, ""
+    return shorter, None, "" if FEWER_DEVICES.fullmatch(behind) else behind
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:
-    """Return whose figures a text states, and the text without this: True for those of one device, False for all of
-    them, None where it does not say.
+    """Return whether a heading is of one device, and its text without this: "tokens per gpu" -> (True, "tokens").
+
+    False for "total tokens", of all devices; None where it does not say.
     """
     shorter, count = PER_DEVICE.subn(" ", text)
     if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", text):
         shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", text)
     if count and shorter.strip():
         return True, " ".join(shorter.split())
-    shorter, count = IN_ALL.subn(" ", text)
+    shorter, count = OF_ALL_DEVICES.subn(" ", text)
     if count and shorter.strip():
         return False, " ".join(shorter.split())
     return None, text
@@ -303,29 +316,23 @@ _TIMES |= {"epoch": "epoch_time_s", "total": "total_time_s", "train": "time_s", 
 _MEMORY = ("peak", "gpu", "max", "allocated", "reserved", "peak gpu", "gpu peak", "gpu max", "usage")
 
 
-def _by_unit(phrase: str, unit: Unit | None) -> tuple[str | None, Unit | None]:
-    """Return the kind of a heading whose phrase is "step", "epoch", "peak" or the unit itself, by its unit; None where
-    both do not tell. The unit is returned, too.
-    """
-    if unit is None:
-        return None, None
+def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
+    """Return the kind of a heading by its unit: "step (ms)" is a time, "peak (GB)" memory. None where it may be any."""
     if unit.dimension == "time" and unit.of:
-        return f"{unit.of}_time_s", unit
-    if unit.dimension == "time" and phrase in _TIMES:
-        return _TIMES[phrase], unit
+        return f"{unit.of}_time_s"
+    if unit.dimension == "time":
+        return _TIMES.get(phrase)
     if unit.dimension == "rate" and (
         unit_of(phrase) == unit or phrase in ("", "training", "train", "gpu", "median", "total")
     ):
-        return "rate", unit
+        return "rate"
     if unit.dimension == "memory" and phrase in _MEMORY:
-        return "memory_bytes", unit
+        return "memory_bytes"
     if unit.dimension == "price":
-        return "price_per_s", unit
+        return "price_per_s"
     if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
-        return "cost", unit
-    if unit.dimension == "flops":
-        return ("flops_per_s", unit) if unit_of(phrase) == unit else (None, unit)
-    return None, unit
+        return "cost"
+    return "flops_per_s" if unit.dimension == "flops" and unit_of(phrase) == unit else None
 
 
 RATE_KINDS = {
@@ -337,57 +344,54 @@ RATE_KINDS = {
 }
 
 
-def _typed(column: TableColumn, kind: str | None, unit: Unit | None) -> TableColumn:
-    """Give a column its kind and scale, where kind and unit agree; return the column."""
-    if kind is None:
-        return column
-    column.kind = kind
+KINDS_IN_PERCENT = {
+    "memory_bytes": "memory_share",
+    "communication_time_s": "communication_share",
+    "speedup": "change",
+}
+ITEMS_IN_HEADINGS = {"tok": "tokens", "img": "images", "ima": "images", "seq": "sequences"}
+
+
+def _set_kind(column: TableColumn, kind: str | None, unit: Unit | None) -> None:
+    """Give a column its kind, scale and item, unless kind and unit contradict each other."""
+    retyped = kind_with_unit(kind, unit) if kind is not None and unit is not None else kind
+    if retyped is None:
+        return
+    column.kind = retyped
     if unit is not None:
-        retyped = kind_with_unit(kind, unit)
-        if retyped is None:
-            column.kind = None
-            return column
-        column.kind = retyped
-        column.scale = unit.scale
-        column.item = unit.item
+        column.scale, column.item, column.unit = unit.scale, unit.item, unit.dimension
         column.per_device = unit.per_device if unit.per_device is not None else column.per_device
     elif kind in ("tokens_per_s", "samples_per_s", "steps_per_s"):
-        named = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)
-        items = {"tok": "tokens", "img": "images", "ima": "images", "seq": "sequences"}
-        column.item = items.get(named[0].lower()[:3]) if named else None
-    if column.kind == "batch" and column.per_device:
-        column.kind = "micro_batch"
-    if column.kind == "batch" and column.per_device is False:
-        column.kind = "global_batch"
-    column.unit = None if unit is None else unit.dimension
+        item = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)
+        column.item = ITEMS_IN_HEADINGS.get(item[0].lower()[:3]) if item else None
+
+    # The scope of a batch is part of its kind; that of a time means nothing.
+    if column.kind == "batch" and column.per_device is not None:
+        column.kind = "micro_batch" if column.per_device else "global_batch"
     if column.kind.endswith("_time_s") or column.kind in SCOPED_KINDS:
         column.per_device = None
-    return column
 
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
-    """Return the kind that a unit makes of a kind (throughput in tokens/s is `tokens_per_s`); None if they disagree."""
+    """Return the kind that a unit makes of a kind: "rate" in tokens/s -> "tokens_per_s". None if they disagree."""
     if unit.dimension == "price" and kind == "cost":
         return "price_per_s"
+    if unit.dimension == "percent" and kind == "loss":
+        return kind
     if kind not in KINDS or unit.dimension not in KINDS[kind].printed_in:
-        return kind if unit.dimension == "percent" and kind in ("loss",) else None
+        return None
+
     if kind == "rate" and unit.dimension == "rate":
         return RATE_KINDS.get(unit.item or "", "rate")
     if unit.dimension == "rate" and unit.item and RATE_KINDS[unit.item] != kind:
         return RATE_KINDS[unit.item]
     if unit.dimension == "flops":
         return "flops_per_s"
-    if unit.dimension == "percent" and kind == "memory_bytes":
-        return "memory_share"
-    if unit.dimension == "percent" and kind == "communication_time_s":
-        return "communication_share"
     if unit.dimension == "percent" and kind in ("compute_time_s", "data_time_s"):
         return None
-    if unit.dimension == "percent" and kind == "speedup":
-        return "change"
-    if unit.dimension == "times" and kind == "rate":
-        return "speedup"
-    if unit.dimension == "times" and kind in ("efficiency", "change"):
+    if unit.dimension == "percent":
+        return KINDS_IN_PERCENT.get(kind, kind)
+    if unit.dimension == "times" and kind in ("rate", "efficiency", "change"):
         return "speedup"
     if unit.dimension == "time" and unit.of and kind in ("time_s", "total_time_s", "latency_s"):
         return f"{unit.of}_time_s"

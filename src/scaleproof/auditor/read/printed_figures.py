@@ -14,7 +14,7 @@ EUROPEAN = r"[-+−]?(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?)"
 CLEARLY_EUROPEAN = re.compile(r"\b0,\d+|\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?!\d)|\d\.\d{3},\d|\d\.\d{3}\.\d{3}")
 CLEARLY_ENGLISH = re.compile(r"\d,\d{3}\.\d|\d,\d{3},\d{3}|\d\.\d{1,2}(?!\d)|\d\.\d{4,}")
 MAGNITUDES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
-NOTHING = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
+NO_VALUE = re.compile(r"[-–—−−./?*x ]*|n/?a|nan|none|null|tbd|todo|\?+|not (?:measured|run|tested|available).*", re.I)
 REMARKS: tuple[tuple[str, Remark], ...] = (
     (r"\boom\b|out.of.memory|显存溢出|显存不足|爆显存", "out of memory"),
     (r"\bproj(?:\.|ected|ection)?\b|\bextrapolat|\bforecast|\bpredicted\b|外推|推算", "projected"),
@@ -30,17 +30,17 @@ REMARKS: tuple[tuple[str, Remark], ...] = (
 )
 NO_FIGURES: set[Remark] = {"out of memory", "failed", "not run"}
 # Words that judge a result, or that count something: "Target Met", "as expected", "above the target", "8 targets".
-_AIMED = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
-JUDGED = re.compile(
+_TARGET = r"(?:expected|expectations?|targets?|goals?|ideal|linear)"
+VERDICT = re.compile(
     r"\b(?:as|than|of|on|above|below|beyond|within|under|over|meets?|met|hits?|reach(?:ed|es)?|exceed(?:ed|s)?|"
-    rf"missed|misses|match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?{_AIMED}\b|"
-    rf"\b{_AIMED} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
+    rf"missed|misses|match(?:es|ed)?|achieved?|near|vs\.?|\d+)[ -](?:the |its |our |all )?{_TARGET}\b|"
+    rf"\b{_TARGET} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
 MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
 # In this order: "&amp;lt;" is "&lt;" as text.
 ENTITIES = {"&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
-LATEX_SYMBOLS = {
+LATEX_SYMBOLS = {"\\#": "#", "\\mu": "µ", "\\uparrow": "", "\\downarrow": ""} | {
     "\\times": "×",
     "\\pm": "±",
     "\\%": "%",
@@ -49,13 +49,9 @@ LATEX_SYMBOLS = {
     "\\,": " ",
     "\\&": "&",
     "\\_": "_",
-    "\\#": "#",
-    "\\mu": "µ",
-    "\\uparrow": "",
-    "\\downarrow": "",
 }
-CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
-PARTS = re.compile(
+CLOCK_TIME = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
+TIME_IN_PARTS = re.compile(
     r"(?:(\d+) ?h(?:ours?|rs?)?)? ?(?:(\d+) ?m(?:in(?:ute)?s?)?)? ?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?", re.I
 )
 
@@ -74,7 +70,7 @@ class PrintedFigure:
 
 
 def plain_text(cell: str) -> str:
-    """Return a cell without the markup of Markdown, HTML and LaTeX."""
+    """Return a cell without the markup of Markdown, HTML and LaTeX: "**$2\\times$**<br>" -> "2×"."""
     if not MARKUP.search(cell):
         return cell.strip()
     text = cell
@@ -83,8 +79,8 @@ def plain_text(cell: str) -> str:
         text = re.sub(r"<(?:sup|sub)>[^<]{0,10}</(?:sup|sub)>", "", text)
         text = re.sub(r"</?[a-zA-Z][^<>]*>", "", text)
     if "&" in text:
-        for entity, char in ENTITIES.items():
-            text = text.replace(entity, char)
+        for entity, character in ENTITIES.items():
+            text = text.replace(entity, character)
     if "\\" in text or "$" in text:
         text = _without_latex(text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
@@ -95,12 +91,12 @@ def plain_text(cell: str) -> str:
 
 
 def _without_latex(text: str) -> str:
-    """Return a text without commands of LaTeX; symbols become characters."""
+    """Return a text without commands of LaTeX: "\\textbf{8 \\times 4}" -> "8 × 4"."""
     text = re.sub(
         r"\\(?:textbf|textit|emph|mathbf|text|mathrm|underline|texttt|num|makecell|textsc|bf|small|SI)\b", "", text
     )
-    for command, char in LATEX_SYMBOLS.items():
-        text = text.replace(command, char)
+    for command, character in LATEX_SYMBOLS.items():
+        text = text.replace(command, character)
     text = re.sub(r"\\(?:rowcolor|cellcolor|cite\w*|ref|label|footnote\w*)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\(?:textcolor|colorbox)(?:\[[^\]]*\])?\{[^}]*\}", "", text)
     text = re.sub(r"\\multi(?:column|row)\{[^}]*\}\{[^}]*\}", "", text)
@@ -112,11 +108,11 @@ def _without_latex(text: str) -> str:
 def is_european(cells: Iterable[str]) -> bool:
     """Whether the figures of a column have decimal commas: some clearly do, and none is clearly English."""
     cells = list(cells)
-    return any(CLEARLY_EUROPEAN.search(c) for c in cells) and not any(CLEARLY_ENGLISH.search(c) for c in cells)
+    return any(map(CLEARLY_EUROPEAN.search, cells)) and not any(map(CLEARLY_ENGLISH.search, cells))
 
 
 def number(text: str, european: bool = False) -> float | None:
-    """Return the value of a printed number, magnitudes and units not included; None where it is none."""
+    """Return the value of a printed number without magnitude and unit: "1,234.5" -> 1234.5. None where it is none."""
     text = text.strip().replace("−", "-")
     if european:
         text = text.replace(".", "").replace(",", ".")
@@ -129,12 +125,12 @@ def number(text: str, european: bool = False) -> float | None:
 
 def is_nothing(text: str) -> bool:
     """Whether a cell is empty, or says in some way that it is."""
-    return NOTHING.fullmatch(text.strip()) is not None
+    return NO_VALUE.fullmatch(text.strip()) is not None
 
 
 def remarks_of(text: str) -> set[Remark]:
     """Return what a text says about itself: projected, estimated, failed, ..."""
-    lowered = JUDGED.sub(" ", text.lower())
+    lowered = VERDICT.sub(" ", text.lower())
     return {remark for pattern, remark in REMARKS if re.search(pattern, lowered)}
 
 
@@ -146,12 +142,12 @@ def gave_no_figures(text: str) -> bool:
 
 
 def duration(text: str) -> PrintedFigure | None:
-    """Return a time of several parts in seconds ("1h 23m", "1:02:03", "2m30s"); None for any other text."""
+    """Return a time of several parts in seconds: "1h 23m" -> 4980, "1:02:03" -> 3723. None for any other text."""
     text = text.strip()
-    if m := CLOCK.fullmatch(text):
+    if m := CLOCK_TIME.fullmatch(text):
         seconds = int(m[1] or 0) * 3600 + int(m[2]) * 60 + float(m[3])
         return PrintedFigure(seconds, text, resolution_of(m[3]), Unit("time", 1.0))
-    if (m := PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
+    if (m := TIME_IN_PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
         seconds = int(m[1] or 0) * 3600 + int(m[2] or 0) * 60 + float(m[3] or 0)
         last_part = 60.0 if m[2] else 3600.0  # without seconds
         resolution = resolution_of(m[3]) if m[3] else last_part
@@ -159,21 +155,21 @@ def duration(text: str) -> PrintedFigure | None:
     return None
 
 
-_BOUND = {"~": "~", "≈": "~", "∼": "~", "<": "<", "≤": "<", "<=": "<", ">": ">", "≥": ">", ">=": ">", "": None}
-_CELL = re.compile(
+_BOUND_OF_SIGN = {"~": "~", "≈": "~", "∼": "~", "<": "<", "≤": "<", "<=": "<", ">": ">", "≥": ">", ">=": ">", "": None}
+_CELL_WITH_FIGURE = re.compile(
     r"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>\$?)\s*"
     rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMBT](?![A-Za-z])|)"
     r"\s*(?P<unit>[^\d±()\[\]+,;:|]*?)\s*"
-    rf"(?:(?:±|\+/-|\+-)\s*(?P<spread>{NUMBER})\s*(?P<unit2>[^\d()\[\],;|]*?))?\s*"
+    rf"(?:(?:±|\+/-|\+-)\s*(?P<spread>{NUMBER})\s*(?P<unit_of_spread>[^\d()\[\],;|]*?))?\s*"
     r"(?P<rest>[(\[].*|[,;]\s.*)?"
 )
 
 
 def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
-    """Return the figures of a cell without markup: usually one; a second one in brackets only with a unit of its own.
+    """Return the figures of a cell without markup: "1.2k img/s (3.4x)" -> 1200 images/s, 3.4 times.
 
-    None are returned where it is not understood: a range ("1.4-1.5x"), two values with a slash, a sentence. With
-    `european` the comma is the decimal one.
+    A second one is taken only in brackets, with another unit than the first. [] where the cell is not understood: a
+    range ("1.4-1.5x"), two values with a slash, a sentence. `european`: the comma is the decimal one.
     """
     if not text or len(text) > 120 or is_nothing(text):
         return []
@@ -181,28 +177,25 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
         text = re.sub(EUROPEAN, lambda m: m[0].replace(".", "").replace(",", "."), text)
     if time := duration(text):
         return [time]
-    m = _CELL.fullmatch(text)
-    if m is None:
+    m = _CELL_WITH_FIGURE.fullmatch(text)
+    first = _figure_of_match(m) if m else None
+    if m is None or first is None:
         return []
-    first = _figure(m)
-    if first is None:
-        return []
-    rest = (m["rest"] or "").strip("()[],; ")
-    second = _CELL.fullmatch(rest) if rest else None
-    if second is not None and not second["rest"]:
-        other = _figure(second)
-        if other is not None and other.unit is not None and other.unit != first.unit:
-            return [first, other]
-    return [first]
+    in_brackets = _CELL_WITH_FIGURE.fullmatch((m["rest"] or "").strip("()[],; "))
+    second = _figure_of_match(in_brackets) if in_brackets and not in_brackets["rest"] else None
+    return [first, second] if second and second.unit and second.unit != first.unit else [first]
 
 
-def _figure(m: re.Match[str]) -> PrintedFigure | None:
-    """Return the figure of a match of _CELL; None where what stands behind the number is no unit."""
+def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
+    """Return the figure of a match of _CELL_WITH_FIGURE: "1.2k ± 0.1 img/s" -> 1200, with the spread 100.
+
+    None where what stands behind the number is no unit.
+    """
     value = number(m["number"])
     if value is None:
         return None
     printed_unit = re.sub(r"^(?:x|×) (?=faster|slower|speed|higher|lower)", "x ", m["unit"].strip())
-    unit, word = _unit_and_word(printed_unit or m["unit2"] or "", m["money"])
+    unit, word = _unit_and_word(printed_unit or m["unit_of_spread"] or "", m["money"])
     if unit is None and printed_unit:
         return None
     magnitude = MAGNITUDES[m["magnitude"].lower()] if m["magnitude"] else 1.0
@@ -213,21 +206,20 @@ def _figure(m: re.Match[str]) -> PrintedFigure | None:
         resolution_of(m["number"]) * magnitude,
         unit,
         None if spread is None else abs(spread) * magnitude,
-        _BOUND.get(m["bound"]),
+        _BOUND_OF_SIGN.get(m["bound"]),
         word,
     )
 
 
-_LAST_WORD = re.compile(
+_UNIT_AND_WORD = re.compile(
     r"(.*?)\s*\b(faster|slower|higher|lower|less|more|speed-?up|of peak|utili[sz]ation|v?ram|memory)"
 )
 
 
 def _unit_and_word(text: str, money: str) -> tuple[Unit | None, str]:
-    """Return what stands behind a number: its unit, and a word ("x faster", "% of peak"). `money` is "$" or ""."""
+    """Return the unit and the word behind a number: "% of peak" -> percent, "of peak". `money` is "$" or ""."""
     if money:
         return Unit("cost", 1.0), ""
-    word = ""
-    if m := _LAST_WORD.fullmatch(text):
-        text, word = m.groups()
-    return (unit_of(text) if text else None), word
+    m = _UNIT_AND_WORD.fullmatch(text)
+    unit, word = m.groups() if m else (text, "")
+    return unit_of(unit), word

@@ -15,7 +15,7 @@ from scaleproof.auditor.read.printed_figures import NUMBER, number, plain_text
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import resolution_of
 from scaleproof.auditor.read.units import DEVICE, unit_of
-from scaleproof.auditor.read.words import COUNTS, DEVICES, described
+from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, described
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
 N = rf"(?P<n>{NUMBER})"
@@ -268,4 +268,4 @@ def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
 
 
 def _count(text: str) -> int:
-    return COUNTS.get(text.lower().removeprefix("a ")) or int(text)
+    return SPELT_OUT.get(text.lower().removeprefix("a ")) or int(text)

@@ -1,7 +1,7 @@
 """Kinds of figures, and the units that they are printed in: what one of them is worth in the base unit."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ RESULTS = {name for name, kind in KINDS.items() if kind.is_result}
 SHARES = [name for name, kind in KINDS.items() if kind.is_share]
 # What cells with a unit are of, whatever their heading means: "124 s" below "Speed", "356 MWh" below "Total power".
 OTHER_KINDS = {("rate", "time"): "time_s", ("power_w", "energy"): "energy_j"}
-# Kind of a figure of which only the dimension of its unit is known.
+# Kind of a figure by the dimension of its unit, where nothing else is known.
 KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
 
 
@@ -95,11 +95,9 @@ TI = 2.0**40
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """`dimension` is "time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost", "price", "percent"
-    or "times".
-    """
+    """A unit as it is printed: what it measures, how large it is, and of what."""
 
-    dimension: str
+    dimension: str  # time, rate, memory, flops, bandwidth, power, energy, cost, price, percent or times
     scale: float  # printed number x scale = base unit
     item: str | None = None  # of rates: "tokens", "samples", "images", "steps", ...
     per_device: bool | None = None
@@ -131,8 +129,8 @@ ITEMS = {
     "steps": ("steps", "step", "iterations", "iteration", "iters", "iter", "it", "its", "batches", "batch", "updates"),
 }
 FLOPS = {"g": 1e9, "t": 1e12, "p": 1e15, "": 1.0}
-PREFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
-ABBREVIATED = {  # whole units that stand for longer ones
+PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+UNITS_BY_NAME = {
     "tps": Unit("rate", 1.0, "tokens"),
     "wps": Unit("rate", 1.0, "tokens"),
     "tgs": Unit("rate", 1.0, "tokens", True),
@@ -168,25 +166,28 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def unit_of(text: str) -> Unit | None:
-    """Return the unit that all of `text` is: "ms", "img/s", "k tokens/sec/GPU", "TFLOPs", "s/epoch"; else None."""
+    """Return the unit that all of `text` is: "ms", "img/s", "TFLOPs", "s/epoch". None for other texts.
+
+    "k tokens/sec/GPU" is a rate of tokens, x 1000, per device.
+    """
     text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:
         return None
-    if text in ABBREVIATED:
-        return ABBREVIATED[text]
+    if text in UNITS_BY_NAME:
+        return UNITS_BY_NAME[text]
     bare, per_device = _without_device(text)
-    if bare in ABBREVIATED:
-        known = ABBREVIATED[bare]
-        return Unit(known.dimension, known.scale, known.item, per_device or known.per_device, known.of)
-    for reader in (_plain, _flops, _rate, _time_of, _price):
-        if unit := reader(bare, per_device):
-            return unit
-    return None
+    if unit := UNITS_BY_NAME.get(bare):
+        return replace(unit, per_device=per_device or unit.per_device)
+    readers = (_time_or_memory, _flops, _rate, _time_per_step_or_epoch, _price_per_hour)
+    return next(filter(None, (reader(bare, per_device) for reader in readers)), None)
 
 
 def _without_device(text: str) -> tuple[str, bool | None]:
-    """Return a unit without its "/GPU" or "per device", wherever it stands, and True where it had one (else None)."""
+    """Return a unit without "/GPU", "per device" or "each", and whether it had one: "ms/gpu" -> ("ms", True).
+
+    None, not False, where it had none: it may still be of one device.
+    """
     bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
     if count:
         return bare.strip(), True
@@ -194,8 +195,8 @@ def _without_device(text: str) -> tuple[str, bool | None]:
     return bare.strip(), True if count else None
 
 
-def _plain(text: str, per_device: bool | None) -> Unit | None:
-    """Return a unit of time or memory; None for others."""
+def _time_or_memory(text: str, per_device: bool | None) -> Unit | None:
+    """Return a unit of time ("ms") or memory ("GiB"). None for others."""
     if text in _TIME:
         return Unit("time", _TIME[text], None, per_device)
     if text in _MEMORY:
@@ -204,30 +205,32 @@ def _plain(text: str, per_device: bool | None) -> Unit | None:
 
 
 def _flops(text: str, per_device: bool | None) -> Unit | None:
+    """Return a unit of FLOP/s, also without its "/s": "TFLOPS" -> x 1e12. None for others."""
     m = re.fullmatch(r"(|g|t|p|giga|tera|peta) ?(?:flops?(?:/s(?:ec)?)?|flop per second)", text)
     return Unit("flops", FLOPS[m[1][:1]], None, per_device) if m else None
 
 
 def _rate(text: str, per_device: bool | None) -> Unit | None:
-    """Return a rate ("k tokens/s", "images/min") or a bandwidth ("GB/s"); None for other units."""
-    m = re.fullmatch(r"(k|m|b)? ?([a-z]+) ?(?:/|\bper\b) ?(s|secs?|seconds?|min|minutes?|h|hr|hours?|day)", text)
-    if m and m[2] in _ITEM:
-        prefix = PREFIXES[m[1]] if m[1] else 1.0
-        return Unit("rate", prefix / _TIME[m[3]], _ITEM[m[2]], per_device)
-    m = re.fullmatch(r"(k|m|b)([a-z]{2,}) ?(?:/|\bper\b) ?(s|secs?|seconds?)", text)
-    if m and m[2] in _ITEM:
-        return Unit("rate", PREFIXES[m[1]] / _TIME[m[3]], _ITEM[m[2]], per_device)
-    m = re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text)
-    if m:
-        return Unit("bandwidth", PREFIXES[m[1]] if m[1] else 1.0, None, per_device)
+    """Return a rate ("k tokens/s", "images/min") or a bandwidth ("GB/s"). None for other units."""
+    patterns = (
+        r"(k|m|b)? ?([a-z]+) ?(?:/|\bper\b) ?(s|secs?|seconds?|min|minutes?|h|hr|hours?|day)",
+        r"(k|m|b)([a-z]{2,}) ?(?:/|\bper\b) ?(s|secs?|seconds?)",  # "ktok/s"
+    )
+    for pattern in patterns:
+        m = re.fullmatch(pattern, text)
+        if m and m[2] in _ITEM:
+            return Unit("rate", PREFIXES[m[1] or ""] / _TIME[m[3]], _ITEM[m[2]], per_device)
+    if m := re.fullmatch(r"(k|m|g|t)?i?b ?/ ?s(?:ec)?", text):
+        return Unit("bandwidth", PREFIXES[m[1] or ""], None, per_device)
     if text in ("/s", "/sec", "per second", "per sec"):
         return Unit("rate", 1.0, None, per_device)
     return None
 
 
-def _time_of(text: str, per_device: bool | None) -> Unit | None:
-    """Return the time of a step or an epoch ("ms/step", "s/it", "min per epoch"). "s/img" is refused: its inverse
-    is a rate that rounding spoils.
+def _time_per_step_or_epoch(text: str, per_device: bool | None) -> Unit | None:
+    """Return the time of a step or an epoch ("ms/step", "min per epoch"), or of a device ("GPU-hours").
+
+    None for others, also for "s/img": its inverse is a rate that rounding spoils.
     """
     m = re.fullmatch(r"([a-zµμ]+) ?(?:/|\bper\b) ?(step|iteration|iter|it|batch|epoch)", text)
     if m and m[1] in _TIME:
@@ -236,7 +239,7 @@ def _time_of(text: str, per_device: bool | None) -> Unit | None:
     return Unit("time", _TIME[m[1]], of="device") if m else None
 
 
-def _price(text: str, per_device: bool | None) -> Unit | None:
-    """Return the price of an hour ("$/hr", "USD per GPU-hour"); None for other units."""
+def _price_per_hour(text: str, per_device: bool | None) -> Unit | None:
+    """Return the price of an hour: "$/hr", "USD per hour". None for other units."""
     is_price = re.fullmatch(r"(?:\$|usd|price|cost) ?(?:/|-|\bper\b)? ?(?:h|hr|hour)", text)
     return Unit("price", 1 / _TIME["h"], None, per_device) if is_price else None

@@ -52,18 +52,8 @@ MODELS = (
     r"opt-\d+\.?\d*b|densenet-?\d+|inception\w*|roberta\w*|alexnet|lstm|u-?net|nanogpt|swin\w*|bloom\w*|"
     r"pythia\w*|distilbert"
 )
-COUNTS = {
-    "one": 1,
-    "single": 1,
-    "two": 2,
-    "dual": 2,
-    "three": 3,
-    "four": 4,
-    "quad": 4,
-    "six": 6,
-    "eight": 8,
-    "sixteen": 16,
-}
+SPELT_OUT = {"one": 1, "single": 1, "two": 2, "dual": 2, "three": 3, "four": 4, "quad": 4}
+SPELT_OUT |= {"six": 6, "eight": 8, "sixteen": 16}
 _COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|one|single|two|dual|three|four|quad|six|eight|sixteen)"
 APPLE = re.compile(r"(?:APPLE )?M[1-9]\b.*")  # one device, whatever its number
 DEVICE_PLURAL = r"(?:gpus|devices|accelerators|cards|chips|ranks|workers|tpus|processes)"
@@ -110,26 +100,29 @@ class Description:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-def _compiled(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
+def _compile_each(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
     return [(word, re.compile(rf"(?<![a-z]){pattern}", re.I)) for word, pattern in patterns.items()]
 
 
 _VOCABULARY = tuple(
-    (kind, re.compile("|".join(f"(?:{p})" for p in patterns.values()), re.I), _compiled(patterns))
+    (kind, re.compile("|".join(f"(?:{pattern})" for pattern in patterns.values()), re.I), _compile_each(patterns))
     for kind, patterns in (("strategy", STRATEGIES), ("precision", PRECISIONS))
 )
-_COUNTABLE = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
+_ANY_NUMBER = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
 _DEVICE = re.compile(rf"(?<![a-z0-9])(?:\d{{1,4}} ?[x×] ?)?({DEVICES})(?:s)?(?![a-z0-9])", re.I)
 _MODEL = re.compile(rf"(?<![a-z0-9])({MODELS})(?![a-z0-9])", re.I)
 # Names whose number is no count: "GPT-2 GPU", "llama2 GPU".
-_VERSIONED = re.compile(r"(?:gpt|llama|phi|gemma|qwen|mistral|bert|cuda|rocm)-\d+", re.I)
-_NUMBERS = {kind: [re.compile(p, re.I) for p in patterns] for kind, patterns in NUMBERS.items()}
-_MIXED = re.compile(r"(?i)\d ?[x×] ?[a-z][\w -]*\+ ?\d+ ?[x×] ?[a-z]")  # "2x XPU + 2x CUDA": devices of two kinds
-_COUNTED = [re.compile(p, re.I) for p in _DEVICE_COUNTS]
+_NAME_WITH_VERSION = re.compile(r"(?:gpt|llama|phi|gemma|qwen|mistral|bert|cuda|rocm)-\d+", re.I)
+_NUMBERS = {kind: [re.compile(pattern, re.I) for pattern in patterns] for kind, patterns in NUMBERS.items()}
+_DEVICES_OF_TWO_KINDS = re.compile(r"(?i)\d ?[x×] ?[a-z][\w -]*\+ ?\d+ ?[x×] ?[a-z]")  # "2x XPU + 2x CUDA"
+_NUMBER_OF_DEVICES = [re.compile(pattern, re.I) for pattern in _DEVICE_COUNTS]
 
 
 def described(text: str) -> Description:
-    """Return what a label or a caption says. A number of devices is taken only beside a word for a device."""
+    """Return what a label or a caption says: "DDP, 4x A100, bs 32" -> strategy, device, 4 devices, batch 32.
+
+    A number of devices is taken only beside a word for a device.
+    """
     result = Description()
     if not text or len(text) > 400:
         return result
@@ -144,26 +137,25 @@ def described(text: str) -> Description:
         result.words["device"] = " ".join(m[1].split()).upper()
     if m := _MODEL.search(spaced):
         result.words["model"] = m[1].lower()
-    if not _COUNTABLE.search(text):
+
+    if not _ANY_NUMBER.search(text):
         return result
     for kind, number_patterns in _NUMBERS.items():
-        for number_pattern in number_patterns:
-            if m := number_pattern.search(text):
-                result.numbers[kind] = _whole(m[1])
-                break
+        if m := next(filter(None, (pattern.search(text) for pattern in number_patterns)), None):
+            result.numbers[kind] = _integer(m[1])
     _count_devices(text, result)
     return result
 
 
-INFERENCE = re.compile(
+WORD_OF_INFERENCE = re.compile(
     r"(?i)\b(?:inference|infer|serving|prefill|decod(?:e|ing)|ttft|tpot|vllm|sglang|concurrency)\b|tensorrt|llama\.cpp|"
     r"\btime[ -]to[ -]first[ -]token|\binter[ -]token|\breq(?:uest)?s? ?/ ?s|\b(?:text|token) generation\b|"
     r"\bgenerat(?:ed|ing|ion) (?:tokens|speed|throughput|latency|time)\b|\boutput tokens\b|推理|推論"
 )
-TRAINING = re.compile(
+WORD_OF_TRAINING = re.compile(
     r"(?i)\b(?:pre-?)?train(?:ing|ed|s)?\b|\bfine-?tun\w+|\bepochs?\b|\bbackward\b|\boptimi[sz]er\b|\bddp\b|\bfsdp\b|训练"
 )
-OF_A_PART = re.compile(r"(?i)\b(?:step|iteration|communication|network|allreduce|kernel) latency")
+LATENCY_OF_TRAINING = re.compile(r"(?i)\b(?:step|iteration|communication|network|allreduce|kernel) latency")
 
 
 def is_inference(texts: Sequence[str]) -> bool:
@@ -172,10 +164,10 @@ def is_inference(texts: Sequence[str]) -> bool:
     Where none does, a latency is one of inference, unless it is that of a step.
     """
     for text in texts:
-        inference, training = INFERENCE.search(text), TRAINING.search(text)
-        if inference or training:
-            return not training
-    return any("latency" in OF_A_PART.sub(" ", text).lower() for text in texts)
+        speaks_of_training = WORD_OF_TRAINING.search(text) is not None
+        if speaks_of_training or WORD_OF_INFERENCE.search(text):
+            return not speaks_of_training
+    return any("latency" in LATENCY_OF_TRAINING.sub(" ", text).lower() for text in texts)
 
 
 def names_in(text: str) -> dict[str, set[str]]:
@@ -188,41 +180,50 @@ def names_in(text: str) -> dict[str, set[str]]:
 
 
 def only_device(text: str) -> str | None:
-    """Return the one device that a text names; None where it names none or several."""
+    """Return the only device that a text names: "on A100 GPUs" -> "A100". None where it names none or several."""
     names = {" ".join(m[1].split()).upper() for m in _DEVICE.finditer(text)}
     return names.pop() if len(names) == 1 else None
 
 
 def _count_devices(text: str, result: Description) -> None:
-    """Add the number of devices that a text states, or that it states several; "single" and a chip of Apple are one."""
+    """Add the number of devices that a text states ("2 nodes x 8 GPUs": 16), or that it states several.
+
+    "Single" and a chip of Apple are one device.
+    """
     if m := _NODES_BY_DEVICES.search(text):
-        nodes, each = (m[1], m[2]) if m[1] else (m[4], m[3])
-        result.numbers |= {"nodes": int(nodes), "devices_per_node": int(each), "devices": int(nodes) * int(each)}
+        nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
+        result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
         return
     names = spans_of_names(text)
-    counts = []
-    for pattern in _COUNTED:
-        for m in pattern.finditer(text):
-            in_name = (m[1] or "").isdigit() and any(start < m.end(1) <= end for start, end in names)
-            if m[1] and not in_name:
-                counts.append(_whole(m[1]))
+    counts: list[int] = []
+    for pattern in _NUMBER_OF_DEVICES:
+        matches = [m for m in pattern.finditer(text) if m[1]]
+        counts = [_integer(m[1]) for m in matches if not (m[1].isdigit() and _is_within(m.end(1), names))]
         if counts:
             break
-    if len(set(counts)) == 1 and counts[0] > 0 and not _MIXED.search(text):
-        if result.words.get("strategy") != "single" or counts[0] == 1:
+
+    is_single = result.words.get("strategy") == "single"
+    if not counts:
+        if is_single or APPLE.fullmatch(result.words.get("device", "")):
+            result.numbers["devices"] = 1
+    elif len(set(counts)) == 1 and counts[0] > 0 and not _DEVICES_OF_TWO_KINDS.search(text):
+        if not is_single or counts[0] == 1:
             result.numbers["devices"] = counts[0]
     elif any(counts):
         result.numbers["several device counts"] = len(counts)
-    if not counts and (result.words.get("strategy") == "single" or APPLE.fullmatch(result.words.get("device", ""))):
-        result.numbers["devices"] = 1
+
+
+def _is_within(index: int, spans: list[tuple[int, int]]) -> bool:
+    return any(start < index <= end for start, end in spans)
 
 
 def spans_of_names(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of names of devices and strategies: the "3090" of "RTX 3090 GPU" is no number of devices."""
-    strategies = _VOCABULARY[0][1]
-    named = [*strategies.finditer(text), *_VERSIONED.finditer(text)]
-    return [*(m.span() for m in named), *(m.span(1) for m in _DEVICE.finditer(text))]
+    """Return (start, end) of names of devices and strategies, whose numbers count nothing: "RTX 3090 GPU"."""
+    _, any_strategy, _ = _VOCABULARY[0]
+    names = [*any_strategy.finditer(text), *_NAME_WITH_VERSION.finditer(text)]
+    return [*(m.span() for m in names), *(m.span(1) for m in _DEVICE.finditer(text))]
 
 
-def _whole(text: str) -> int:
-    return COUNTS.get(text.lower()) or int(text.replace(",", ""))
+def _integer(text: str) -> int:
+    """Return a printed whole number: "1,024" -> 1024, "four" -> 4."""
+    return SPELT_OUT.get(text.lower()) or int(text.replace(",", ""))

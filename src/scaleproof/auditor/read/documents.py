@@ -123,7 +123,8 @@ def _fences(lines: list[Line]) -> Iterator[tuple[int, int, str]]:
     for k, (_, text) in enumerate(lines):
         m = FENCE.match(text)
         if m and not fence:
-            start, fence, language = k, m[1], m[2].lower()
+            start = k
+            fence, language = m[1], m[2].lower()
         elif m and text.strip().startswith(fence) and not m[2]:
             yield start, k, language
             fence = ""

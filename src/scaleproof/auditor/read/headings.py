@@ -359,7 +359,8 @@ def _set_kind(column: TableColumn, kind: str | None, unit: Unit | None) -> None:
         return
     column.kind = retyped
     if unit is not None:
-        column.scale, column.item, column.unit = unit.scale, unit.item, unit.dimension
+        column.scale, column.item = unit.scale, unit.item
+        column.unit = unit.dimension
         column.per_device = unit.per_device if unit.per_device is not None else column.per_device
     elif kind in ("tokens_per_s", "samples_per_s", "steps_per_s"):
         item = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)

@@ -209,9 +209,8 @@ def _quantity_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: s
     if unit is None:
         return _quantity_of_heading(heading) or of_table
     if of_table is not None and of_table.kind and kind_with_unit(of_table.kind, unit):
-        named = TableColumn(heading, of_table.kind, of_table.scale, of_table.unit)
-        named.statistic, named.per_device, named.item = of_table.statistic, of_table.per_device, of_table.item
-        return named
+        scope = (of_table.statistic, of_table.per_device, of_table.item)
+        return TableColumn(heading, of_table.kind, of_table.scale, of_table.unit, *scope)
     kind = f"{unit.of}_time_s" if unit.of else (KINDS_OF_UNITS | {"times": "speedup"}).get(unit.dimension)
     return TableColumn(heading, kind) if kind else None
 

@@ -28,7 +28,7 @@ class TotalRate:
     unit: str
 
 
-def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
+def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
     """The epochs of a file, a list for each run: several may stand one after the other, or have their lines mixed.
 
     An epoch goes to the run that had the one before it last, else, as some may be missing, to the run that began last
@@ -58,7 +58,7 @@ def epochs_apart(run: ReportedRun) -> list[list[TimedSpan]]:
 def epoch_seconds(run: ReportedRun) -> float | None:
     """Mean time of an epoch; None where no epoch has one. Of runs of three epochs and more the first is left out."""
     times: list[float] = []
-    for part in epochs_apart(run):
+    for part in epochs_of_runs(run):
         steady = part[1:] if len(part) >= 3 else part
         times += [span.seconds for span in steady if span.seconds]
     return fmean(times) if times else None
@@ -106,16 +106,8 @@ def tokens_per_step(run: ReportedRun) -> int | None:
 DISTINCT = 200  # configurations of one size that are compared one by one
 # What a baseline may differ in; some of these differences are findings of their own.
 CONDITIONS = (
-    "engine",
-    "precision",
-    "strategy",
-    "zero_stage",
-    "commit",
-    "launcher",
-    "device",
-    "hosts",
-    "config_sha256",
-    "offload",
+    *("engine", "precision", "strategy", "zero_stage"),
+    *("commit", "launcher", "device", "hosts", "config_sha256", "offload"),
 )
 WORK = ("model", "dataset", "dataset_samples", "seq_len", "epochs", "parameters")
 # Parts of a name that say how many devices and which strategy, not which work; numbers of jobs and experiments.

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import CONDITIONS, DISTINCT, configuration
-from scaleproof.auditor.checks.context import AuditContext, differences, grouped_by, listed, of_evidence
+from scaleproof.auditor.checks.context import AuditContext, differences, digits_of, grouped_by, listed, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import REPEAT, ReportedRun
 from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.findings.shared_codes import RUN_COPIED, SINGLE_RUN
 
 PROGRAM = ("engine", "precision")
 ENVIRONMENT = ("commit", "launcher", "device")
-NO_NUMBERS = ("failed", "not_applicable")
+STATUS_WITHOUT_NUMBERS = ("failed", "not_applicable")
 
 
 @of_evidence.finds("baseline-other-program", "note")
@@ -68,9 +69,14 @@ def _baseline_differences(
 
 
 def _difference_sentence(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
-    what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
+    """ "1 device (a) and 4 (b) differ in precision: bf16 | fp16"."""
     sizes = f"{plural(base.world_size or 0, 'device')} ({base.name}) and {run.world_size} ({run.name})"
-    return f"{sizes} differ in {what}"
+    return f"{sizes} differ in {_pairs_of_values(different)}"
+
+
+def _pairs_of_values(different: Differences) -> str:
+    """ "precision: bf16 | fp16; commit: 1a2b3c | 4d5e6f"."""
+    return "; ".join(f"{name}: {_shortened(a)} | {_shortened(b)}" for name, (a, b) in different.items())
 
 
 @of_evidence.finds("arms-differ", "note")
@@ -82,63 +88,63 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
     Seen: GPT-2 on two nodes of V100: commit and configuration; the profile also in accumulation, logs and nodes.
     Repair: Change one thing; run both arms from one commit, in turn, several times.
     """
-    recorded = (
-        run
-        for run in context.runs
-        if run.world_size and run.seq_len and run.tokens and sum(getattr(run, n) is not None for n in CONDITIONS) >= 3
-    )
+    sized = (run for run in context.runs if run.world_size and run.seq_len and run.tokens)
+    recorded = (run for run in sized if sum(getattr(run, name) is not None for name in CONDITIONS) >= 3)
     groups = grouped_by(recorded, "format", "world_size", "model", "dataset", "seq_len", "tokens")
     for group in groups.values():
         # The first run of each configuration: going backwards, earlier runs replace later ones.
         distinct = {repr((run.debug_settings, configuration(run))): run for run in reversed(group)}
         arms = list(distinct.values())[::-1]
         if 2 <= len(arms) <= DISTINCT:
-            yield from _arms_apart(context, arms)
+            yield from _arms_with_several_causes(context, arms)
 
 
-def _arms_apart(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
-    """Each arm that differs from the most similar other one in two conditions or more; a pair is reported once."""
+def _arms_with_several_causes(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
+    """Flag each arm that differs from the most similar other one in two conditions or more; a pair once.
+
+    Example: of fp16 from commit a, bf16 from commit b and bf16 from commit a none: the last is one step from each.
+    """
     reported: set[frozenset[str]] = set()
     for arm in arms:
         others = {other.name: (other, _arm_differences(arm, other)) for other in arms if other is not arm}
         if not others:
-            continue
+            continue  # all have one name
         other, different = min(others.values(), key=lambda pair: _number_of_causes(pair[1]))
         names = frozenset((arm.name, other.name))
         if _number_of_causes(different) <= 1 or names in reported:
             continue
         reported.add(names)
-        what = "; ".join(f"{name}: {_short(a)} | {_short(b)}" for name, (a, b) in different.items())
-        published = context.is_published(arm, other)
-        yield Flag(f"they differ in {what}", [arm, other], severity="suspect" if published else "note")
+        severity: Severity = "suspect" if context.is_published(arm, other) else "note"
+        yield Flag(f"they differ in {_pairs_of_values(different)}", [arm, other], severity=severity)
 
 
-def _number_of_causes(apart: Differences) -> int:
+def _number_of_causes(different: Differences) -> int:
     """How many differences count: other nodes of the same cluster are named, but do not."""
-    return len(apart.keys() - {"hosts"})
+    return len(different.keys() - {"hosts"})
 
 
 def _arm_differences(a: ReportedRun, b: ReportedRun) -> Differences:
     """What two arms of a comparison differ in; of two fields that follow from each other only one is named."""
-    apart = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
+    different = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
     if a.debug_settings != b.debug_settings:
-        apart["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
-    if {"micro_batch", "accumulation"} <= set(apart) and a.global_batch == b.global_batch:
-        del apart["micro_batch"]  # one follows from the other
-    if {"zero_stage", "strategy"} <= set(apart):
-        del apart["zero_stage"]  # likewise
-    return apart
+        different["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
+    if {"micro_batch", "accumulation"} <= set(different) and a.global_batch == b.global_batch:
+        del different["micro_batch"]  # one follows from the other
+    if {"zero_stage", "strategy"} <= set(different):
+        del different["zero_stage"]  # likewise
+    return different
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
+    """A value as text: the first 12 characters of a hash, 60 of anything else."""
     text = str(value)
     return text[:12] if len(text) >= 40 and " " not in text else text[:60]
 
 
 @of_evidence.check(SINGLE_RUN)
 def repeated_enough(context: AuditContext) -> Iterator[Flag]:
-    """Each configuration was measured more than once: one run says nothing about its own spread."""
-    measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in NO_NUMBERS)
+    """Flag configurations that were measured once: one run says nothing about its own spread."""
+    measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in STATUS_WITHOUT_NUMBERS)
     configurations = grouped_by(
         measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
     )
@@ -191,7 +197,7 @@ def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
     for (sha,), runs in grouped_by(hashed, "config_sha256").items():
         batches = {(run.micro_batch, run.accumulation) for run in runs if run.micro_batch and run.accumulation}
         if len(batches) > 1:
-            pairs = listed(f"micro-batch {m} x accumulation {a}" for m, a in sorted(batches))
+            pairs = listed(f"micro-batch {micro} x accumulation {steps}" for micro, steps in sorted(batches))
             yield Flag(f"sha256 {sha[:12]} stands for {pairs}", runs)
 
 
@@ -214,9 +220,9 @@ def hash_is_of_what_ran(context: AuditContext) -> Iterator[Flag]:
     ),
 )
 def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
-    """The spread of a table of speed-ups is of more than one run, and its own program stands by it."""
+    """Flag scaling reports with a spread of one run, and those that their own program calls invalid."""
     for report in context.evidence.scaling_reports:
-        sizes = [n for n, row in sorted(report.rows.items()) if row["spread"] == 0 and (row["runs"] or 0) <= 1]
+        sizes = [size for size, row in sorted(report.rows.items()) if row["spread"] == 0 and (row["runs"] or 0) <= 1]
         if sizes:
             evidence = f"a standard deviation of 0.0 from one run at {listed(sizes)} devices: n=1, unknown"
             yield Flag(evidence, [report], "spread-of-one-run")
@@ -225,14 +231,14 @@ def report_is_its_runs(context: AuditContext) -> Iterator[Flag]:
             yield Flag(evidence, [report], "comparison-refused")
 
 
-DIGITS = 8  # significant ones of one time, from which two measurements never agree by chance
-STEPS = 10  # of a series, and FEWEST_TIMES different times in it
-FEWEST_TIMES = 5
+FEWEST_TIME_DIGITS = 8  # significant ones of one time, from which two measurements never agree by chance
+FEWEST_STEPS = 10  # of a series of step times that is as telling
+FEWEST_DISTINCT_TIMES = 5  # of that series
 
 
 @of_evidence.check(RUN_COPIED)
 def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
-    """Runs whose names differ only by their repeat were measured one by one."""
+    """Flag runs whose names differ only by their repeat, and whose measurements are the same."""
     configurations: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
         # Where a folder of repeats is audited by itself, the whole name is a repeat.
@@ -246,9 +252,9 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
-    """What shows that two runs are one, as a phrase: their id, or measured times that agree to all of many digits.
+    """What shows that two runs are one measurement, as a phrase: "times of 40 steps"; None where nothing does.
 
-    None where nothing does.
+    Their id, or measured times that agree to all of many digits.
     """
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
@@ -256,7 +262,8 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
     if len(times) and np.array_equal(times, _step_times(b)):
         return f"times of {len(times)} steps"
     seconds = [span.seconds for span in a.timed_spans]
-    if seconds and seconds == [span.seconds for span in b.timed_spans] and max(map(_digits, seconds)) >= DIGITS:
+    is_precise = any(digits_of(time) >= FEWEST_TIME_DIGITS for time in seconds)
+    if is_precise and seconds == [span.seconds for span in b.timed_spans]:
         return f"time, {a.seconds:g} s to all digits"
     return None
 
@@ -264,9 +271,4 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
 def _step_times(run: ReportedRun) -> Figures:
     """The seconds of each logged step; empty where they are too few, or printed too coarsely, to be a fingerprint."""
     times = run.logged_steps.nonzero("seconds")
-    return times if len(times) >= STEPS and len(np.unique(times)) >= FEWEST_TIMES else times[:0]
-
-
-def _digits(value: float | None) -> int:
-    """Significant digits of a number as it is written."""
-    return len(f"{value!r}".partition("e")[0].replace(".", "").strip("0")) if value else 0
+    return times if len(times) >= FEWEST_STEPS and len(np.unique(times)) >= FEWEST_DISTINCT_TIMES else times[:0]

@@ -16,6 +16,7 @@ from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.findings.registry import Flag, Register
 
 SAME = 0.01  # relative difference of figures that are one figure, rounded
+ROWS_PER_ODD_ROW = 2  # that show what the figures of a table mean, for each one that contradicts
 SHOWN = 12  # names in one finding's evidence
 
 
@@ -143,6 +144,11 @@ def listed(items: Iterable[Any]) -> str:
     texts = [str(item) for item in items]
     more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
     return ", ".join(texts[:SHOWN]) + more
+
+
+def digits_of(value: float | None) -> int:
+    """Significant digits of a number as it is written: 4 of 10.83; 0 of 0 and of None."""
+    return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0")) if value else 0
 
 
 def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...], list[ReportedRun]]:

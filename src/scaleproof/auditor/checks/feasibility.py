@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME, AuditContext, listed, near, of_evidence
 from scaleproof.auditor.checks.rows import multiplies
 from scaleproof.auditor.read.reported import PublishedClaim, ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
@@ -15,22 +15,20 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 from scaleproof.ground.number_format import integer, percent
 
-AFTER = 0.2  # reported over used memory, below which the report is of what is left after a step
+LEFT_AFTER_STEP_RATIO = 0.2  # reported over used memory, below which the report is of what is left after a step
 CONTEXT_BYTES = 2**31  # that libraries take on a device
-WHOLE = 1.005  # a share of 1, with half a percent beside its rounding
-SAME_PEAK = 0.02
+LARGEST_SHARE = 1.005  # a share of 1, with half a percent beside its rounding
+SAME_PEAK_TOLERANCE = 0.02  # relative difference of a peak that a program names
 CARDS = ("A100", "H100", "V100", "T4", "L4", "H200")  # whose peaks others are taken for
-MOST = 2  # rows that show which peak is meant, for each one that does not follow
-CONSTANT = 0.01  # relative difference of two figures that are one peak
-RECOMPUTED = 4 / 3  # FLOPs of the hardware with full activation checkpointing, over the model's: MFU beside these
-OTHER_PEAK = 0.08  # by which a peak may differ between variants of a device
-PEAKS = {figure * TERA for _, figures, _ in DEVICES for figure in figures if figure}
-FORWARD = 2.0  # FLOPs for each parameter and token; training takes 6
-ROUNDED = 0.05  # relative difference that rounded sizes of models explain
+RECOMPUTED_FLOPS_RATIO = 4 / 3  # FLOPs with full activation checkpointing, over the model's: MFU beside these
+PEAK_VARIANTS_TOLERANCE = 0.08  # relative difference of the peaks of two variants of a device
+ALL_PEAKS = {figure * TERA for _, figures, _ in DEVICES for figure in figures if figure}
+FORWARD_FLOPS = 2.0  # FLOPs for each parameter and token; training takes 6
+ROUNDED_SIZE_TOLERANCE = 0.05  # relative difference that rounded sizes of models explain
 # Models that use a part of their parameters for a token, or train a part of them.
-IN_PART = re.compile(r"(?i)moe|expert|\bep\d|\da\d|a\d+(?:\.\d+)?b\b|\dx\d+b|mixtral|deepseek|glam|switch|lora")
+SPARSE_MODEL = re.compile(r"(?i)moe|expert|\bep\d|\da\d|a\d+(?:\.\d+)?b\b|\dx\d+b|mixtral|deepseek|glam|switch|lora")
 WITH_FP8 = re.compile(r"(?i)[hb][12]00|gb|h800|l4|40\d0|50\d0|mi3")
-SIZE = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?b(?![a-z\d])")  # "LLaMA-7B"
+SIZE_IN_NAME = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?b(?![a-z\d])")  # "LLaMA-7B"
 
 MFU_IMPOSSIBLE = Code(
     "mfu-impossible",
@@ -61,42 +59,48 @@ PEAK_ASSUMED = Code(
 
 @of_evidence.check(MFU_IMPOSSIBLE, PEAK_OF_ANOTHER_DEVICE, PEAK_ASSUMED)
 def utilization_is_possible(context: AuditContext) -> Iterator[Flag]:
-    """No device exceeds its peak, and the peak behind an MFU is this device's."""
+    """Flag MFUs above 1, or of more than the peak of their device, and those that are of another device's peak."""
     for table in context.tables_and_runs:
-        for row in (row for row in table.rows if row.measured):
-            for share in row.all_of("mfu"):
-                evidence = f"{row.description}: {share.heading} is {share.printed}"
-                if share.interval.low > WHOLE:
-                    yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name)
-                elif share.value < 0:
-                    unknown = f"{evidence}: an unknown device, printed as a number"
-                    yield Flag(unknown, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
+        for row in table.rows:
+            if row.measured:
+                yield from _impossible_shares(row)
     for table in context.tables:
-        yield from _flops_of_parameters(table)
+        yield from _too_few_flops_per_token(table)
     for run in context.runs:
-        yield from _peak_of_run(run)
+        yield from _wrong_peak_of_run(run)
     for claim in context.claims("mfu"):
-        yield from _peak_of_claim(claim)
+        yield from _wrong_peak_of_claim(claim)
     for table in context.tables:
-        yield from _peaks_of_table(table)
+        yield from _wrong_peaks_of_table(table)
 
 
-def _peak_of_run(run: ReportedRun) -> Iterator[Flag]:
-    """Whether the peak that a run divided by is one of its device's."""
+def _impossible_shares(row: ReportedRow) -> Iterator[Flag]:
+    """Flag an MFU of a row that is above 100 %, whatever its rounding, or below 0."""
+    for share in row.all_of("mfu"):
+        evidence = f"{row.description}: {share.heading} is {share.printed}"
+        if share.interval.low > LARGEST_SHARE:
+            yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name)
+        elif share.value < 0:
+            evidence += ": an unknown device, printed as a number"
+            yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
+
+
+def _wrong_peak_of_run(run: ReportedRun) -> Iterator[Flag]:
+    """Flag a run whose MFU is of a peak that its device has not: of 312 TFLOP/s, an A100's, on an H100."""
     shares, stated = run.logged_steps.values("mfu"), run.peak_flops
     if not (shares.size and stated):
         return
-    peaks = known_peaks(run.device)
+    peaks = peaks_of(run.device)
     if run.device is None and run.format.startswith("nanoGPT"):
         evidence = f"MFU is of {stated / TERA:g} TFLOP/s, an A100's peak, whatever device it ran on"
         yield Flag(evidence, [run], PEAK_ASSUMED.name)
-    elif run.device and peaks and not any(near(stated, peak, SAME_PEAK) for peak in peaks):
+    elif run.device and peaks and not any(near(stated, peak, SAME_PEAK_TOLERANCE) for peak in peaks):
         share = float(np.median(shares))
-        yield _other_peak([run], f"MFU {percent(share, 1)}", stated, share * stated, run.device, peaks)
+        yield _peak_of_another_device([run], f"MFU {percent(share, 1)}", stated, share * stated, run.device, peaks)
 
 
-def _peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:
-    """Whether a published MFU is below 1, and the peak behind it that of the device and the precision."""
+def _wrong_peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:
+    """Flag a published MFU above 1, or of another peak: 150 of 312 TFLOP/s on an A100 in tf32, which has 156."""
     flops, stated = claim.values["flops"], claim.values["peak"]
     device, precision = str(claim.values["device"]), claim.values["precision"]
     if stated <= 0:
@@ -105,33 +109,37 @@ def _peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:
         evidence = f"{flops / TERA:g} of {stated / TERA:g} TFLOP/s is {percent(flops / stated)}"
         yield Flag(evidence, [claim.source], MFU_IMPOSSIBLE.name)
     right = peak(device, precision) if precision in ("fp32", "tf32", "bf16", "fp16") else None
-    if right and not near(stated, right.flops, SAME_PEAK):
-        what, whose = f"{claim.source}: MFU", f"{device} in {precision}"
-        yield _other_peak([claim.source], what, stated, flops, whose, {right.flops}, right.source)
+    if right and not near(stated, right.flops, SAME_PEAK_TOLERANCE):
+        what, device = f"{claim.source}: MFU", f"{device} in {precision}"
+        yield _peak_of_another_device([claim.source], what, stated, flops, device, {right.flops}, right.source)
 
 
-def _peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
-    """Rows in which MFU x peak is not the FLOP/s of one device, for any dense peak that its device has."""
-    common_peaks = _peaks_of_rows(table.rows)
+def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
+    """Flag rows whose MFU is of no peak of their device: 40 % beside 125 TFLOP/s on an H100 is of an A100's 312."""
+    common_peaks = _peaks_of_most_rows(table.rows)
     for row in table.rows:
         named = row.words.get("device") or table.words.get("device")
-        peaks = known_peaks(named) if named else common_peaks
+        peaks = peaks_of(named) if named else common_peaks
         share, flops = row.known("mfu"), row.known("flops_per_s")
         if not (row.measured and peaks and share and flops and multiplies(share, flops)):
             continue
-        readings = _flops_of_one(flops, row.devices or 1)
-        pairs = [(share.interval * peak, reading) for peak in peaks for reading in readings]
-        if any(one.meets(flop, OTHER_PEAK) or (one * RECOMPUTED).meets(flop, CONSTANT) for one, flop in pairs):
+        readings = _flops_of_one_device(flops, row.devices or 1)
+        if any(_is_share_of(share.interval * peak, reading) for peak in peaks for reading in readings):
             continue
         what = f"{row.description}: MFU {share.printed} of {flops.printed}"
-        of_one = readings[0].middle
+        device_flops = readings[0].middle
+        stated = float(f"{device_flops / share.value:.3g}")
         device = named or "the device of the other rows"
-        stated = float(f"{of_one / share.value:.3g}")
-        flag = _other_peak([row.place], what, stated, of_one, device, peaks)
+        flag = _peak_of_another_device([row.place], what, stated, device_flops, device, peaks)
         yield replace(flag, severity="suspect", corrected=flag.corrected if len(readings) == 1 else None)
 
 
-def _other_peak(
+def _is_share_of(expected: PrintedInterval, flops: PrintedInterval) -> bool:
+    """Whether FLOP/s are those of an MFU x peak, or those of the hardware, which computes activations again."""
+    return expected.meets(flops, PEAK_VARIANTS_TOLERANCE) or (expected * RECOMPUTED_FLOPS_RATIO).meets(flops, SAME)
+
+
+def _peak_of_another_device(
     about: list[str | ReportedRun],
     what: str,
     stated: float,
@@ -140,37 +148,40 @@ def _other_peak(
     peaks: set[float],
     source: str = "the highest dense peak of the device",
 ) -> Flag:
-    """The finding that `what`, an MFU of `flops`, is relative to the peak `stated`: none of the device's `peaks`."""
-    others = [
-        name for name in CARDS if name not in device and any(near(stated, p, SAME_PEAK) for p in known_peaks(name))
-    ]
+    """Flag `what`, an MFU of `flops`, for its peak, `stated`, which is none of the device's `peaks`.
+
+    Whose it is, is said: 312 TFLOP/s on an H100 are "the peak of A100", 1,979 there "the figure with sparsity".
+    """
+    cards = [name for name in CARDS if name not in device]
+    others = [name for name in cards if any(near(stated, peak, SAME_PEAK_TOLERANCE) for peak in peaks_of(name))]
     whose = f", the peak of {listed(others)}" if others else ""
-    if any(near(stated, 2 * one, SAME_PEAK) for one in peaks):
+    if any(near(stated, 2 * peak, SAME_PEAK_TOLERANCE) for peak in peaks):
         whose = ", the figure with sparsity"
-    best, known = max(peaks), " or ".join(f"{one / TERA:g}" for one in sorted(peaks))
+    best, right = max(peaks), " or ".join(f"{peak / TERA:g}" for peak in sorted(peaks))
     derivation = f"{flops / TERA:.4g} of {best / TERA:g} TFLOP/s, {source}"
     return Flag(
-        f"{what} is of {stated / TERA:g} TFLOP/s{whose}; {device} has {known}",
+        f"{what} is of {stated / TERA:g} TFLOP/s{whose}; {device} has {right}",
         about,
         PEAK_OF_ANOTHER_DEVICE.name,
         corrected=Correction(value=round(100 * flops / best, 1), unit="%", derivation=derivation),
     )
 
 
-def _peaks_of_rows(rows: Sequence[ReportedRow]) -> set[float]:
+def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
     """The published peak that MFU and FLOP/s of most rows imply; none where any row names a device."""
-    pairs = [(row.known("mfu"), row.known("flops_per_s"), row) for row in rows if row.measured]
-    implied = [
-        _flops_of_one(flops, row.devices or 1)[0] / share.interval for share, flops, row in pairs if share and flops
-    ]
     if any("device" in row.words for row in rows):
         return set()
-    counts = {peak: sum(one.contains(peak, CONSTANT) for one in implied) for peak in PEAKS}
+    pairs = [(row.known("mfu"), row.known("flops_per_s"), row.devices or 1) for row in rows if row.measured]
+    implied = [
+        _flops_of_one_device(flops, devices)[0] / share.interval for share, flops, devices in pairs if share and flops
+    ]
+    counts = {peak: sum(interval.contains(peak, SAME) for interval in implied) for peak in ALL_PEAKS}
     most = max(counts.values(), default=0)
-    return {peak for peak, count in counts.items() if count == most >= max(2, MOST * (len(implied) - count))}
+    needed = max(2, ROWS_PER_ODD_ROW * (len(implied) - most))
+    return {peak for peak, count in counts.items() if count == most >= needed}
 
 
-def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
+def _flops_of_one_device(flops: Quantity, devices: int) -> list[PrintedInterval]:
     """FLOP/s of one device: one interval, or two where the figure may be of one device or of all."""
     stated = flops.interval
     if flops.per_device or devices == 1:
@@ -180,7 +191,7 @@ def _flops_of_one(flops: Quantity, devices: int) -> list[PrintedInterval]:
     return [stated, stated / devices]
 
 
-def known_peaks(device: str | None) -> set[float]:
+def peaks_of(device: str | None) -> set[float]:
     """Every published dense peak of a device in FLOP/s, and of its siblings where the name does not tell them apart."""
     if not device:
         return set()
@@ -196,28 +207,32 @@ def _names_device(pattern: str, device: str) -> bool:
     return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
 
 
-def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
-    """The rows whose MFU and rate leave fewer FLOPs for each token than the forward pass of their model takes."""
-    for row in (row for row in table.rows if row.measured):
+def _too_few_flops_per_token(table: ReportedTable) -> Iterator[Flag]:
+    """Flag rows whose MFU and rate leave fewer FLOPs for a token than the forward pass of their model takes.
+
+    Example: 10 % of an A100 at 5,000 tokens/s is 0.89 FLOPs for each of 7B parameters and token, not 2.
+    """
+    for row in table.rows:
         share, rate = row.known("mfu"), row.known("tokens_per_s")
         device = row.words.get("device") or table.words.get("device") or ""
-        peaks, parameters = known_peaks(device), _parameters(row, table)
-        if share and rate and peaks and parameters and (row.devices or rate.per_device):
-            tokens = rate.value / (1 if rate.per_device else row.devices or 1)
-            least = FORWARD * (1 - ROUNDED) / (2 if WITH_FP8.search(device) else 1)
-            if (flops := share.interval.high * max(peaks) / tokens / parameters) < least:
-                evidence = (
-                    f"{row.description}: MFU {share.printed} of {device} at {rate.printed} is {flops:.2g} FLOPs for "
-                )
-                evidence += f"each of {parameters / 1e9:g}B parameters and token; the forward pass takes {FORWARD:g}"
-                yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
+        peaks, parameters = peaks_of(device), _dense_parameters(row, table)
+        if not (row.measured and share and rate and peaks and parameters and (row.devices or rate.per_device)):
+            continue
+        tokens = rate.value / (1 if rate.per_device else row.devices or 1)
+        flops = share.interval.high * max(peaks) / tokens / parameters
+        if flops < FORWARD_FLOPS * (1 - ROUNDED_SIZE_TOLERANCE) / (2 if WITH_FP8.search(device) else 1):
+            evidence = (
+                f"{row.description}: MFU {share.printed} of {device} at {rate.printed} is {flops:.2g} FLOPs for each "
+                f"of {parameters / 1e9:g}B parameters and token; the forward pass takes {FORWARD_FLOPS:g}"
+            )
+            yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
 
 
-def _parameters(row: ReportedRow, table: ReportedTable) -> float | None:
-    """The parameters of a dense model, as its row or its name states them; None where they are not known."""
-    if IN_PART.search(" ".join((*row.texts.values(), table.caption, table.heading))):
+def _dense_parameters(row: ReportedRow, table: ReportedTable) -> float | None:
+    """The parameters of a dense model, as its row or its name ("LLaMA-7B") states them; None where they do not."""
+    if SPARSE_MODEL.search(" ".join((*row.texts.values(), table.caption, table.heading))):
         return None
-    size = SIZE.search(row.words.get("model", ""))
+    size = SIZE_IN_NAME.search(row.words.get("model", ""))
     return row.value("parameters") or (float(size[1]) * 1e9 if size else None)
 
 
@@ -231,7 +246,7 @@ def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
     """
     for run in context.runs:
         reported, used = run.memory_reported_bytes, run.memory_used_bytes
-        if reported and used and reported < min(AFTER * used, used - CONTEXT_BYTES):
+        if reported and used and reported < min(LEFT_AFTER_STEP_RATIO * used, used - CONTEXT_BYTES):
             derivation = "an upper bound: in use on the device, allocator's cache and contexts included"
             yield Flag(
                 f"{reported / 2**20:,.1f} MB reported, {integer(used / 2**20)} MB in use on the device",

@@ -4,38 +4,37 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
+from operator import attrgetter
 
 from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.feasibility import WHOLE
-from scaleproof.auditor.checks.rows import MEASURED, RATES, places
+from scaleproof.auditor.checks.feasibility import LARGEST_SHARE
+from scaleproof.auditor.checks.rows import MEASURED, MOST_ROWS, RATES, places
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
 from scaleproof.ground.campaign.strategies import SHARDING
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 
-SHARES = ("utilization", "communication_share", "memory_share")
-MOST_ROWS = 300  # of a table that are compared one by one
-MOST_TABLES = 60  # of a file, likewise
-ORDER: tuple[Statistic, ...] = ("min", "p50", "median", "p90", "p95", "p99", "max")
+SHARE_KINDS = ("utilization", "communication_share", "memory_share")
+MOST_PAIRED_TABLES = 60  # of a file that are compared one by one
+ORDER_OF_TIMES: tuple[Statistic, ...] = ("min", "p50", "median", "p90", "p95", "p99", "max")
 ORDER_OF_RATES: tuple[Statistic, ...] = ("min", "median", "max")  # 99 % of a rate may be what 99 % of the steps reach
-MEAN_BETWEEN: tuple[Statistic, ...] = ("min", "mean", "max")
-DIGITS = 10  # significant digits that two rows do not share by chance
-SERIES = 3  # different figures that two series do not share by chance
+MEAN_AND_ENDS: tuple[Statistic, ...] = ("min", "mean", "max")
+FEWEST_SHARED_DIGITS = 10  # significant digits that two rows do not share by chance
+FEWEST_SHARED_FIGURES = 3  # different figures that two series do not share by chance
 
-
-# GB of the largest device of a name, by the data sheets of NVIDIA.
-LARGEST_MEMORY = {"V100": 32, "T4": 16, "P100": 16, "A100": 80, "H100": 96, "H200": 141, "L4": 24, "A40": 48}
-LARGEST_MEMORY |= {"L40S": 48, "A6000": 48, "A10": 24, "A10G": 24, "3090": 24, "4090": 24, "5090": 32, "4080": 16}
-GIGA = 2.0**30 * 1.08  # bytes; some programs divide by 1e9
-OF_DEVICE = re.compile(r"(?i)gpu|vram|device|cuda|peak|alloc")
+# The largest device of a name, by the data sheets of NVIDIA.
+DEVICE_MEMORY_GB = {"V100": 32, "T4": 16, "P100": 16, "A100": 80, "H100": 96, "H200": 141, "L4": 24, "A40": 48}
+DEVICE_MEMORY_GB |= {"L40S": 48, "A6000": 48, "A10": 24, "A10G": 24, "3090": 24, "4090": 24, "5090": 32, "4080": 16}
+GB_BYTES = 2.0**30 * 1.08  # bytes; some programs divide by 1e9
+DEVICE_MEMORY_HEADING = re.compile(r"(?i)gpu|vram|device|cuda|peak|alloc")
 
 # NVIDIA devices from Ampere on, as drivers and people name them. "RTX 6000" and "RTX 8000" alone are Turing.
 TF32_DEVICES = re.compile(
     r"(?i)(?<![a-z0-9])(?:[ah][18]00|h20|h200|gh200|g?b[123]00|a2|a10g?|a16|a30|a40|l4|l20|l40s?|orin|"
     r"(?:rtx ?)?[345]0[5-9]0|rtx ?a\d{4}|a[2456]000|rtx pro \d{4}|rtx ?\d{4} ada)(?![0-9])"
 )
-LOW = ("fp16", "bf16", "float16", "bfloat16")
+IN_16_BITS = re.compile("fp16|bf16|float16")
 
 
 @of_evidence.finds("figure-impossible", "invalid")
@@ -48,43 +47,50 @@ def figures_are_possible(context: AuditContext) -> Iterator[Flag]:
     Repair: Look at what the figure is a share or a statistic of.
     """
     for table in context.tables:
-        for row in (row for row in table.rows if row.measured):
-            yield from _shares_above_one(row)
-            yield from _out_of_order(row)
-            yield from _more_memory(row, table)
+        for row in table.rows:
+            if row.measured:
+                yield from _shares_above_one(row)
+                yield from _statistics_out_of_order(row)
+                yield from _more_memory_than_device(row, table)
 
 
 def _shares_above_one(row: ReportedRow) -> Iterator[Flag]:
-    """Percentages of a whole, as of communication, that are above the whole, whatever their rounding."""
+    """Flag percentages, as of communication, that are above 100 % whatever their rounding: 103.2 %."""
     for quantity in row.figures:
-        in_percent = quantity.kind in SHARES and "%" in quantity.text + quantity.heading
-        if in_percent and quantity.interval.low > WHOLE:
+        in_percent = quantity.kind in SHARE_KINDS and "%" in quantity.text + quantity.heading
+        if in_percent and quantity.interval.low > LARGEST_SHARE:
             yield Flag(f"{row.description}: {quantity.heading} is {quantity.printed}", [row.place])
 
 
-def _out_of_order(row: ReportedRow) -> Iterator[Flag]:
-    """min <= median <= p90 <= p95 <= p99 <= max of one figure, and the mean between the ends."""
+def _statistics_out_of_order(row: ReportedRow) -> Iterator[Flag]:
+    """Flag statistics of one figure that fall from min to max, or a mean beyond them: p50 12.0 ms, p99 11.0 ms."""
+    for kind, statistics in _statistics_by_figure(row):
+        for order in (ORDER_OF_RATES if kind in RATES else ORDER_OF_TIMES, MEAN_AND_ENDS):
+            present = [statistics[name] for name in order if name in statistics]
+            for low, high in pairwise(present):
+                if low.interval.low > high.interval.high * LARGEST_SHARE:
+                    evidence = f"{low.heading} {low.printed} is above {high.heading} {high.printed}"
+                    yield Flag(f"{row.description}: {evidence}", [row.place], severity="suspect")
+
+
+def _statistics_by_figure(row: ReportedRow) -> Iterator[tuple[str, dict[Statistic, Quantity]]]:
+    """(kind, its statistics) for each figure of a row: ("step_time_s", {"p50": 12.0 ms, "p99": 13.0 ms})."""
     by_figure: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
     for quantity in row.figures:
         if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
             statistics = by_figure[(quantity.kind, quantity.per_device, quantity.item)]
             statistics.setdefault(quantity.statistic, quantity)
-    for (kind, *_), statistics in by_figure.items():
-        for order in (ORDER_OF_RATES if kind in RATES else ORDER, MEAN_BETWEEN):
-            present = [statistics[name] for name in order if name in statistics]
-            for low, high in pairwise(present):
-                if low.interval.low > high.interval.high * WHOLE:
-                    evidence = f"{low.heading} {low.printed} is above {high.heading} {high.printed}"
-                    yield Flag(f"{row.description}: {evidence}", [row.place], severity="suspect")
+    for (kind, _, _), statistics in by_figure.items():
+        yield kind, statistics
 
 
-def _more_memory(row: ReportedRow, table: ReportedTable) -> Iterator[Flag]:
-    """A device that used more memory than the largest of its name has."""
+def _more_memory_than_device(row: ReportedRow, table: ReportedTable) -> Iterator[Flag]:
+    """Flag memory of one device above that of the largest of its name: 90 GB on an A100, which has 80 GB."""
     device = row.words.get("device") or table.words.get("device") or ""
-    size = next((size for name, size in LARGEST_MEMORY.items() if name in device.replace("-", " ").split()), 0)
+    size = next((size for name, size in DEVICE_MEMORY_GB.items() if name in device.replace("-", " ").split()), 0)
     for used in row.all_of("memory_bytes"):
         of_one = used.per_device or (row.devices == 1 and used.per_device is None)
-        if size and of_one and OF_DEVICE.search(used.heading) and used.interval.low > size * GIGA:
+        if size and of_one and DEVICE_MEMORY_HEADING.search(used.heading) and used.interval.low > size * GB_BYTES:
             evidence = f"{used.heading} {used.printed}; {device} has at most {size} GB"
             yield Flag(f"{row.description}: {evidence}", [row.place])
 
@@ -103,75 +109,81 @@ def measurements_do_not_repeat(context: AuditContext) -> Iterator[Flag]:
         yield from _rows_copied(table)
         by_file[table.file].append(table)
     for tables in by_file.values():
-        for first, second in combinations(tables[:MOST_TABLES], 2):
+        for first, second in combinations(tables[:MOST_PAIRED_TABLES], 2):
             if first.section != second.section:
                 yield from _rows_of_two_tables(first, second)
 
 
 def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
-    """Rows of two sizes with the same measured figures; or all rows of one size and all of another."""
+    """Flag rows of two sizes with the same measured figures: 23295.6115 s and 51.2 tokens/s on 1 and on 4 devices."""
     rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
     by_size: dict[int, list[ReportedRow]] = defaultdict(list)
     for row in rows:
         by_size[row.devices or 0].append(row)
     for row, other in combinations(rows, 2):
-        shared = _shared(row, other) if row.devices != other.devices else []
-        if _digits(shared) >= DIGITS:
-            yield _copied([row, other], shared)
+        shared = _shared_figures(row, other) if row.devices != other.devices else []
+        if _total_digits(shared) >= FEWEST_SHARED_DIGITS:
+            yield _copied_rows([row, other], shared)
     for first, second in combinations(by_size.values(), 2):
         yield from _sizes_copied(first, second)
 
 
 def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterator[Flag]:
-    """Rows of two sizes that are equal pair by pair, where no pair by itself has digits enough to be a finding."""
-    pairs = [_shared(row, other) for row, other in zip(first, second, strict=False)]
-    if len(first) == len(second) >= SERIES and all(pairs) and not any(_digits(pair) >= DIGITS for pair in pairs):
-        shared = [quantity for pair in pairs for quantity in pair]
-        if _digits(shared) >= DIGITS and len({quantity.text for quantity in shared}) >= SERIES:
-            yield _copied([*first, *second], shared)
+    """Flag rows of two sizes that are equal pair by pair: 41.23, 51.31, 62.47 s on 1 device and again on 2.
+
+    Not where a single pair has digits enough to be a finding.
+    """
+    pairs = [_shared_figures(row, other) for row, other in zip(first, second, strict=False)]
+    if len(first) != len(second) or len(first) < FEWEST_SHARED_FIGURES or not all(pairs):
+        return
+    shared = [quantity for pair in pairs for quantity in pair]
+    several = len({quantity.text for quantity in shared}) >= FEWEST_SHARED_FIGURES
+    if several and _total_digits(shared) >= FEWEST_SHARED_DIGITS > max(map(_total_digits, pairs)):
+        yield _copied_rows([*first, *second], shared)
 
 
 def _rows_of_two_tables(first: ReportedTable, second: ReportedTable) -> Iterator[Flag]:
-    """The one row that two tables share in all its figures, among SERIES rows of equal names or more."""
+    """Flag the one row that two tables of the same three rows or more share in all its figures, three at least."""
     others = {row.label: row for row in second.rows}
     pairs = [(row, others[row.label]) for row in first.rows[:MOST_ROWS] if row.label and row.label in others]
-    matches = [(row, other, shared) for row, other in pairs if (shared := _shared(row, other))]
-    if len(matches) != 1 or len(pairs) < SERIES:
+    matches = [(row, other, shared) for row, other in pairs if (shared := _shared_figures(row, other))]
+    if len(matches) != 1 or len(pairs) < FEWEST_SHARED_FIGURES:
         return
-    row, other, quantities = matches[0]
-    complete = len(quantities) == sum(q.kind in MEASURED for q in row.figures)
-    if complete and len({q.text for q in quantities}) >= SERIES and _digits(quantities) >= SERIES * 3:
+    row, other, shared = matches[0]
+    is_all_of_row = len(shared) == sum(quantity.kind in MEASURED for quantity in row.figures)
+    several = len({quantity.text for quantity in shared}) >= FEWEST_SHARED_FIGURES
+    if is_all_of_row and several and _total_digits(shared) >= 3 * FEWEST_SHARED_FIGURES:
         where = f" in “{first.heading}” and “{second.heading}”"
-        yield _copied([row, other], quantities, where, "note")  # a baseline may be printed twice on purpose
+        yield _copied_rows([row, other], shared, where, "note")  # a baseline may be printed twice on purpose
 
 
-def _copied(
+def _copied_rows(
     rows: Sequence[ReportedRow], shared: Iterable[Quantity], where: str = "", severity: Severity = "suspect"
 ) -> Flag:
-    """The finding that `rows` have the figures `shared` in common; `where` says in which tables."""
+    """Flag `rows` that have the figures `shared` in common; `where` says in which tables."""
     same = listed(f"{quantity.heading} {quantity.printed}" for quantity in shared)
     names = ", ".join(dict.fromkeys(row.description for row in rows))
     return Flag(f"{names}{where}: the same {same}", places(rows), severity=severity)
 
 
-def _shared(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
+def _shared_figures(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
     """Measured figures that both rows print alike."""
-    in_other = {(q.kind, q.statistic, q.per_device, q.text) for q in other.figures}
-    measured = (q for q in row.figures if q.kind in MEASURED and not q.bound)
-    return [q for q in measured if (q.kind, q.statistic, q.per_device, q.text) in in_other]
+    as_printed = attrgetter("kind", "statistic", "per_device", "text")
+    of_other = set(map(as_printed, other.figures))
+    measured = (quantity for quantity in row.figures if quantity.kind in MEASURED and not quantity.bound)
+    return [quantity for quantity in measured if as_printed(quantity) in of_other]
 
 
-def _digits(quantities: Iterable[Quantity]) -> int:
-    return sum(len(_significant(quantity)) for quantity in quantities)
-
-
-def _significant(quantity: Quantity) -> str:
-    """The significant digits of a printed figure, "123" of "0.0123"; trailing zeros of whole numbers are none."""
-    number = re.search(r"\d[\d,]*(?:\.\d+)?", quantity.text)
-    digits = number[0].replace(",", "") if number else ""
-    if "." not in digits:
-        digits = digits.rstrip("0")
-    return digits.replace(".", "").lstrip("0")
+def _total_digits(quantities: Iterable[Quantity]) -> int:
+    """Significant digits of figures together: 3 of "0.0123", 2 of "1,200"."""
+    total = 0
+    for quantity in quantities:
+        number = re.search(r"\d[\d,]*(?:\.\d+)?", quantity.text)
+        digits = number[0].replace(",", "") if number else ""
+        if "." not in digits:
+            digits = digits.rstrip("0")  # of a whole number they may be rounding
+        total += len(digits.replace(".", "").lstrip("0"))
+    return total
 
 
 @of_evidence.finds("projected-beside-measured", "note")
@@ -202,16 +214,14 @@ def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
     """
     bare = []
     for table in context.tables:
-        figures = [q for row in table.rows for q in row.figures]
-        is_measured = any(q.kind in MEASURED for q in figures)
-        has_spread = table.states_spread or any(q.spread is not None or q.kind == "repeats" for q in figures)
-        if is_measured and not has_spread and len(table.rows) > 1:
-            bare.append(table)
+        figures = [quantity for row in table.rows for quantity in row.figures]
+        is_measured = any(quantity.kind in MEASURED for quantity in figures)
+        has_spread = any(quantity.spread is not None or quantity.kind == "repeats" for quantity in figures)
+        if is_measured and not has_spread and not table.states_spread and len(table.rows) > 1:
+            bare.append(table.name)
     if bare:
         verb = "states" if len(bare) == 1 else "state"
-        yield Flag(
-            f"{plural(len(bare), 'table')} {verb} neither a spread nor a number of repeats", [t.name for t in bare]
-        )
+        yield Flag(f"{plural(len(bare), 'table')} {verb} neither a spread nor a number of repeats", bare)
 
 
 @of_evidence.finds("sharding-one-device", "note")
@@ -239,7 +249,7 @@ def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
     Repair: Add TF32 as a row (torch.backends.cuda.matmul.allow_tf32), and bf16.
     """
     for table in context.tables_and_runs:
-        in_16_bits = [row for row in table.rows if any(p in row.words.get("precision", "") for p in LOW)]
+        in_16_bits = [row for row in table.rows if IN_16_BITS.search(row.words.get("precision", ""))]
         sizes = {row.devices for row in in_16_bits}
         in_fp32 = [row for row in table.rows if row.words.get("precision") in ("fp32", "float32")]
         beside = [row for row in in_fp32 if row.devices in sizes and _tf32_matters(row, table)]
@@ -272,11 +282,11 @@ def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
                 words = tuple(row.words.get(word) for word in ("model", "dataset", "device"))
                 groups[(row.devices, row.value("seq_len"), *words)].append(row)
         for rows in groups.values():
-            yield from _batches_apart(rows)
+            yield from _strategies_with_own_batch(rows)
 
 
-def _batches_apart(rows: list[ReportedRow]) -> Iterator[Flag]:
-    """A finding where each strategy in these rows has one batch, and the largest is twice the smallest or more."""
+def _strategies_with_own_batch(rows: list[ReportedRow]) -> Iterator[Flag]:
+    """Flag rows whose strategies have one batch each, the largest twice the smallest or more: ddp 24, zero3 160."""
     # Of one kind: the global batch of a row is not compared with the micro-batch of another.
     kinds = [kind for kind in ("global_batch", "batch", "micro_batch") if all(row.value(kind) for row in rows)]
     batches: dict[str, set[float]] = defaultdict(set)

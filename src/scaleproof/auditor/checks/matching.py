@@ -23,27 +23,20 @@ from scaleproof.auditor.read.reported_tables import (
 )
 from scaleproof.ground.number_format import percent
 
-PRECISE = 2e-3  # relative width of a printed figure above which its value says too little to find a run by
-CLOSE = 1e-3
-MOST_RUNS = 200  # that pairs are formed of
-MOST_ROWS = 40  # of one table, likewise
-SIZES = (
-    "batch",
-    "micro_batch",
-    "global_batch",
-    "accumulation",
-    "seq_len",
-    "zero_stage",
-    "epochs",
-    "steps",
-    "parameters",
+SEARCHABLE_PRECISION = 2e-3  # largest relative width of a printed figure by which a run can be found
+SEARCH_TOLERANCE = 1e-3  # relative difference of a figure and the one that was looked for
+MOST_PAIRED_RUNS = 200  # that pairs are formed of
+MOST_PAIRED_ROWS = 40  # of one table, likewise
+SETTING_KINDS = (
+    *("batch", "micro_batch", "global_batch", "accumulation", "seq_len"),
+    *("zero_stage", "epochs", "steps", "parameters"),
 )
 RUN_KINDS = ("tokens_per_s", "epoch_time_s", "total_time_s", "time_s")
 
 
 @dataclass(frozen=True)
 class FigureSource:
-    """A figure and where it stands, or of which rows or runs it is a ratio."""
+    """A figure and, in `name`, where it stands, or of which rows or runs it is a ratio."""
 
     value: PrintedInterval
     name: str
@@ -59,7 +52,7 @@ class FigureIndex:
             by_kind[kind].append(source)
         self._sources = {kind: sorted(sources, key=_middle) for kind, sources in by_kind.items()}
 
-    def find(self, kind: str, target: PrintedInterval, relative: float = CLOSE) -> Iterator[FigureSource]:
+    def find(self, kind: str, target: PrintedInterval, relative: float = SEARCH_TOLERANCE) -> Iterator[FigureSource]:
         """The figures of a kind that may be `target`, give or take a relative difference, from the smallest on."""
         sources = self._sources.get(kind, [])
         # Beyond a quarter a figure is taken for another one, however coarsely it is printed.
@@ -76,7 +69,7 @@ def _middle(source: FigureSource) -> float:
 
 
 def figures_of(run: ReportedRun) -> dict[str, float]:
-    """What a run says of its speed: kind, as a table's figures have it, -> value in tokens/s or seconds."""
+    """What a run says of its speed, by kind of a table's figures: {"tokens_per_s": 1e4, "total_time_s": 60.0}."""
     figures: dict[str, float] = {}
     rate = total_rate(run)
     if rate is not None and rate.unit == "tokens/s":
@@ -90,9 +83,9 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
 
 
 def row_of(run: ReportedRun) -> ReportedRow:
-    """A run in the form of a row of a table: its configuration, how fast it was, and the MFU that it logged."""
+    """A run as a row of a table: its configuration, its speed ("tokens_per_s" 12345.6 as "12346"), its MFU."""
     words = {name: str(word) for name in (*WORDS, "phase") if (word := getattr(run, name, None))}
-    settings = {kind: value for kind in SIZES if (value := getattr(run, kind, None)) is not None}
+    settings = {kind: value for kind in SETTING_KINDS if (value := getattr(run, kind, None)) is not None}
     if run.world_size:
         settings["devices"] = run.world_size
     figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in (settings | figures_of(run)).items()]
@@ -104,7 +97,7 @@ def row_of(run: ReportedRun) -> ReportedRow:
 
 
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
-    """An index of how fast runs say they were, by the kinds of `figures_of`; `time_s` has every time."""
+    """An index of how fast runs say they were: a time of 60 s is found as `total_time_s` and as `time_s`."""
 
     def figures() -> Iterator[tuple[str, FigureSource]]:
         for run in runs:
@@ -118,12 +111,12 @@ def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
 
 
 def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
-    """The name of the one run that has a precise figure of the row; None where no run has, or several have."""
+    """The name of the one run that has a precise figure of the row; None where none or several have it."""
     names: set[str] = set()
     for kind in RUN_KINDS:
         quantity = row.usable(kind)
-        if quantity is not None and quantity.interval.precision <= PRECISE:
-            names |= {source.name for source in index.find(kind, quantity.interval, CLOSE / 4)}
+        if quantity is not None and quantity.interval.precision <= SEARCHABLE_PRECISION:
+            names |= {source.name for source in index.find(kind, quantity.interval, SEARCH_TOLERANCE / 4)}
     return names.pop() if len(names) == 1 else None
 
 
@@ -135,13 +128,13 @@ def runs_in_tables(evidence: Evidence, runs: Sequence[ReportedRun]) -> Iterator[
 
 
 def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
-    """Speed-ups that tables and sentences state of runs beside them, as claims about those runs."""
+    """What tables and sentences state of runs beside them, as claims: "12.3 % faster", if of one pair of runs."""
     for table, run_names in runs_in_tables(evidence, evidence.runs):
         if len(run_names) > 1:
             for series in series_of(table):
                 yield from _series_claims(series, run_names)
     rates = {run.name: rate.value for run in evidence.runs if (rate := total_rate(run)) and rate.unit == "tokens/s"}
-    if not 0 < len(rates) <= MOST_RUNS:
+    if not 0 < len(rates) <= MOST_PAIRED_RUNS:
         return
     for stated in evidence.stated_figures:
         if stated.kind == "change" and not stated.hypothetical:
@@ -149,7 +142,7 @@ def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
 
 
 def _series_claims(series: RowSeries, run_names: dict[int, str]) -> Iterator[PublishedClaim]:
-    """The printed speed-ups of a series as claims on the runs that its rows are.
+    """The printed speed-ups of a series as claims about the runs that its rows are.
 
     `run_names`: id(row) -> name of the row's run; rows that are no run are left out.
     """
@@ -162,9 +155,9 @@ def _series_claims(series: RowSeries, run_names: dict[int, str]) -> Iterator[Pub
 
 
 def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
-    """The claim of a stated change ("12 % faster") that is the ratio of exactly one pair of runs; else nothing.
+    """The claim of a stated change that exactly one pair of runs has; `rates`: name of a run -> its tokens/s.
 
-    `rates`: name of a run -> its tokens/s.
+    Example: "12.3 % faster" with rates of 1,123, 1,000 and 500 is of the first two; with 1,000 twice it is no claim.
     """
     target = stated_interval(stated)
     if target.precision > 0.05 or stated.value <= 0:
@@ -178,7 +171,7 @@ def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[Pub
 def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
     """Pairs of names of runs whose figures stand in one table: somebody compares them."""
     for table, run_names in runs_in_tables(evidence, evidence.runs):
-        names = {run_names[id(row)] for row in table.rows[:MOST_ROWS] if id(row) in run_names}
+        names = {run_names[id(row)] for row in table.rows[:MOST_PAIRED_ROWS] if id(row) in run_names}
         yield from map(frozenset, combinations(sorted(names), 2))
 
 
@@ -192,7 +185,7 @@ def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]
 
 
 # Kind of a stated figure -> kinds of a table's figures that may be it.
-STATED = {
+KINDS_OF_STATED = {
     "speedup": ("speedup",),
     "change": ("change",),
     "efficiency": ("efficiency",),
@@ -210,15 +203,18 @@ def evidence_index(evidence: Evidence) -> FigureIndex:
 
 
 def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
-    """(kind of a stated figure, source) for each figure of a table and each ratio of two of its rows."""
-    kinds = {kind: stated for stated, table_kinds in STATED.items() for kind in table_kinds}
+    """(kind of a stated figure, source) for each figure of tables and each ratio of two rows.
+
+    Example: rows of 100 and 390 tokens/s -> both as "rate", 3.9 and 0.256 as "speedup", 2.9 and 0.744 as "change".
+    """
+    kinds = {kind: stated for stated, table_kinds in KINDS_OF_STATED.items() for kind in table_kinds}
     for table in tables:
         for row in table.rows:
             for quantity in row.figures:
                 if quantity.kind in kinds:
                     name = f"{row.place} {quantity.heading} {quantity.printed}"
                     yield kinds[quantity.kind], FigureSource(quantity.interval, name, row.devices)
-        rows = [row for row in table.rows if row.measured][:MOST_ROWS]
+        rows = [row for row in table.rows if row.measured][:MOST_PAIRED_ROWS]
         for a, b in permutations(rows, 2):
             for ratio in ratios_of(a, [b], (a.devices or 1) / (b.devices or 1)):
                 name = f"{a.place} over {b.description} by {ratio.heading}"
@@ -228,7 +224,7 @@ def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, Figur
 
 def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
     """(kind of a stated figure, source) for each rate and time of a run and each ratio of two runs."""
-    figures = {run.name: figures_of(run) for run in runs[:MOST_RUNS]}
+    figures = {run.name: figures_of(run) for run in runs[:MOST_PAIRED_RUNS]}
     for name, values in figures.items():
         for kind, value in values.items():
             yield "rate" if kind == "tokens_per_s" else "time", FigureSource(exact(value), name)
@@ -238,7 +234,7 @@ def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
 
 
 def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[tuple[str, FigureSource]]:
-    """(kind, source) for a ratio as a speed-up; above 1 also as "71 % faster" and as "71 % less time"."""
+    """(kind, source) for a ratio as a speed-up; above 1 also as changes: 2 is 100 % faster and 50 % less time."""
     yield "speedup", FigureSource(ratio, name, devices)
     if ratio.low > 1:
         yield "change", FigureSource(PrintedInterval(ratio.low - 1, ratio.high - 1), name, devices)
@@ -248,8 +244,7 @@ def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[t
 def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
     """The row or the pair of runs from which a stated figure follows; None where nothing here gives it."""
     for source in index.find(stated.kind, stated_interval(stated)):
-        devices_differ = stated.devices and source.devices and stated.devices != source.devices
-        if not devices_differ:
+        if not (stated.devices and source.devices and stated.devices != source.devices):
             return source
     return None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean, median
 
-from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, epochs_apart, fields_that_settle
+from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, epochs_of_runs, fields_that_settle
 from scaleproof.auditor.checks.context import AuditContext, first_of_each_run, listed, near, of_evidence
 from scaleproof.auditor.checks.work import RATE_OF_ONE_RANK, samples_repeated, wrong_scope
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
@@ -15,26 +15,24 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import integer, percent
 
-BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
+NOISE_FACTOR = 1.03  # of two rates or times, which noise may explain
 MOST_LOSS_RATIO = 0.75  # after the same epochs; smaller batches alone do not explain less
 COMPARED_EPOCHS = {2, 3, 4, 5}  # the first begins from random weights
-SAME_TOKENS = 0.005  # relative difference of two products that are of the same number of tokens
-SHRUNK = 0.85  # ratio of a device's memory that shows a smaller share
+SAME_TOKENS_TOLERANCE = 0.005  # relative difference of two products that are of the same number of tokens
+SHRUNK_MEMORY_RATIO = 0.85  # ratio of a device's memory that shows a smaller share
 
 
 def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
     """Flag a run whose rate x time of an epoch is 1/N of the baseline's (a rate of one rank) or N times as much.
 
-    Both trained on one epoch, so the products are the same number of tokens. Runs that say what their rate or their
-    tokens are of are left to `rates_of_runs`.
+    Both trained on one epoch, so the products should be one number of tokens. Example: 4 devices at 250 tokens/s for
+    40 s, one at 1,000 for 40 s: the 250 are of one rank.
     """
     for scaling in context.scalings:
         run, base = scaling.run, scaling.base
-        if (
-            not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds)
-            or run.tokens
-            or run.rate_scope
-        ):
+        if run.tokens or run.rate_scope:
+            continue  # left to `rates_of_runs`
+        if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
             continue
         tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
         evidence = (
@@ -42,7 +40,8 @@ def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
             f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
         )
         rate = Quantity("tokens_per_s", run.tokens_per_s, "", "", per_device=False)
-        flag = wrong_scope([run.name], evidence, exact(tokens), exact(base_tokens), scaling.devices, rate, SAME_TOKENS)
+        made, work = exact(tokens), exact(base_tokens)
+        flag = wrong_scope([run.name], evidence, made, work, scaling.devices, rate, SAME_TOKENS_TOLERANCE)
         if flag and flag.corrected and flag.code == RATE_OF_ONE_RANK.name:
             ratio = f"{flag.corrected.value / base.tokens_per_s:.3f} times the baseline"
             faster = f"the rate x {scaling.devices:g}; {ratio}, {percent(1 - run.seconds / base.seconds, 1)} less time"
@@ -99,43 +98,42 @@ def ranks_share_the_data(context: AuditContext) -> Iterator[Flag]:
 
 
 def _learns_too_fast(scaling: Scaling) -> Flag | None:
-    """Flag ranks that seem to train on all of the data each: the loss falls much faster per epoch than the baseline's.
+    """Flag ranks that seem to train on all of the data each: their loss falls faster, and an epoch is no shorter.
 
-    Ranks with 1/N of the data make 1/N of the updates per epoch, so their loss should fall more slowly, and an epoch
-    take less time.
+    Ranks with 1/N of the data make 1/N of the updates per epoch, so their loss should fall more slowly. Example: 0.2
+    after epochs 2 and 3 with 4 ranks, 0.4 with one, and 10 s an epoch in both.
     """
     run, base = scaling.run, scaling.base
-    n = scaling.devices
-    run_losses, base_losses = _losses(run), _losses(base)
+    run_losses, base_losses = _loss_of_epochs(run), _loss_of_epochs(base)
     common = sorted(set(run_losses) & set(base_losses) & COMPARED_EPOCHS)
     base_s, run_s = epoch_seconds(base), epoch_seconds(run)
     ratios = [run_losses[epoch] / base_losses[epoch] for epoch in common if base_losses[epoch] > 0]
     if len(ratios) < 2 or not (base_s and run_s) or median(ratios) >= MOST_LOSS_RATIO:
         return None
-    if base_s > BEYOND * run_s:
-        return None
-    first = common[0]
+    if base_s > NOISE_FACTOR * run_s:
+        return None  # an epoch is shorter, as it should be
+    first, ranks = common[0], scaling.devices
     return Flag(
         f"after epoch {first} the loss is {run_losses[first]:.3g} with {run.world_size} ranks and "
         f"{base_losses[first]:.3g} with {base.world_size}, and an epoch takes {run_s:.2f} s instead of "
-        f"{base_s:.2f} s: {n:g} shares of the data would make 1/{n:g} of the updates",
+        f"{base_s:.2f} s: {ranks:g} shares of the data would make 1/{ranks:g} of the updates",
         [run, base],
-        corrected=_speedup_of_all_data(n, base_s, run_s),
+        corrected=_speedup_of_all_data(ranks, base_s, run_s),
     )
 
 
-def _speedup_of_all_data(n: float, base_s: float, run_s: float) -> Correction:
-    """The speed-up of `n` ranks that each did the baseline's work, by the seconds of the baseline and of the run."""
-    speedup = n * base_s / run_s
+def _speedup_of_all_data(ranks: float, base_s: float, run_s: float) -> Correction:
+    """The speed-up of ranks that each did the baseline's work: 4 x 10 s / 12.5 s = 3.2x, not 0.8x."""
+    speedup = ranks * base_s / run_s
     derivation = (
-        f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {n:g} x {base_s:.2f} s / {run_s:.2f} s, "
-        f"{percent(speedup / n)} of ideal"
+        f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {ranks:g} x {base_s:.2f} s / "
+        f"{run_s:.2f} s, {percent(speedup / ranks)} of ideal"
     )
     return Correction(value=round(speedup, 3), unit="x", derivation=derivation)
 
 
-def _losses(run: ReportedRun) -> dict[int, float]:
-    """Mean training loss by epoch: a file may have several runs."""
+def _loss_of_epochs(run: ReportedRun) -> dict[int, float]:
+    """Epoch -> its mean training loss: a file may have several runs."""
     losses: dict[int, list[float]] = {}
     for span in run.timed_spans:
         if span.index is not None and span.train_loss is not None:
@@ -144,17 +142,21 @@ def _losses(run: ReportedRun) -> dict[int, float]:
 
 
 def _steps_unchanged(scaling: Scaling) -> Flag | None:
-    """Flag an epoch with as many micro-steps on each of N ranks as in the baseline, instead of 1/N of them."""
+    """Flag an epoch with as many micro-steps on each of N ranks as in the baseline, instead of 1/N of them.
+
+    Example: 1,251 steps of 32 samples on one device and on each of 4.
+    """
     run, base = scaling.run, scaling.base
-    same_micro = run.micro_batch is not None and run.micro_batch == base.micro_batch
-    if not (same_micro and run.timed_spans and base.timed_spans and run.epochs):
+    has_same_batch = run.micro_batch is not None and run.micro_batch == base.micro_batch
+    if not (has_same_batch and run.timed_spans and base.timed_spans and run.epochs):
         return None
-    if run.dataset_samples is not None:  # then `samples_repeated` counts samples
-        return None
+    if run.dataset_samples is not None:
+        return None  # then `samples_repeated` counts samples
     steps, base_steps = run.timed_spans[0].micro_steps, base.timed_spans[0].micro_steps
     # A round number of steps, or a limit, is as many as somebody asked for, not an epoch.
-    limited = steps is None or steps % 10 == 0 or "max" in str(run.details.get("command", ""))
-    if limited or steps is None or not base_steps or base_steps <= 10 or not near(steps, base_steps, 0.005):
+    if steps is None or steps % 10 == 0 or "max" in str(run.details.get("command", "")):
+        return None
+    if not base_steps or base_steps <= 10 or not near(steps, base_steps, 0.005):
         return None
     correction = None
     if run.seconds and base.seconds:
@@ -188,7 +190,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         flops, seconds = last
         base_flops, base_seconds = base_last
         work, base_work = flops * seconds, base_flops * base_seconds
-        if not near(work, base_work, 0.03) or used >= SHRUNK * base_used:
+        if not near(work, base_work, 0.03) or used >= SHRUNK_MEMORY_RATIO * base_used:
             continue
         repeats = [timed for repeat in scaling.bases if (timed := _last_timed(repeat)) is not None]
         times = sorted(repeat_seconds for _, repeat_seconds in repeats)
@@ -262,18 +264,18 @@ def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
 
 
 def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
-    """The finding on a file with several runs, and what they are.
+    """Flag a file with several runs, and say which: epochs 1, 1, 2, 2 are two runs of 2 epochs.
 
     `indices`: the numbers of its epochs in the order of the file; `twice`: how many of them are there more than once.
     """
-    parts = epochs_apart(run)
+    parts = epochs_of_runs(run)
     times = [span.seconds for span in run.timed_spans if span.seconds]
     evidence = (
         f"{len(indices)} rows, epochs in the order {listed(indices[:8])}, ...; {plural(twice, 'epoch')} more than once"
     )
     if times:
         evidence += f"; their sum, {sum(times):,.1f} s, is the time of no run"
-    texts = [f"{plural(len(part), 'epoch')} ({part[0].index} to {part[-1].index}){_mean(part)}" for part in parts]
+    texts = [f"{plural(len(part), 'epoch')} ({part[0].index} to {part[-1].index}){_mean_time(part)}" for part in parts]
     return Flag(
         evidence,
         [run],
@@ -282,7 +284,7 @@ def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
     )
 
 
-def _mean(part: list[TimedSpan]) -> str:
-    """The mean time of a run's epochs after the first, to be appended to a sentence."""
+def _mean_time(part: list[TimedSpan]) -> str:
+    """The end of a sentence on a run's epochs: ", 16.40 s an epoch after the first"; "" where no time is known."""
     times = [span.seconds for span in part[1:] if span.seconds]
     return f", {fmean(times):.2f} s an epoch after the first" if times else ""

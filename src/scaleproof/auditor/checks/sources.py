@@ -11,7 +11,7 @@ from itertools import combinations, product
 from statistics import fmean
 
 from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
-from scaleproof.auditor.checks.matching import SIZES, evidence_index, match, stated_interval
+from scaleproof.auditor.checks.matching import SETTING_KINDS, evidence_index, match, stated_interval
 from scaleproof.auditor.checks.published_claims import MOST_SENTENCES, claims_follow
 from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull, series_of
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
@@ -180,7 +180,7 @@ def _figures(row: ReportedRow) -> list[Quantity]:
 def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
     """What a row or its table states of the configuration: name -> word in lower case, or number."""
     words = {name: word.lower() for name, word in (table.words | row.words).items() if name in ATTRIBUTES}
-    sizes = {kind: value for kind in SIZES if (value := row.value(kind)) is not None}
+    sizes = {kind: value for kind in SETTING_KINDS if (value := row.value(kind)) is not None}
     devices = {"devices": row.devices} if row.devices else {}
     return {**words, **sizes, **devices, "phase": row.words.get("phase", "")}
 

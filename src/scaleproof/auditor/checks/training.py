@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.context import AuditContext, digits_of, listed, of_evidence
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag
@@ -96,7 +96,7 @@ def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
     losses = run.logged_steps.values("loss")
     is_gpt2 = OF_GPT2.search(f"{run.format} {run.model}")
     are_many = len(losses) >= FEWEST_LOGGED
-    if are_many and losses[0] != 0 and (losses == losses[0]).all() and _digits(losses[0]) >= FEWEST_LOSS_DIGITS:
+    if are_many and (losses == losses[0]).all() and digits_of(losses[0]) >= FEWEST_LOSS_DIGITS:
         yield f"the loss is {losses[0]:.10g} in all of {plural(len(losses), 'logged step')}"
     elif are_many and run.logged_steps.step_numbers[-1] >= STEPS_TO_LEARN and is_gpt2:
         lowest = float(losses[len(losses) // 2 :].min())
@@ -108,11 +108,6 @@ def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
             )
     if run.gradient_norms >= FEWEST_LOGGED and run.zero_gradient_norms == run.gradient_norms:
         yield f"the norm of the gradients is 0 in all of {plural(run.gradient_norms, 'logged step')}"
-
-
-def _digits(value: float) -> int:
-    """Significant digits of a number as it is written: 4 of 10.83."""
-    return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0"))
 
 
 @of_evidence.finds("profiled-run", "suspect")

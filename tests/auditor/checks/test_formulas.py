@@ -54,6 +54,20 @@ FORMS = {
         ("8 | 38.1 | 14.2 | {}",),
         ("2.00", "2.68", "speedup-not-in-table", "38.1 / 14.2 = 2.683"),
     ),
+    "the larger over the smaller": (
+        "Metric | Before | After | Improvement",
+        (
+            "Training speed | 50,164 tok/s | 95,337 tok/s | 1.90x",
+            "Step | 52 ms | 28 ms | 1.86x",
+            "Inference | 15.2 tok/s | 100.7 tok/s | {}",
+        ),
+        ("3.7x", "6.6x", "speedup-not-in-table", "15.2 tok/s / 100.7 tok/s = 6.625"),
+    ),
+    "over a baseline that is not in the table": (
+        "Threads | Time (s) | Speedup",
+        ("2 | 133.5 | 1.650", "4 | 87.82 | {}", "8 | 65.24 | 3.377", "16 | 41.03 | 5.369", "32 | 30.11 | 7.316"),
+        ("2.908", "2.508", "row-stands-out", "2.908 x 87.82"),
+    ),
     "a table on its side": (
         "Figure | Baseline | Compiled | AMP",
         ("Step time (ms) | 100.2 | 80.1 | 51.0", "Speedup | 1.0 | 1.25 | {}"),
@@ -130,6 +144,32 @@ SOUND = {
             "step time V100 (s) | 0.4 | 0.8 | 0.5",
             "train time (h) | 8 | 16 | 9",
         ),
+    ),
+    "means of ratios": (
+        "Metric | A vs B | C vs B | C vs A",
+        (
+            "Mean Speedup | 0.13x | 0.24x | 0.84x",
+            "Max Speedup | 0.40x | 1.24x | 3.10x",
+            "Min Speedup | 0.02x | 0.06x | 0.30x",
+        ),
+    ),
+    "changes in other units": (
+        "Metric | Before | After | Improvement",
+        (
+            "Throughput | 50,164 tok/s | 95,337 tok/s | +45,173 tok/s",
+            "Speedup | 1.00x (baseline) | 1.90x | +90%",
+            "GPU utilization | ~35% | ~92% | +57%",
+            "Memory used | ~12 GB | ~70 GB | +58 GB",
+            "Training time | ~3 hours | ~1.6 hours | -1.4 hours",
+        ),
+    ),
+    "a share with its sign before its name": (
+        "disk | %util | MB/s",
+        ("md0 | 99.00 | 1412", "md1 | 97.20 | 1388", "md2 | 98.40 | 1402"),
+    ),
+    "a share that its author calls impossible": (
+        "Program | MFU | tokens/s",
+        ("nanoGPT | 300% (impossible!) | 1412", "ours | 45% | 1388"),
     ),
     "rows of means of several figures": (
         "Figure | ours | others",

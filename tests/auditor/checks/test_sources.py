@@ -59,3 +59,32 @@ SPEEDUPS = rows("GPUs | Speedup", "1 | 1.00", "2 | 1.94", "4 | {}", "8 | 7.39")
 def test_speed_ups_are_compared_too(tmp_path, speedup, differs):
     text = "gpus,speedup\n1,1.0\n2,1.943\n4,3.818\n8,7.391\n"
     assert bool(disagreements(tmp_path, "r.csv", text, SPEEDUPS.format(speedup))) is differs
+
+
+CHANGES = {
+    "at four workers it was ~{} faster (6.07 s vs 8.78 s)": ("26%", "31%"),
+    "API throughput improved {} (from 4.8 to 132.5 tokens/s)": ("12x", "27x"),
+    "step time: 120ms → 35 ms ({} reduction)": ("61%", "71%"),
+    "we reduced the time by {} from 850.0 ms to 509.0 ms": ("50.1%", "40.1%"),
+    "it went from 11.24 GB to 4.02 GB, a {} reduction": ("46.2%", "64.2%"),
+    "| Part | Change |\n|---|---|\n| step | 1.2 s → 400 ms ({}) |": ("5x", "3x"),
+}
+OTHER_REASONS = (
+    "it scales from 1 to 8 GPUs (7.3x speedup)",
+    "the accuracy rose from 85% to 93% (8% improvement)",
+    "the batch grew from 4 to 93 (2x faster)",
+    "latency fell from 40 ms to 10 ms (2x batch size)",
+    "it is 60-75% faster (6s → 2s), at least 2x (9s → 3s)",
+)
+
+
+@pytest.mark.parametrize("text", CHANGES)
+def test_a_change_follows_from_its_two_ends(tmp_path, text):
+    wrong, right = CHANGES[text]
+    assert "claim-not-in-data" in audited(tmp_path, f"{README}\n\n{text.format(wrong)}\n")
+    assert "claim-not-in-data" not in audited(tmp_path, f"{README}\n\n{text.format(right)}\n")
+
+
+@pytest.mark.parametrize("text", OTHER_REASONS)
+def test_what_are_no_two_ends_is_not_accused(tmp_path, text):
+    assert "claim-not-in-data" not in audited(tmp_path, f"{README}\n\n{text}\n")

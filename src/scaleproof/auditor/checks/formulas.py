@@ -17,7 +17,7 @@ from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.ratios import APART, speedups_follow
 from scaleproof.auditor.read.headings import NOT_FIGURES
-from scaleproof.auditor.read.printed_figures import is_nothing
+from scaleproof.auditor.read.printed_figures import figures_of, is_nothing
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 
@@ -64,6 +64,8 @@ SETTINGS = (
     *("seq_len", "steps", "epochs", "step", "epoch", "zero_stage", "tensor_parallel", "pipeline_parallel"),
     *("data_parallel", "learning_rate", "repeats", "gradient_norm"),
 )
+SHARES = ("percent", "times")  # dimensions of ratios: "+3,530 tok/s" is a difference
+STATISTIC = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")  # of ratios, not ratios of statistics
 QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
 WHOLE = ("total_time_s", "time_s")  # that may hold start-up and evaluation
 
@@ -119,6 +121,9 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             name, both = f"{above.heading} / {below.heading}", (above.heading, below.heading)
             expected = max(named(target.heading, *both), int(len(sources) == 2))
             yield Formula(name, both, above.figures / below.figures, expected, above.texts, below.texts)
+            if SPEEDUP.search(target.heading) is None and sources.index(above) < sources.index(below):
+                larger = (above.figures / below.figures).larger_of(below.figures / above.figures)
+                yield Formula(f"{name}, or the other way round", both, larger, expected, above.texts, below.texts)
     meant = measured(target, sources)
     devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), table.devices)
     for rule, base in baselines(target, table):
@@ -213,7 +218,10 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
     """What a column of ratios may say, as ratios: as it stands, in percent, how much more or less than 1."""
-    figures, in_cells = column.figures, any("%" in text for text in column.texts)
+    in_cells = any("%" in text for text in column.texts)
+    units = [figures[0].unit if (figures := figures_of(text)) else None for text in column.texts]
+    ratio = [unit is None or unit.dimension in SHARES for unit in units]
+    figures = Figures(*(np.where(ratio, ends, np.nan) for ends in (column.figures.low, column.figures.high)))
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP.search(column.heading)):
         return {"is": figures}
     scales = [1.0] if in_cells else [0.01] if column.is_in_percent else [1.0, 0.01]
@@ -332,7 +340,9 @@ def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     if usual is None or not usual.holds(len(explanations)):
         return
     for i in np.flatnonzero(usual.does_not_follow).tolist():
-        if any(other.explains(i, usual) for other in explanations) or _is_of_another_size(figures, usual, i):
+        in_points = all("%" in text for text in (target.texts[i], usual.formula.above[i], usual.formula.below[i]))
+        explained = in_points or any(other.explains(i, usual) for other in explanations)
+        if explained or STATISTIC.match(figures.names[i]) or _is_of_another_size(figures, usual, i):
             continue
         fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
         yield Flag(

@@ -14,7 +14,7 @@ import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, figure_tables, groups_of
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.identities import totals_follow
+from scaleproof.auditor.checks.identities import ROWS_FOR_EACH_ODD_ONE, totals_follow
 from scaleproof.auditor.read.headings import OF_STATED_WORK
 from scaleproof.auditor.read.surroundings import works_of
 from scaleproof.auditor.read.units import RESULTS
@@ -25,7 +25,6 @@ CONSTANT = 0.01  # relative difference of products that are one number, beside t
 STANDS_OUT = 0.05  # relative difference of a row that stands out
 SHARE_STANDS_OUT = 0.12  # relative difference of an MFU that stands out: it may be of other steps than the rate
 FEWEST = 3  # rows that show what the number is
-ROWS_FOR_EACH_ODD_ONE = 2  # that show what the number is
 # Decimal logarithm of how unlikely it is that rows agree by chance; twice that for all but rate x time.
 EVIDENCE = 2.0
 EVIDENCE_OF_ONE = 1.5  # of a product that is 1
@@ -71,6 +70,8 @@ IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, 
     (("energy_j",), ("power_w",), -1, ((*TIMES, "device_time_s"), DEVICES)),
     (("cost",), TIMES, -1, (DEVICES,)),
     (("energy_j",), ("cost",), -1, ()),
+    (("speedup", "efficiency"), TIMES, 1, (DEVICES,)),
+    (("speedup", "efficiency"), RATES, -1, (DEVICES,)),
     (COUNTS, BATCHES, 1, (DEVICES,)),
     (BATCHES, BATCHES, -1, ((*DEVICES, *REPLICAS), ("accumulation",))),
     ((*DEVICES, "nodes"), REPLICAS, -1, ()),
@@ -331,8 +332,7 @@ def _are_alike(one: FigureColumn, other: FigureColumn) -> bool:
 
 
 def _of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
-    usable = (column for column in figures.columns if column.meaning.statistic in (None, "mean"))
-    return [column for column in usable if column.kind in kinds]
+    return [c for c in figures.columns if c.kind in kinds and c.meaning.statistic in (None, "mean")]
 
 
 def _factors(

@@ -267,7 +267,7 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
         unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
         if unit is not None and unit.dimension != "rate":
             return text[: suffix.start()], unit
-    if text.endswith("%") or text.startswith("% "):
+    if text.endswith("%") or text.startswith("%"):
         return text.strip("% "), unit_of("%")
     if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "price"):
         return text, unit_of_all

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
-from scaleproof.auditor.read.reported_tables import ReportedTable
+from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedTable
 from scaleproof.auditor.read.words import is_inference
 
 # Parts of a path that only tell repeats apart: `rep3`, `seed_1.log`, MLPerf's `result_0.txt`, the id of a run.
@@ -242,6 +242,16 @@ class StatedFigure:
         return f"{self.file}:{self.line}"
 
 
+@dataclass(frozen=True, slots=True)
+class StatedChange:
+    """A change as a text has it; `readings`: what it may be between its two ends, by any meaning of "faster"."""
+
+    source: str  # file:line
+    printed: str
+    stated: PrintedInterval
+    readings: tuple[PrintedInterval, ...]
+
+
 UnreadKind = Literal[
     "damaged",  # it is of a known form, and cut off or inconsistent
     "unknown form",  # text or data that no reader knows
@@ -277,6 +287,7 @@ class Evidence:
     runs: list[ReportedRun] = field(default_factory=list)
     tables: list[ReportedTable] = field(default_factory=list)
     stated_figures: list[StatedFigure] = field(default_factory=list)  # of sentences
+    stated_changes: list[StatedChange] = field(default_factory=list)  # of sentences and cells, with both ends
     operator_tables: list[OperatorTable] = field(default_factory=list)
     gpu_logs: list[GpuLog] = field(default_factory=list)
     scaling_reports: list[SpeedupReport] = field(default_factory=list)

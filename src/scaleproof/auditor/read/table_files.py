@@ -16,6 +16,7 @@ from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.row_figures import Place
 from scaleproof.auditor.read.sentences import stated_figures
+from scaleproof.auditor.read.stated_changes import stated_changes
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.typed_tables import is_profile, read_table
 from scaleproof.auditor.read.units import RESULTS
@@ -46,6 +47,8 @@ def _has_figures(grid: Grid) -> bool:
 def _take(evidence: Evidence, document: Document, name: str) -> int:
     figures = stated_figures(document.prose, name)
     evidence.stated_figures += figures
+    cells = [(line, cell) for grid in document.grids for line, row in grid.rows for cell in row]
+    evidence.stated_changes += stated_changes([*((line, text) for line, text, _ in document.prose), *cells], name)
     return _take_grids(evidence, document.grids, name) + len(figures)
 
 

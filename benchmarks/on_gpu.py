@@ -76,9 +76,9 @@ def machine(stand_in: bool) -> Machine:
             f"{sys.executable} has no {', '.join(missing)}: carry wheels (benchmarks/gpu_wheels DIR makes them where "
             "there is a network, --wheels DIR installs them), or give another Python (make PYTHON=...)"
         )
-    from scaleproof.measure.machine.gpus import cuda_devices, usable
+    from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-    gpus, lost = ([], "") if stand_in else usable(cuda_devices)
+    gpus, lost = ([], "") if stand_in else usable_gpus(cuda_devices)
     if not gpus and not stand_in:
         why = f"because {lost}" if lost else "or the installed torch has no CUDA"
         raise Refused(f"no CUDA device is visible, {why}; --stand-in shows on a CPU that the stages work")

@@ -41,7 +41,7 @@ def tokens_in(root: Path) -> Path:
     documents.fetch("prose", corpus, root)
     folder = root / "bpe-512"
     folder.mkdir()
-    tokenizer.train("bpe-512", iter(prose), folder / "tokenizer.json")
+    tokenizer.train_tokenizer("bpe-512", iter(prose), folder / "tokenizer.json")
     tokenise.tokenise(root, folder / "tokenizer.json", folder)
     return folder
 

@@ -80,8 +80,8 @@ DEFECTS = (
     Defect(
         "the end of every step is awaited",
         "src/scaleproof/measure/trainer/timed_loop.py",
-        "        self.marks.append(accelerator.mark(",
-        "        accelerator.synchronize(self.device)\n        self.marks.append(accelerator.mark(",
+        "        self.marks.append(accelerator.mark_event(",
+        "        accelerator.synchronize(self.device)\n        self.marks.append(accelerator.mark_event(",
         (WAITS,),
     ),
     Defect(
@@ -94,14 +94,14 @@ DEFECTS = (
     Defect(
         "the thread that reads ahead works on another rank's device",
         "src/scaleproof/measure/trainer/batches.py",
-        "accelerator.use, (self.device,)",
-        'accelerator.use, (torch.device("cpu"),)',
+        "accelerator.use_device, (self.device,)",
+        'accelerator.use_device, (torch.device("cpu"),)',
         (f"{RUN}[ddp-1x2-bf16]",),
     ),
     Defect(
         "the thread that leaves works on another rank's device",
         "src/scaleproof/measure/trainer/session.py",
-        "accelerator.use(self.device)",
+        "accelerator.use_device(self.device)",
         "pass",
         (f"{RUN}[ddp-1x2-bf16]",),
     ),
@@ -159,7 +159,7 @@ DEFECTS = (
     Defect(
         "an estimate disturbs a run that is timed",
         "src/scaleproof/measure/doctor/speed.py",
-        "with device_lock(names_of(cuda_devices()[:1])",
+        "with device_lock(device_names(cuda_devices()[:1])",
         "with device_lock([]",
         ("tests/measure/doctor/test_speed.py::test_a_gpu_that_a_run_uses_is_left_alone",),
     ),

@@ -35,7 +35,7 @@ os.environ["HF_HOME"] = str(out / "cache")  # nothing from an earlier round
 import numpy as np, datasets
 from scaleproof.measure.corpus import tokenizer
 datasets.disable_progress_bars()
-encoding = tokenizer.load(root / "tokenizer.json")
+encoding = tokenizer.load_encoder(root / "tokenizer.json")
 end = encoding.n_vocab - 1
 def encode(row):
     ids = encoding.encode_ordinary(row["text"])
@@ -114,7 +114,7 @@ def prepare(root: Path) -> None:
     (root / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in picked))
     corpus = documents.fetch("bench", Corpus(source="jsonl", files=[str(root / "in.jsonl")]), root)
     print(f"{corpus['documents']:,} documents, {corpus['bytes'] / 1e6:.1f} MB")
-    tokenizer.train("bpe-8192", encode.read(root / "documents.parquet"), root / "tokenizer.json")
+    tokenizer.train_tokenizer("bpe-8192", encode.read_documents(root / "documents.parquet"), root / "tokenizer.json")
     write_for_tokenizers(root)
 
 
@@ -125,7 +125,7 @@ def write_for_tokenizers(root: Path) -> None:
     learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=8191, initial_alphabet=alphabet, min_frequency=2, show_progress=False)
-    learner.train_from_iterator(encode.read(root / "documents.parquet"), trainer)
+    learner.train_from_iterator(encode.read_documents(root / "documents.parquet"), trainer)
     learner.save(str(root / "hf.json"))
 
 

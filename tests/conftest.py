@@ -41,7 +41,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Pa
     documents.fetch("prose", corpus, root)
     folder = root / "bpe-512"
     folder.mkdir()
-    tokenizer.train("bpe-512", iter(sentences), folder / "tokenizer.json")
+    tokenizer.train_tokenizer("bpe-512", iter(sentences), folder / "tokenizer.json")
     tokenise.tokenise(root, folder / "tokenizer.json", folder)
     return folder
 
@@ -59,7 +59,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents.fetch("news", corpus, root)
     folder = root / "bpe-512"
     folder.mkdir()
-    tokenizer.train("bpe-512", encode.read(root / "documents.parquet"), folder / "tokenizer.json")
+    tokenizer.train_tokenizer("bpe-512", encode.read_documents(root / "documents.parquet"), folder / "tokenizer.json")
     tokenise.tokenise(root, folder / "tokenizer.json", folder)
     return folder
 

@@ -29,7 +29,7 @@ from scaleproof.ground.records.run_sections import (
     Window,
 )
 from scaleproof.ground.records.steps import COLUMNS, ROW, window_steps, write_steps
-from scaleproof.measure.corpus.reader import SamplePlan, digest, held_out
+from scaleproof.measure.corpus.reader import SamplePlan, digest_of_ids, held_out_ids
 from scaleproof.measure.trainer.metrics import utilization
 
 SAMPLES = 5000
@@ -188,7 +188,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
     predicted = state_bytes(execution.strategy, execution.precision, parameters, batch.n_devices)
     wall, tokens, n = float(times.sum()), int(by_step["tokens"].sum()), len(times)
     plan = SamplePlan(SAMPLES, batch.global_, work.seed)
-    planned = digest([plan.step(s) for s in range(work.warmup_steps, work.warmup_steps + work.steps)])
+    planned = digest_of_ids([plan.step(s) for s in range(work.warmup_steps, work.warmup_steps + work.steps)])
     return Measured(
         **known(cell, repeat),
         model=Model(
@@ -231,7 +231,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
         utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.n_devices, "cpu"),
         validation=Validation(
             samples=work.validation_samples,
-            samples_sha256=digest([held_out(100, work.validation_samples)]),
+            samples_sha256=digest_of_ids([held_out_ids(100, work.validation_samples)]),
             targets=work.validation_samples * seq_len,
             loss=6.4,
             perplexity=math.exp(6.4),

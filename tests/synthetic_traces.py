@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, make_table
 
 GEMM, ADD, ADAM = (
     "ampere_fp16_s16816gemm_fp16_128x128",
@@ -54,9 +54,9 @@ def trace(
             ):
                 ranges.append((rank, rank, name, zero + start * US, zero + end * US))
     return Trace(
-        frame(WORK, pd.DataFrame(work, columns=list(WORK))),
-        frame(RANGES, pd.DataFrame(ranges, columns=list(RANGES))),
-        frame(HOST, pd.DataFrame([("osrt", "poll", 3, 900), ("osrt", "read", 1, 100)], columns=list(HOST))),
+        make_table(WORK, pd.DataFrame(work, columns=list(WORK))),
+        make_table(RANGES, pd.DataFrame(ranges, columns=list(RANGES))),
+        make_table(HOST, pd.DataFrame([("osrt", "poll", 3, 900), ("osrt", "read", 1, 100)], columns=list(HOST))),
         TraceSource(**{"tool": "made up", "files": ["x"], "device": "gpu"} | source),
     )
 

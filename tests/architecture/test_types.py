@@ -27,9 +27,9 @@ UNTYPED = {
     "measure.corpus.tokenise.tokenise": OF_CORPUS,
     "measure.launch.attempt.write_request": OF_REQUEST,
     "measure.machine.provenance.provenance": OF_REQUEST,
-    "measure.trace.diff.diff": "rows of a table of traces, for the terminal alone",
+    "measure.trace.diff.diff_rows": "rows of a table of traces, for the terminal alone",
     "measure.trace.diff.summarise_diff": "rows of a table of traces, for the terminal alone",
-    "measure.trace.diff.table": "rows of a table of traces, for the terminal alone",
+    "measure.trace.diff.diff_table": "rows of a table of traces, for the terminal alone",
     "measure.trace.readers.interconnect.read_interconnect": "evidence of three tools, which is only printed",
     "measure.trainer.__main__.main": "what a program of ranks makes is its own affair",
     "measure.trainer.request.Request.description": OF_REQUEST,
@@ -59,7 +59,7 @@ def house(module: str) -> str:
 
 
 def crossing(modules: dict[str, ast.Module]) -> set[str]:
-    """What a house imports from another: "measure.trace.diff.table"."""
+    """What a house imports from another: "measure.trace.diff.diff_table"."""
     names = set()
     for importer, tree in modules.items():
         for node in ast.walk(tree):

@@ -42,7 +42,7 @@ from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
 from scaleproof.measure.trainer import measure  # noqa: E402
 from scaleproof.measure.trainer import run as whole_run  # noqa: E402
-from scaleproof.measure.trainer.__main__ import classify  # noqa: E402
+from scaleproof.measure.trainer.__main__ import failure_class  # noqa: E402
 from scaleproof.measure.trainer.fed_tokens import FedTokens  # noqa: E402
 from scaleproof.measure.trainer.monitor import Monitor  # noqa: E402
 from scaleproof.measure.trainer.request import Request  # noqa: E402
@@ -206,11 +206,11 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
     end, os._exit = os._exit, played.always(None)
     try:
-        session = whole_run.measure(request_of(cell, folder, provenance=known, witness_steps=2), time.time())
+        session = whole_run.make_run(request_of(cell, folder, provenance=known, witness_steps=2), time.time())
         session.leave()
         used_its_own(session)
     except torch.OutOfMemoryError as error:
-        return {"failure": classify(error), "reason": str(error)}
+        return {"failure": failure_class(error), "reason": str(error)}
     finally:
         os._exit = end
     return json.loads((folder / METRICS).read_text()) if os.environ["RANK"] == "0" else {}
@@ -258,7 +258,7 @@ def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
     played.play(devices=2)
     sys.modules["pynvml"].refuse_one(visible[1].uuid, "nvmlDeviceGetClockInfo")
     doctor_gpu.PRODUCT, doctor_gpu.COPIED = 256, 1 << 20
-    doctor_gpu._kernels = lambda call: (f"flash on {call().device.type}", 1.0)
+    doctor_gpu._longest_kernel = lambda call: (f"flash on {call().device.type}", 1.0)
     looks = [look for look in doctor_gpu.checks(visible) if look.name != "torch.compile"]
     entries = examine(looks, visible[0].name, lambda entry: None).checks
     return [entry.model_dump(mode="json") for entry in entries]
@@ -275,7 +275,7 @@ def doctor_of_pairs(folder: Path) -> list[int]:
         return 100.0
 
     doctor_gpu._copy_rate, doctor_gpu.COPIED = copy_rate, 1 << 10
-    doctor_gpu.pairs()
+    doctor_gpu.check_pairs()
     return timed
 
 
@@ -283,10 +283,13 @@ def doctor_without_permission(folder: Path) -> dict[str, Any]:
     """The doctor's look at a device of which NVML tells less and less."""
     nvml = sys.modules["pynvml"]
     nvml.refuse(*(name for name in dir(type(nvml)) if name.startswith("nvmlDeviceGet") and "Handle" not in name))
-    (sample,) = doctor_gpu._monitored(0.3, lambda: None)
-    seen = {"readable": doctor_gpu.judge_readable(sample).evidence, "modes": doctor_gpu.uuids().evidence}
+    (sample,) = doctor_gpu._monitor_readings(0.3, lambda: None)
+    seen = {"readable": doctor_gpu.judge_readable(sample).evidence, "modes": doctor_gpu.check_uuids().evidence}
     nvml.refuse("nvmlDeviceGetHandleByUUID")
-    seen |= {"unknown": doctor_gpu.uuids().status, "monitor": Monitor(torch.device("cuda", 0), ["GPU-0"]).result()}
+    seen |= {
+        "unknown": doctor_gpu.check_uuids().status,
+        "monitor": Monitor(torch.device("cuda", 0), ["GPU-0"]).result(),
+    }
     return seen | {"none": [look.run().status for look in doctor_gpu.checks([], "a device is lost")]}
 
 
@@ -294,20 +297,20 @@ def doctor_of_steps(folder: Path) -> dict[str, Any]:
     """What each rank of the doctor's look at steps does, and what is judged of it."""
     doctor_ranks.REDUCED = 1 << 20
     world = int(os.environ["WORLD_SIZE"])
-    chosen = doctor_steps.cells(world, on_gpu=True)
+    chosen = doctor_steps.cells_of_strategies(world, on_gpu=True)
     paths = []
     for cell in chosen:
         paths.append(str(folder / f"{os.environ['RANK']}-{cell.slug}.json"))
         request_of(cell, folder).write(Path(paths[-1]))
     (folder / doctor_ranks.CELLS).write_text(json.dumps(paths))
-    doctor_ranks.examined(Request.read(Path(paths[0])))
+    doctor_ranks.look_at_cells(Request.read(Path(paths[0])))
     if os.environ["RANK"] != "0":
         return {}
     results = json.loads((folder / doctor_ranks.RESULT).read_text())
     verdicts = {}
     for cell in chosen:
         strategy = cell.execution.strategy
-        verdict = doctor_steps.judge(cell, results["cells"][strategy])
+        verdict = doctor_steps.judge_steps(cell, results["cells"][strategy])
         verdicts[strategy] = [verdict.status, verdict.evidence]
     return {"verdicts": verdicts, "all_reduce_s": results["all_reduce_s"]}
 

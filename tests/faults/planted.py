@@ -361,7 +361,7 @@ def rank_zeros_samples(original: Any) -> Any:
 
     def read(self: Any, step: int, micro: int) -> Any:
         ids, _ = original(self, step, micro)
-        first = np.concatenate([self.plan.share(step, self.batch, 0)[micro] for _ in self.shares])
+        first = np.concatenate([self.plan.ids_of_rank(step, self.batch, 0)[micro] for _ in self.shares])
         return ids, torch.from_numpy(self.file.read(first))
 
     return read

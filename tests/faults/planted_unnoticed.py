@@ -92,7 +92,7 @@ def first_share_late(original: Any) -> Any:
 
         ids, tokens = original(self, step, micro)
         if step >= LATE:
-            tokens = torch.from_numpy(self.file.read(self.plan.share(step, self.batch, 0)[micro]))
+            tokens = torch.from_numpy(self.file.read(self.plan.ids_of_rank(step, self.batch, 0)[micro]))
         return ids, tokens
 
     return read

@@ -100,13 +100,13 @@ PROVENANCE = {
 
 
 def _rank(request: Request, rank: int, world_size: int, port: int, patch: Callable[[], None]) -> None:
-    from scaleproof.measure.trainer.run import measure
+    from scaleproof.measure.trainer.run import make_run
 
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size}
     os.environ |= {name: str(value) for name, value in places.items()}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     patch()
-    measure(request, time.time()).leave()
+    make_run(request, time.time()).leave()
 
 
 def fork(child: Callable[[], None], log: Path) -> int:

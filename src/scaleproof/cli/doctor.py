@@ -10,12 +10,12 @@ def doctor(args: argparse.Namespace) -> None:
     """Check the machine, print each check as it ends, and write the report. Raises SystemExit(1) where one fails."""
     from scaleproof.ground.cores import available_cores
     from scaleproof.measure.doctor import doctor_cpu, doctor_gpu
-    from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, line
+    from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, verdict_line
     from scaleproof.measure.doctor.doctor_steps import steps_of_strategies
-    from scaleproof.measure.launch.device_lock import device_lock, names_of
-    from scaleproof.measure.machine.gpus import cuda_devices, usable
+    from scaleproof.measure.launch.device_lock import device_lock, device_names
+    from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-    gpus, lost = usable(cuda_devices)
+    gpus, lost = usable_gpus(cuda_devices)
     ranks = len(gpus) or min(2, available_cores())
     checks = doctor_cpu.checks(args.results)
     if not args.no_ranks:
@@ -24,8 +24,10 @@ def doctor(args: argparse.Namespace) -> None:
     checks += doctor_gpu.checks(gpus, lost)
     out = args.out or args.results / DOCTOR
     device = gpus[0].name if gpus else "cpu"
-    with device_lock(names_of(gpus), "the doctor"):  # a run beside it would be disturbed, and be mistaken for a fault
-        report = examine(checks, device, lambda entry: print(line(entry), flush=True), out)
+    with device_lock(
+        device_names(gpus), "the doctor"
+    ):  # a run beside it would be disturbed, and be mistaken for a fault
+        report = examine(checks, device, lambda entry: print(verdict_line(entry), flush=True), out)
     failures = len(report.failed)
     print(f"{failures} of {len(report.checks)} checks failed; {out} has all of them")
     if failures:

@@ -41,14 +41,14 @@ def campaign_validate(args: argparse.Namespace) -> None:
     from scaleproof.driver.campaign_preview import not_here
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.campaign.repeats import repeats_text
-    from scaleproof.measure.machine.gpus import cuda_devices, usable
+    from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     loaded = _checked(args.campaign)
     cells, campaign = len(loaded.cells), loaded.campaign
     fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    print(f"{planned_work(loaded, args.results, drawn(loaded)).text}{not_here(loaded, usable(cuda_devices)[0])}")
+    print(f"{planned_work(loaded, args.results, drawn(loaded)).text}{not_here(loaded, usable_gpus(cuda_devices)[0])}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:
@@ -99,7 +99,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
     from scaleproof.ground.campaign.config import entries_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.corpus.check import check_corpus, trainable_entries
-    from scaleproof.measure.corpus.tokenizer import FEWEST, too_large
+    from scaleproof.measure.corpus.tokenizer import FEWEST, too_large_error
     from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign)
@@ -116,7 +116,7 @@ def _checked(campaign: Path) -> "LoadedCampaign":
         most = trainable_entries(name, corpus, max(sizes.values(), default=FEWEST))
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
-                raise UserError(f"{campaign}: {too_large(tokenizer, most)}")
+                raise UserError(f"{campaign}: {too_large_error(tokenizer, most)}")
     for cell in loaded.cells:
         try:
             inventory_of(cell)
@@ -211,10 +211,10 @@ def corpus_fetch(args: argparse.Namespace) -> None:
 
 def corpus_tokenizer(args: argparse.Namespace) -> None:
     """Train a tokenizer on the documents of a corpus, and write it."""
-    from scaleproof.measure.corpus.encode import read
-    from scaleproof.measure.corpus.tokenizer import train as train_tokenizer
+    from scaleproof.measure.corpus.encode import read_documents
+    from scaleproof.measure.corpus.tokenizer import train_tokenizer
 
-    train_tokenizer(args.tokenizer, read(args.corpus_dir / "documents.parquet"), args.out)
+    train_tokenizer(args.tokenizer, read_documents(args.corpus_dir / "documents.parquet"), args.out)
 
 
 def gpt2_tokenizer(args: argparse.Namespace) -> None:

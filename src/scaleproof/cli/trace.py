@@ -83,7 +83,7 @@ def trace_diff(args: argparse.Namespace) -> None:
     """Print which parts moved between two traces, as a table and in words."""
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.ground.records.run import CAPTURE
-    from scaleproof.measure.trace.diff import diff, summarise_diff, table
+    from scaleproof.measure.trace.diff import diff_rows, diff_table, summarise_diff
     from scaleproof.measure.trace.readers.open_trace import traces_in
     from scaleproof.measure.trace.summarise import summarise_files
 
@@ -94,8 +94,8 @@ def trace_diff(args: argparse.Namespace) -> None:
         else:
             files = traces_in(place) if place.is_dir() else [place]
             profiles.append(summarise_files(files, args.ranks, args.steps))
-    rows = diff(profiles[0], profiles[1], names=(f"A ({args.a})", f"B ({args.b})"))
-    print(table(rows))
+    rows = diff_rows(profiles[0], profiles[1], names=(f"A ({args.a})", f"B ({args.b})"))
+    print(diff_table(rows))
     print(summarise_diff(rows))
 
 

@@ -15,7 +15,7 @@ from scaleproof.ground.number_format import integer, size
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.measure.command.program import absent_program
 from scaleproof.measure.machine.applicable import unsupported_reason
-from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
+from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 
 
 def show(loaded: LoadedCampaign) -> str:
@@ -44,7 +44,7 @@ def show(loaded: LoadedCampaign) -> str:
             ]
         )
     fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
-    gpus, lost = usable(cuda_devices)
+    gpus, lost = usable_gpus(cuda_devices)
     in_pairs = sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)
     cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
     headers = [

@@ -103,7 +103,8 @@ def read_regular(path: Path) -> bytes:
     for a file that is larger than any that the workflow writes.
     """
     try:
-        with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
+        # Without waiting: a pipe that nobody writes to is opened at once, as a file is.
+        with open(path, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size > MOST_BYTES:
                 amount, limit = integer(status.st_size), integer(MOST_BYTES)
@@ -116,11 +117,6 @@ def read_regular(path: Path) -> bytes:
         if error.errno != errno.ENXIO:  # a socket
             raise
     raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a path, for `open`: a pipe that nobody writes to is opened at once, as a file is."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:

@@ -32,14 +32,10 @@ def results_option(results: Path | str) -> str:
 def options_for(target: Path) -> str:
     """Snakemake's options for `target`: those by which its campaign was run, else those for one machine."""
     for folder in (target, *target.parents):
-        if options := _noted_options(folder) or _recorded_options(folder):
+        noted = _read_part(folder / NOTE, lambda note: str(note["options"]))
+        if options := noted or _recorded_options(folder):
             return options
     return HERE
-
-
-def _noted_options(campaign: Path) -> str | None:
-    """Snakemake's options by the note in a campaign's folder; None where there is no readable one."""
-    return _read_part(campaign / NOTE, lambda note: str(note["options"]))
 
 
 def _recorded_options(campaign: Path) -> str | None:

@@ -96,7 +96,7 @@ def test_more_jobs_than_a_user_may_have(monkeypatch, tmp_path):
     ],
 )
 def test_slurm_s_time_limits(text, minutes):
-    assert allocation.minutes(text) == minutes
+    assert allocation.limit_minutes(text) == minutes
 
 
 @pytest.mark.fault("a QOS lets a user submit fewer jobs than the profile queues", "`cluster check` says what to write")

@@ -113,7 +113,7 @@ def test_the_words(facts, words):
 )
 @pytest.mark.fault("Snakemake does not start on a node: its home cannot be written", "the console has the error")
 def test_the_last_error_of_a_job_s_log_is_said(monkeypatch, tmp_path, log, words):
-    monkeypatch.setattr(slurm_module, "describe", lambda job, patience: {"JobState": "FAILED", "NodeList": "n1"})
+    monkeypatch.setattr(slurm_module, "describe_job", lambda job, patience: {"JobState": "FAILED", "NodeList": "n1"})
     (tmp_path / "job.log").write_text(log)
     end = Slurm(dict).end_of("7", state_of("FAILED"), tmp_path / "job.log")
     assert end.words.startswith(f"FAILED on n1{words}")
@@ -129,7 +129,7 @@ def test_a_job_that_its_node_did_not_start_was_not_cancelled_by_hand(
     monkeypatch, tmp_path, seconds, nodes, started, by_hand
 ):
     facts = {"JobState": "CANCELLED", "NodeList": nodes, "RunTime": f"00:00:0{seconds}"}
-    monkeypatch.setattr(slurm_module, "describe", lambda job, patience: facts)
+    monkeypatch.setattr(slurm_module, "describe_job", lambda job, patience: facts)
     if started:
         (tmp_path / "job.log").touch()
     end = Slurm(dict).end_of("7", state_of("CANCELLED"), tmp_path / "job.log")
@@ -141,7 +141,7 @@ def test_a_job_that_its_node_did_not_start_was_not_cancelled_by_hand(
 def test_a_job_without_its_first_node_is_ended(slurm, monkeypatch):
     commands = []
     monkeypatch.setattr(slurm_module, "run_command", lambda *command: commands.append(command) or slurm[command[0]])
-    monkeypatch.setattr(slurm_module, "hosts", lambda nodes: {"n[1-2]": ["n1", "n2"]}.get(nodes, [nodes]))
+    monkeypatch.setattr(slurm_module, "host_names", lambda nodes: {"n[1-2]": ["n1", "n2"]}.get(nodes, [nodes]))
     slurm["scancel"] = ""
     scheduler = Slurm(dict)
     phases = []

@@ -9,11 +9,13 @@ import pytest
 from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import documents, encode, forms
-from scaleproof.measure.corpus.labels import in_order
+from scaleproof.measure.corpus.labels import classes_in_order
 
 
 def fetch(folder, **keys):
-    return documents.fetch("mine", Corpus(**keys), folder / "out"), list(encode.read(folder / "out/documents.parquet"))
+    return documents.fetch("mine", Corpus(**keys), folder / "out"), list(
+        encode.read_documents(folder / "out/documents.parquet")
+    )
 
 
 def test_python_docs_needs_no_network_and_is_the_same_twice(tmp_path):
@@ -190,7 +192,7 @@ def test_another_label_is_another_corpus(tmp_path):
     ("names", "classes"), [(["10", "9", "-1"], ["-1", "9", "10"]), (["b", "a", "10"], ["10", "a", "b"])]
 )
 def test_classes_have_an_order_of_their_own(names, classes):
-    assert in_order("mine", names) == classes
+    assert classes_in_order("mine", names) == classes
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ ROWS = ag_news_like.rows()
 
 @pytest.fixture
 def encoding(labelled):
-    return tokenizer.load(labelled / "tokenizer.json")
+    return tokenizer.load_encoder(labelled / "tokenizer.json")
 
 
 def test_every_document_is_a_sample_with_its_own_label(labelled, encoding):

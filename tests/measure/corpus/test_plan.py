@@ -5,7 +5,7 @@ import pytest
 
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, digest, held_out
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, digest_of_ids, held_out_ids
 
 
 def test_an_epoch_holds_every_sample_once():
@@ -27,7 +27,7 @@ def test_shares_are_disjoint_and_make_up_the_step(world, accumulation):
     batch = Batch(micro=32 // world // accumulation, accumulation=accumulation, n_devices=world, global_=32)
     plan = SamplePlan(samples=1000, global_batch=32, seed=3)
     for step in (0, 7, 40):
-        shares = [plan.share(step, batch, rank) for rank in range(world)]
+        shares = [plan.ids_of_rank(step, batch, rank) for rank in range(world)]
         assert all(s.shape == (accumulation, batch.micro) for s in shares)
         assert sorted(np.concatenate([s.ravel() for s in shares])) == sorted(plan.step(step))
 
@@ -39,9 +39,9 @@ def test_the_order_is_fixed_for_ever():
 
 
 def test_digest_knows_steps_but_not_the_order_in_them():
-    assert digest([np.array([1, 2]), np.array([3, 4])]) == digest([np.array([2, 1]), np.array([4, 3])])
-    assert digest([np.array([1, 2]), np.array([3, 4])]) != digest([np.array([1, 3]), np.array([2, 4])])
-    assert digest([np.array([1, 2])]) != digest([np.array([1, 2, 2])])
+    assert digest_of_ids([np.array([1, 2]), np.array([3, 4])]) == digest_of_ids([np.array([2, 1]), np.array([4, 3])])
+    assert digest_of_ids([np.array([1, 2]), np.array([3, 4])]) != digest_of_ids([np.array([1, 3]), np.array([2, 4])])
+    assert digest_of_ids([np.array([1, 2])]) != digest_of_ids([np.array([1, 2, 2])])
 
 
 def test_too_small_a_corpus():
@@ -74,4 +74,4 @@ def test_a_file_that_is_not_what_tokens_json_says(tokens, tmp_path):
     ("samples", "wanted", "ids"), [(10, 5, [0, 2, 4, 6, 8]), (3, 5, [0, 1, 2]), (3, 0, []), (0, 4, [])]
 )
 def test_held_out_samples_are_spread_over_what_there_is(samples, wanted, ids):
-    assert held_out(samples, wanted).tolist() == ids
+    assert held_out_ids(samples, wanted).tolist() == ids

@@ -75,7 +75,7 @@ def test_a_corpus_of_the_table(server, remote, table, tmp_path, sentences, name)
     corpus = offer(server, table[name], sentences, per_file=3)
     found = documents.fetch(name, corpus, tmp_path / "out", remote)
     expected = sentences[: 3 * len(corpus.remote_files)]
-    assert list(encode.read(tmp_path / "out/documents.parquet")) == expected
+    assert list(encode.read_documents(tmp_path / "out/documents.parquet")) == expected
     assert (found["documents"], found["revision"], found["budget"]) == (len(expected), corpus.revision, corpus.budget)
     assert [f["file"] for f in found["files"]] == corpus.remote_files
     assert {f["checked"] for f in found["files"]} == {"hub" if corpus.source == "hub" else "first use"}

@@ -19,7 +19,7 @@ def build(tmp_path):
         documents.fetch("mine", Corpus(source="jsonl", files=[str(root / "in.jsonl")], **options), root)
         out = root / name
         out.mkdir(exist_ok=True)
-        tokenizer.train(name, iter(texts), out / "tokenizer.json")
+        tokenizer.train_tokenizer(name, iter(texts), out / "tokenizer.json")
         return out, tokenise.tokenise(root, out / "tokenizer.json", out, processes=groups)
 
     return run
@@ -29,7 +29,7 @@ def decode(out, split):
     """Documents of a split as text, found by their end-of-text."""
     description = json.loads((out / "tokens.json").read_text())
     ids = np.fromfile(out / f"{split}.bin", dtype=description["dtype"])
-    encoding = tokenizer.load(out / "tokenizer.json")
+    encoding = tokenizer.load_encoder(out / "tokenizer.json")
     ends = np.flatnonzero(ids == description["end_of_text"])
     assert ends[-1] == len(ids) - 1, "the last document is ended too"
     return [encoding.decode(part[:-1].tolist()) for part in np.split(ids, ends[:-1] + 1)]
@@ -49,7 +49,7 @@ def test_two_builds_give_the_same_bytes_with_any_number_of_processes(build, sent
     monkeypatch.setattr(documents, "GROUP_BYTES", 5_000)  # several groups, so that processes are started
     one, first = build(sentences, folder="a", groups=1)
     two, second = build(sentences, folder="b", groups=2)
-    assert encode.groups(two.parent / "documents.parquet") > tokenise.ALONE
+    assert len(encode.documents_by_group(two.parent / "documents.parquet")) > tokenise.ALONE
     for name in ("train.bin", "val.bin", "tokenizer.json", "tokens.json"):
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
     assert first == second
@@ -81,7 +81,7 @@ def test_segmentation_is_that_of_the_trained_merges(build, sentences):
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     options = {"vocab_size": 299, "initial_alphabet": alphabet, "min_frequency": 2, "show_progress": False}
     learner.train_from_iterator(sentences, trainers.BpeTrainer(**options))
-    ours = tokenizer.load(out / "tokenizer.json")
+    ours = tokenizer.load_encoder(out / "tokenizer.json")
     for text in sentences[:40]:
         assert len(ours.encode_ordinary(text)) == len(learner.encode(text).ids)
 
@@ -104,10 +104,10 @@ def test_documents_that_are_cut_off_or_gone_are_named_with_the_way_out(build, se
         with pytest.raises(UserError, match=r"documents\.parquet is damaged .* rebuild it with: rm "):
             tokenise.tokenise(folder, out / "tokenizer.json", out)
         with pytest.raises(UserError, match=r"documents\.parquet is damaged"):
-            list(encode.read(store))
+            list(encode.read_documents(store))
     store.unlink()
     with pytest.raises(UserError, match=r"documents\.parquet: no such file; build it with"):
-        list(encode.read(store))
+        list(encode.read_documents(store))
 
 
 def test_above_65536_entries_tokens_are_uint32(tmp_path, sentences):

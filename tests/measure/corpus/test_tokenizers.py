@@ -73,7 +73,7 @@ def merges_of(path) -> bytes:
 @pytest.fixture
 def published(server, tmp_path, sentences, monkeypatch):
     """A stand-in of GPT-2's vocab.bpe on the web, with its checksum where that of the real one is."""
-    tokenizer.train("bpe-400", iter(sentences), tmp_path / "trained.json")
+    tokenizer.train_tokenizer("bpe-400", iter(sentences), tmp_path / "trained.json")
     content = merges_of(tmp_path / "trained.json")
     server.files["/vocab.bpe"] = content
     monkeypatch.setattr(remote, "MERGES", f"{server.url}/vocab.bpe")
@@ -87,7 +87,7 @@ def test_the_tokenizer_of_gpt2_cuts_as_the_merges_say(server, published, tmp_pat
     tokenizer.from_merges(store_first.merges(), tmp_path / "gpt2.json")
     assert store.merges() == store_first.merges()
     assert len(server.seen) == 1, "downloaded once"
-    ours, trained = tokenizer.load(tmp_path / "gpt2.json"), tokenizer.load(published)
+    ours, trained = tokenizer.load_encoder(tmp_path / "gpt2.json"), tokenizer.load_encoder(published)
     for text in [*sentences[:20], "ünï — 漢字 🙂\r\n\t '' 123"]:
         pieces = [trained.decode_single_token_bytes(i) for i in trained.encode_ordinary(text)]
         assert [ours.decode_single_token_bytes(i) for i in ours.encode_ordinary(text)] == pieces
@@ -155,7 +155,7 @@ def test_bytes(tmp_path):
     texts = ["ünï — 漢字 🙂", "\x00 zero <|endoftext|>", " lead"]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
     documents.fetch("mine", Corpus(source="jsonl", files=[str(tmp_path / "in.jsonl")]), tmp_path)
-    tokenizer.train("bytes", iter(()), tmp_path / "tokenizer.json")
+    tokenizer.train_tokenizer("bytes", iter(()), tmp_path / "tokenizer.json")
     found = tokenise.tokenise(tmp_path, tmp_path / "tokenizer.json", tmp_path)
     assert (found["tokenizer"], found["vocab_size"], found["dtype"]) == ("bytes", 257, "uint16")
     ids = [np.fromfile(tmp_path / f"{split}.bin", dtype="<u2") for split in ("train", "val")]
@@ -178,7 +178,7 @@ def corpus(tmp_path, monkeypatch, sentences):
     (tmp_path / "in.txt").write_text("\n".join(" ".join(chance.choices(sentences, k=8)) for _ in range(DOCUMENTS)))
     row = Corpus(source="text", files=[str(tmp_path / "in.txt")], document="line")
     documents.fetch("mine", row, tmp_path)
-    tokenizer.train("bpe-512", iter(sentences), tmp_path / "tokenizer.json")
+    tokenizer.train_tokenizer("bpe-512", iter(sentences), tmp_path / "tokenizer.json")
     return tmp_path
 
 
@@ -230,7 +230,7 @@ def test_shards_of_another_tokenizer_are_not_used(corpus, tmp_path, sentences):
     process = started(corpus, out)
     process.kill()
     process.wait()
-    tokenizer.train("bpe-300", iter(sentences), corpus / "other.json")
+    tokenizer.train_tokenizer("bpe-300", iter(sentences), corpus / "other.json")
     found = tokenise.tokenise(corpus, corpus / "other.json", out, processes=2)
     assert found["tokenizer"] == "bpe-300"
     tokenise.tokenise(corpus, corpus / "other.json", tmp_path / "fresh", processes=1)

@@ -16,7 +16,7 @@ from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.doctor import doctor_cpu, doctor_gpu, doctor_steps
-from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, line, read_report
+from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, read_report, verdict_line
 from scaleproof.measure.doctor.doctor_ranks import count_differing, host_waits
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.gpus import Gpu
@@ -119,22 +119,22 @@ def test_a_check_that_raises_has_failed_and_the_others_go_on(tmp_path):
     assert [(e.name, e.status) for e in report.checks] == [("one", "FAIL"), ("two", "PASS"), ("parts: a", "FAIL")]
     assert "no such device" in report.checks[0].evidence
     assert heard == report.checks
-    assert "do this" in line(report.checks[2])
+    assert "do this" in verdict_line(report.checks[2])
     assert read_report(tmp_path / DOCTOR) == report
     assert json.loads((tmp_path / DOCTOR).read_text())["schema_version"] == "1.0"
     assert read_report(tmp_path / "none.json") is None
 
 
 def test_checks_of_the_cpu_run_here(tmp_path):
-    assert doctor_cpu.clock().status == "PASS"
-    assert doctor_cpu.disk(tmp_path).values["write_mb_s"] > 0
+    assert doctor_cpu.check_clock().status == "PASS"
+    assert doctor_cpu.check_disk(tmp_path).values["write_mb_s"] > 0
     assert not list(tmp_path.iterdir())
-    assert 0 <= doctor_cpu.steal(0.05).values["steal_share"] <= 1
+    assert 0 <= doctor_cpu.check_steal(0.05).values["steal_share"] <= 1
 
 
 @pytest.fixture
 def ddp():
-    return next(c for c in doctor_steps.cells(2, on_gpu=False) if c.execution.strategy == "ddp")
+    return next(c for c in doctor_steps.cells_of_strategies(2, on_gpu=False) if c.execution.strategy == "ddp")
 
 
 def found(**changes):
@@ -162,19 +162,19 @@ def found(**changes):
     ],
 )
 def test_steps_that_are_not_what_they_should_be(ddp, changes, evidence):
-    verdict = doctor_steps.judge(ddp, found(**changes))
+    verdict = doctor_steps.judge_steps(ddp, found(**changes))
     assert verdict.status == ("PASS" if evidence is None else "FAIL")
     assert evidence is None or evidence in verdict.evidence
 
 
 def test_deepspeeds_own_waits_are_deepspeeds():
-    zero2 = next(c for c in doctor_steps.cells(1, on_gpu=False) if c.execution.strategy == "zero2")
-    assert doctor_steps.judge(zero2, found(waits={"deepspeed/runtime/utils.py:233": 2})).status == "PASS"
-    assert doctor_steps.judge(zero2, found(waits={"scaleproof/strategy/zero.py:40": 2})).status == "FAIL"
+    zero2 = next(c for c in doctor_steps.cells_of_strategies(1, on_gpu=False) if c.execution.strategy == "zero2")
+    assert doctor_steps.judge_steps(zero2, found(waits={"deepspeed/runtime/utils.py:233": 2})).status == "PASS"
+    assert doctor_steps.judge_steps(zero2, found(waits={"scaleproof/strategy/zero.py:40": 2})).status == "FAIL"
 
 
 def test_ranks_that_never_wrote_are_a_failure(monkeypatch):
-    monkeypatch.setattr(doctor_steps, "run", lambda *arguments: ({}, ["NCCL error: unhandled system error"]))
+    monkeypatch.setattr(doctor_steps, "look_on_ranks", lambda *arguments: ({}, ["NCCL error: unhandled system error"]))
     ((name, verdict),) = doctor_steps.steps_of_strategies(2, 2)
     assert (name, verdict.status) == ("ranks", "FAIL")
     assert "NCCL error" in verdict.evidence
@@ -225,8 +225,10 @@ def test_read_ahead_is_compared_with_the_plan(tmp_path):
         made = Batches(file, plan, batch, range(1), device)
         made.read_ahead()
         if faulty:
-            read = made._read
-            made._read = lambda step, micro: (lambda ids, tokens: (ids, tokens + (step == 3)))(*read(step, micro))
+            read = made._read_micro_batch
+            made._read_micro_batch = lambda step, micro: (lambda ids, tokens: (ids, tokens + (step == 3)))(
+                *read(step, micro)
+            )
         return made
 
     assert count_differing(batches(False), lambda: None, 20) == 0
@@ -289,7 +291,7 @@ def test_every_device_is_looked_at(monkeypatch):
         yield
 
     monkeypatch.setattr(torch.cuda, "device", device)
-    for name in ("readable", "energy", "matmul", "copies"):
+    for name in ("check_readable", "check_energy", "check_matmul", "check_copies"):
         monkeypatch.setattr(doctor_gpu, name, lambda: judged(chosen[-1] != 2, "a rate", "look at that device"))
     entries = [entry for entry in examine(doctor_gpu.checks([H100] * 4), "x", lambda e: None).checks if chosen]
     of_devices = {entry.name: entry.status for entry in entries if ": device" in entry.name}

@@ -9,14 +9,14 @@ import pytest
 
 from scaleproof.measure.doctor import speed
 from scaleproof.measure.doctor.speed import USUAL, Layer, MachineSpeed, this_machine
-from scaleproof.measure.launch.device_lock import device_lock, names_of
+from scaleproof.measure.launch.device_lock import device_lock, device_names
 
 TINY = Layer("cpu", "fp32", 64, 32)
 
 
 def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
     answers = iter([2.5, 1.5])
-    monkeypatch.setattr(speed, "_measured", lambda line: next(answers))
+    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: next(answers))
     path = tmp_path / "cache" / "speed.json"
     assert [MachineSpeed(path).start_s(), MachineSpeed(path).start_s(), MachineSpeed(path).start_s("deepspeed")] == [
         2.5,
@@ -30,13 +30,13 @@ def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
 def test_where_nothing_can_be_kept_a_process_measures_once(monkeypatch):
     answers = iter([2.5])
     monkeypatch.setattr(speed, "UNKEPT", {})
-    monkeypatch.setattr(speed, "_measured", lambda line: next(answers))
+    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: next(answers))
     home = Path("/dev/null/.cache/speed.json")
     assert [MachineSpeed(home).start_s(), MachineSpeed(home).start_s()] == [2.5, 2.5]
 
 
 def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
-    monkeypatch.setattr(speed, "_measured", lambda line: None)
+    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: None)
     broken = tmp_path / "speed.json"
     broken.write_text("{")
     for machine in (MachineSpeed(broken), MachineSpeed()):
@@ -47,20 +47,21 @@ def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
 
 def test_processor_time_is_measured_and_not_the_clock():
     def python(code: str) -> float | None:
-        return speed._measured([sys.executable, "-S", "-c", code])
+        return speed._speed_printed_by([sys.executable, "-S", "-c", code])
 
     asleep = python("import time; time.sleep(1)")
     assert asleep is not None
     assert asleep < 0.7
     assert (
-        speed._measured([sys.executable, "-S", "-c", "print('noise'); print('speed 1.5e+10'); print('it.')"]) == 1.5e10
+        speed._speed_printed_by([sys.executable, "-S", "-c", "print('noise'); print('speed 1.5e+10'); print('it.')"])
+        == 1.5e10
     )
-    assert speed._measured([sys.executable, "-S", "-c", "raise SystemExit(1)"]) is None
+    assert speed._speed_printed_by([sys.executable, "-S", "-c", "raise SystemExit(1)"]) is None
 
 
 def test_a_layer_is_trained_at_a_rate_that_a_core_can_have(monkeypatch):
     monkeypatch.setattr(speed, "PROBE_S", 0.05)
-    assert 1e8 < speed._train(TINY) < 1e12
+    assert 1e8 < speed._training_flops(TINY) < 1e12
 
 
 def test_a_gpu_that_a_run_uses_is_left_alone(tmp_path, monkeypatch):
@@ -68,9 +69,9 @@ def test_a_gpu_that_a_run_uses_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     on_gpu = Layer("cuda", "fp32", 64, 32)
-    monkeypatch.setattr(speed, "_train", lambda layer: 1e12)
+    monkeypatch.setattr(speed, "_training_flops", lambda layer: 1e12)
     assert speed._train_undisturbed(on_gpu) == 1e12
-    with device_lock(names_of([]), "another campaign"), pytest.raises(SystemExit, match="a run uses the GPU"):
+    with device_lock(device_names([]), "another campaign"), pytest.raises(SystemExit, match="a run uses the GPU"):
         speed._train_undisturbed(on_gpu)
 
 

@@ -42,14 +42,14 @@ def test_sbatch_line(kind):
 
 @pytest.mark.parametrize("kind", SRUN)
 def test_srun_line(kind):
-    line = allocated.command(cell(kind), Path("r.json"), Allocation("5", ("n1", "n2", "n3"), 16), 20005)
+    line = allocated.srun_command(cell(kind), Path("r.json"), Allocation("5", ("n1", "n2", "n3"), 16), 20005)
     assert line[:2] == ["srun", "--kill-on-bad-exit=1"]
     assert line[2:7] == SRUN[kind].split()
     assert line[8:] == ["-m", "scaleproof.measure.launch.allocated", "r.json", "20005", "scaleproof.measure.trainer"]
 
 
 def test_torchrun_line_of_a_node():
-    line = allocated.torchrun(cell(TWO_NODES), Path("a/r.json"), "n1", 20005, "run", "scaleproof.measure.trainer")
+    line = allocated.torchrun_words(cell(TWO_NODES), Path("a/r.json"), "n1", 20005, "run", "scaleproof.measure.trainer")
     expected = (
         "--nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=n1:20005 --rdzv-id=run --max-restarts=0"
     )
@@ -72,7 +72,9 @@ def test_cells_together_ask_for_the_largest_and_the_time_of_all():
 def test_srun_assumes_nothing_from_the_job(monkeypatch, tmp_path):
     for name in ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SBATCH_X", "SRUN_X"):
         monkeypatch.setenv(name, "7")
-    found = {n for n in allocated.environment(cell(ONE_GPU), tmp_path) if n.startswith(("SLURM", "SBATCH", "SRUN"))}
+    found = {
+        n for n in allocated.rank_environment(cell(ONE_GPU), tmp_path) if n.startswith(("SLURM", "SBATCH", "SRUN"))
+    }
     assert found == {"SLURM_JOB_ID"}
 
 
@@ -96,7 +98,7 @@ def test_the_allocation_as_slurm_describes_it(monkeypatch, tres, devices):
     said["QOS"] = "(null)"
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
-    monkeypatch.setattr(slurm, "describe", lambda job: said)
+    monkeypatch.setattr(slurm, "describe_job", lambda job: said)
     monkeypatch.setattr(slurm, "run_command", lambda *command: "n1\nn2")
     found = slurm.allocation()
     recorded = {"job_id": "5", "nodelist": "n[1-2]", "partition": "gpu"}
@@ -120,10 +122,10 @@ def test_outside_of_an_allocation(monkeypatch):
     ],
 )
 def test_what_slurm_says_is_believed(line, kind, reason):
-    found = slurm.verdict(["[default0]:something", line])
+    found = slurm.slurm_failure(["[default0]:something", line])
     assert found[0] == kind
     assert reason in found[1]
 
 
 def test_nothing_said_is_no_verdict():
-    assert slurm.verdict(["[default0]:RuntimeError: connection closed by peer"]) is None
+    assert slurm.slurm_failure(["[default0]:RuntimeError: connection closed by peer"]) is None

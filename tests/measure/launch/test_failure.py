@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.launch.supervise import CommandOutcome
-from scaleproof.measure.trainer.__main__ import classify
+from scaleproof.measure.trainer.__main__ import failure_class
 
 REQUEST = SimpleNamespace(time_limit=600.0)
 SUMMARY = """[default0]:a line of rank 0
@@ -36,14 +36,14 @@ def test_the_first_rank_to_fail_is_the_cause(tmp_path):
     ]
     for report in reports:
         (tmp_path / f"failure.{report['rank']}.json").write_text(json.dumps(report))
-    found = failure(REQUEST, tmp_path, ended())
+    found = explain_failure(REQUEST, tmp_path, ended())
     assert (found.failure_class, found.rank) == ("oom", 1)
     assert found.log_tail == ["[default1]:the last words of rank 1"]
 
 
 def test_the_rank_that_slurm_killed_for_its_memory_is_named(tmp_path):
     outcome = ended(-9)
-    found = failure(REQUEST, tmp_path, ended(tail=[*outcome.tail, "srun: error: n2: task 1: Out Of Memory"]))
+    found = explain_failure(REQUEST, tmp_path, ended(tail=[*outcome.tail, "srun: error: n2: task 1: Out Of Memory"]))
     assert (found.failure_class, found.rank) == ("host_oom", 1)
     assert found.reason.startswith("Slurm killed the run on n2")
 
@@ -62,7 +62,7 @@ def test_the_rank_that_slurm_killed_for_its_memory_is_named(tmp_path):
     ],
 )
 def test_how_it_ended(tmp_path, outcome, kind, reason):
-    found = failure(REQUEST, tmp_path, outcome)
+    found = explain_failure(REQUEST, tmp_path, outcome)
     assert found.failure_class == kind
     assert reason in found.reason
 
@@ -89,4 +89,4 @@ def error(name: str, text: str) -> Exception:
     ],
 )
 def test_classes_of_exceptions(raised, kind):
-    assert classify(raised) == kind
+    assert failure_class(raised) == kind

@@ -24,7 +24,7 @@ def cell(**execution):
 def test_an_offloaded_optimizer_gets_its_share_of_the_cores(tmp_path, execution, devices, threads):
     chosen = cell(**execution)
     assert local.threads_per_rank(chosen, 16, devices) == threads
-    assert local.environment(chosen, tmp_path, 16, devices)["OMP_NUM_THREADS"] == str(threads)
+    assert local.rank_environment(chosen, tmp_path, 16, devices)["OMP_NUM_THREADS"] == str(threads)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,17 @@ def test_an_offloaded_optimizer_gets_its_share_of_the_cores(tmp_path, execution,
 def test_ranks_share_the_cores_that_compile(tmp_path, monkeypatch, execution, cores, gpus, processes):
     """Each of eight would otherwise start 32 processes; a rank on a CPU is bound to its cores."""
     monkeypatch.delenv(local.COMPILERS, raising=False)
-    assert local.environment(cell(**execution), tmp_path, cores, gpus).get("TORCHINDUCTOR_COMPILE_THREADS") == processes
+    assert (
+        local.rank_environment(cell(**execution), tmp_path, cores, gpus).get("TORCHINDUCTOR_COMPILE_THREADS")
+        == processes
+    )
 
 
 def test_a_users_number_of_compiling_processes_stays(tmp_path, monkeypatch):
     monkeypatch.setenv(local.COMPILERS, "5")
-    assert local.environment(cell(), tmp_path, 16, 1)[local.COMPILERS] == "5"
+    assert local.rank_environment(cell(), tmp_path, 16, 1)[local.COMPILERS] == "5"
 
 
 def test_ranks_of_one_machine_meet_without_its_name(tmp_path):
     """torchrun --standalone would otherwise use the host's full name, which isolated nodes cannot resolve."""
-    assert "--local-addr=127.0.0.1" in local.command(cell(), tmp_path / "request.json")
+    assert "--local-addr=127.0.0.1" in local.torchrun_command(cell(), tmp_path / "request.json")

@@ -10,7 +10,7 @@ from scaleproof.measure.launch import allocated
 def test_a_daemon_that_answers(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setattr(allocated, "daemon_port", lambda: server.getsockname()[1])
-        assert allocated.answers("127.0.0.1")
+        assert allocated.node_answers("127.0.0.1")
 
 
 @pytest.mark.fault("the first node of a run is lost", "another node notices, and cancels the job")
@@ -19,4 +19,4 @@ def test_a_node_that_is_gone(monkeypatch):
         port = server.getsockname()[1]
     monkeypatch.setattr(allocated, "daemon_port", lambda: port)
     monkeypatch.setattr(allocated.time, "sleep", lambda seconds: None)
-    assert not allocated.answers("127.0.0.1")
+    assert not allocated.node_answers("127.0.0.1")

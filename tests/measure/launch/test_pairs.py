@@ -9,7 +9,7 @@ from synthetic import campaign, write_run
 from scaleproof.ground.campaign.cells import arms
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.launch.pairs import PAIRS, plan, run_pairs
+from scaleproof.measure.launch.pairs import PAIRS, plan_pairs, run_pairs
 
 
 def loaded_campaign(**changes):
@@ -25,7 +25,7 @@ def loaded_campaign(**changes):
 
 
 def test_null_pairs_are_mixed_in_and_both_arms_start_equally_often():
-    found = plan(loaded_campaign()[1])
+    found = plan_pairs(loaded_campaign()[1])
     assert Counter(e["null"] for e in found) == {False: 6, True: 4}
     kinds = [e["null"] for e in found]
     assert kinds not in (sorted(kinds), sorted(kinds, reverse=True))
@@ -35,7 +35,7 @@ def test_null_pairs_are_mixed_in_and_both_arms_start_equally_often():
         (True, "a"): 2,
         (True, "b"): 2,
     }
-    assert plan(loaded_campaign()[1]) == found, "the same in every invocation"
+    assert plan_pairs(loaded_campaign()[1]) == found, "the same in every invocation"
 
 
 def test_each_pair_runs_both_arms_and_a_null_pair_runs_a_twice(tmp_path):

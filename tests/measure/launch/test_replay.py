@@ -14,7 +14,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.measure.launch import replay
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.launch.replay import replay_cell
-from scaleproof.measure.reference.replay import replayed
+from scaleproof.measure.reference.replay import replay_fields
 from scaleproof.measure.reference.schema import workload_name
 
 
@@ -26,13 +26,13 @@ def locks(tmp_path, monkeypatch):
 @pytest.fixture
 def instead(monkeypatch):
     """What the other process does in the place of the steps."""
-    return lambda work: monkeypatch.setattr("scaleproof.measure.reference.replay.replayed", work)
+    return lambda work: monkeypatch.setattr("scaleproof.measure.reference.replay.replay_fields", work)
 
 
 def test_a_replay_makes_a_reference(tokens, instead):
     def on_one_thread(plan, limit):  # those of this process, which tests have used torch in, are lost by forking
         torch.set_num_threads(1)
-        return replayed(plan, limit)
+        return replay_fields(plan, limit)
 
     instead(on_one_thread)
     reference = replay_cell(cell(), "x", tokens)

@@ -48,7 +48,7 @@ def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "5")
     monkeypatch.setattr(launch, "allocation", lambda: Allocation("5", hosts, 2, devices, GIVEN))
     monkeypatch.setattr(
-        slurm, "describe", lambda job, patience: {"NodeList": "n1", "NumNodes": "1", "RunTime": "00:01:02"}
+        slurm, "describe_job", lambda job, patience: {"NodeList": "n1", "NumNodes": "1", "RunTime": "00:01:02"}
     )
 
 
@@ -81,7 +81,7 @@ def test_ranks_that_the_end_of_their_job_reaches_first_have_not_crashed(
 ):
     """On another node they are told to end before the launcher is."""
     in_job(monkeypatch, "n1")
-    monkeypatch.setattr(slurm, "describe", lambda job, patience: {"JobState": state})
+    monkeypatch.setattr(slurm, "describe_job", lambda job, patience: {"JobState": state})
     outcome = launch.CommandOutcome(1, False, ["ConnectionError: closed by peer"])
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
     if ended:
@@ -111,7 +111,7 @@ WARNED = ["[default0]:window", "W1124 torch/distributed/elastic/agent/server/api
 def test_a_run_that_is_told_to_end_before_slurm_s_limit(monkeypatch, tmp_path, tokens, cell, elapsed, log, kind):
     in_job(monkeypatch, "n1")
     facts = {"JobState": "RUNNING", "TimeLimit": "00:07:00", "RunTime": elapsed}
-    monkeypatch.setattr(slurm, "describe", lambda job, patience: facts)
+    monkeypatch.setattr(slurm, "describe_job", lambda job, patience: facts)
     outcome = launch.CommandOutcome(1, False, log)
     monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
     assert launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path).failure.failure_class == kind
@@ -198,7 +198,7 @@ def test_world_size_in_what_is_published_counts_ranks(tmp_path):
     """nn.DataParallel: two devices, one rank."""
     dp = cells(execution={"strategy": "dp", "device": "cuda"}, vary={"geometry": ["1x2"]})[0]
     run = write_run(tmp_path / "attempt", dp)
-    launch._publish(SimpleNamespace(cell=dp), run.metrics, None, run.folder, tmp_path)
+    launch._publish_run(SimpleNamespace(cell=dp), run.metrics, None, run.folder, tmp_path)
     assert " world_size=1 " in (tmp_path / "RUN_COMPLETE.txt").read_text()
     assert json.loads((tmp_path / "launcher_metadata.json").read_text())["world_size"] == 1
     assert (dp.world_size, dp.batch.n_devices) == (1, 2)

@@ -109,12 +109,12 @@ def test_without_an_answer_nothing_is_ended(monkeypatch, asked):
 
 @pytest.mark.parametrize(("job", "node"), [("4_1", "n1"), ("4_2", "n2"), ("5", "n1"), ("4", "n2")])
 def test_a_job_is_described_by_its_own_line(asked, job, node):
-    assert slurm.describe(job, patience=(0,))["NodeList"] == node
+    assert slurm.describe_job(job, patience=(0,))["NodeList"] == node
 
 
 def test_what_waits_in_an_array_is_no_task(monkeypatch, asked):
     monkeypatch.setitem(SAID, "4", "\n".join([WAITING, TASKS[1]]))
-    assert slurm.job_id(slurm.describe("4", patience=(0,))) == "4"
+    assert slurm.job_id(slurm.describe_job("4", patience=(0,))) == "4"
 
 
 def test_a_job_that_shares_its_nodes_knows_it(monkeypatch, asked):

@@ -94,7 +94,7 @@ def test_compile_needs_a_compiler(monkeypatch):
 )
 def test_visible_devices(variable, expected):
     found = [Gpu("", f"GPU-{letter}", 0, (9, 0)) for letter in "abc"]
-    assert "".join(g.uuid[-1] for g in gpus._visible(found, variable)) == expected
+    assert "".join(g.uuid[-1] for g in gpus._visible_gpus(found, variable)) == expected
 
 
 def test_devices_without_importing_torch():
@@ -306,11 +306,11 @@ def test_a_lost_device_is_named_unless_it_is_left_out(monkeypatch):
     monkeypatch.setattr(gpus, "torch_has_cuda", lambda: True)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     assert len(gpus.cuda_devices()) == 2
-    assert len(gpus.usable(gpus.cuda_devices)[0]) == 2
+    assert len(gpus.usable_gpus(gpus.cuda_devices)[0]) == 2
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     with pytest.raises(UserError, match=r"GPU 1 of this machine does not answer \(GPU is lost\)"):
         gpus.cuda_devices()
-    found, why = gpus.usable(gpus.cuda_devices)
+    found, why = gpus.usable_gpus(gpus.cuda_devices)
     assert (found, "GPU 1 of this machine" in why) == ([], True)
 
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from scaleproof.measure.machine.provenance import provenance, variables
+from scaleproof.measure.machine.provenance import kept_variables, provenance
 
 
 def test_provenance_is_complete(repository, monkeypatch):
@@ -22,7 +22,7 @@ def test_only_listed_variables_are_repeated(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
     monkeypatch.setenv("MY_PASSWORD", "secret")
     monkeypatch.setenv("NCCL_TOPO_FILE", f"{Path.home()}/topo.xml")
-    found = variables()
+    found = kept_variables()
     assert found["NCCL_DEBUG"] == "INFO"
     assert found["OMP_NUM_THREADS"] == "3"
     assert "secret" not in found.values()

@@ -10,7 +10,7 @@ from measure.reference.test_replay import cell
 
 from scaleproof.measure.reference import network, training
 from scaleproof.measure.reference.planned import PlannedSteps, expected_s
-from scaleproof.measure.reference.replay import ReplayPace, replay, replayed
+from scaleproof.measure.reference.replay import ReplayPace, replay, replay_fields
 from scaleproof.measure.reference.schema import Reference
 from scaleproof.measure.reference.training import bytes_of_row, free_bytes, is_out_of_memory, rows_that_fit
 
@@ -131,7 +131,7 @@ def test_steps_are_made_as_time_allows(monkeypatch, step_s, made, reason):
 
 def test_a_replay_takes_no_longer_than_it_may(tokens):
     """No time for a single step: a reference without losses, which says so."""
-    fields = replayed(PlannedSteps(cell().config, tokens), limit_s=1e-6)
+    fields = replay_fields(PlannedSteps(cell().config, tokens), limit_s=1e-6)
     assert fields["losses"] == []
     assert "a step takes about" in fields["shortened"]
 

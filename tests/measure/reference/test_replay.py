@@ -12,10 +12,10 @@ from synthetic import campaign
 from scaleproof.ground.campaign.cells import Cell, expand
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import count
-from scaleproof.measure.corpus.reader import SamplePlan, held_out, open_split
+from scaleproof.measure.corpus.reader import SamplePlan, held_out_ids, open_split
 from scaleproof.measure.reference.planned import steps_to_replay
 from scaleproof.measure.reference.replay import replay
-from scaleproof.measure.reference.samples import SplitSamples, checksum, step_ids, validation_ids
+from scaleproof.measure.reference.samples import SplitSamples, checksum, step_ids
 from scaleproof.measure.reference.schema import read_reference, reference_of, workload_name
 from scaleproof.measure.strategy.base import learning_rate
 
@@ -156,8 +156,8 @@ def test_samples_are_those_of_the_written_rule(tokens):
         ids = step_ids(own.count, 8, 3, step)
         assert sorted(ids) == sorted(plan.step(step))
         assert (own.rows(ids) == file.read(ids)).all()
-    assert list(validation_ids(10, 4)) == list(held_out(10, 4))
-    assert len(validation_ids(3, 8)) == 3
+    assert list(held_out_ids(10, 4)) == list(held_out_ids(10, 4))
+    assert len(held_out_ids(3, 8)) == 3
 
 
 def test_samples_of_documents(labelled):

@@ -6,7 +6,7 @@ from synthetic_traces import REDUCE, stats_text, trace, without_rows, write_sqli
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
-from scaleproof.measure.trace.diff import diff, summarise_diff, table
+from scaleproof.measure.trace.diff import diff_rows, diff_table, summarise_diff
 from scaleproof.measure.trace.summarise import summarise_files
 
 
@@ -15,7 +15,7 @@ def profile(made) -> Profile:
 
 
 def test_runs_of_different_lengths_and_ranks_are_compared_per_step_and_rank():
-    rows = diff(profile(trace(ranks=2, steps=4)), profile(trace(ranks=3, steps=9)))
+    rows = diff_rows(profile(trace(ranks=2, steps=4)), profile(trace(ranks=3, steps=9)))
     assert {
         r["name"]: r["difference"] for r in rows if r["difference"] is not None and abs(r["difference"]) > 1e-9
     } == {}
@@ -24,7 +24,7 @@ def test_runs_of_different_lengths_and_ranks_are_compared_per_step_and_rank():
 
 def test_what_moved_is_named():
     without_optimizer = without_rows(trace(), lambda w: ~w["name"].astype(str).str.contains("Adam"))
-    rows = diff(profile(trace()), profile(without_optimizer))
+    rows = diff_rows(profile(trace()), profile(without_optimizer))
     by_name = {r["name"]: r for r in rows}
     assert by_name["computing"]["difference"] == pytest.approx(-0.02)
     assert by_name["class optimizer"]["difference"] == pytest.approx(-0.02)
@@ -33,12 +33,12 @@ def test_what_moved_is_named():
 
 
 def test_unknown_has_no_difference():
-    rows = diff(profile(trace()), profile(trace(reduce="mysteryKernel")))
+    rows = diff_rows(profile(trace()), profile(trace(reduce="mysteryKernel")))
     exposed = next(r for r in rows if r["name"] == "exposed communication")
     assert (exposed["a"], exposed["b"], exposed["difference"]) == (pytest.approx(0.04), None, None)
     calls = next(r for r in rows if r["name"] == "calls of all_reduce")
     assert calls["b"] is None
-    assert "unknown" in table(rows)
+    assert "unknown" in diff_table(rows)
 
 
 def test_texts_need_their_steps(tmp_path):
@@ -47,6 +47,6 @@ def test_texts_need_their_steps(tmp_path):
     with pytest.raises(
         UserError, match="A has no steps, and totals of runs of different lengths cannot be compared; say how many"
     ):
-        diff(summarise_files([text]), summarise_files([write_sqlite(tmp_path / "b.sqlite", trace())]))
+        diff_rows(summarise_files([text]), summarise_files([write_sqlite(tmp_path / "b.sqlite", trace())]))
     known = summarise_files([text], ranks=4, steps=40)
-    assert {r["name"]: r["b"] for r in diff(known, known)}["calls of all_reduce"] == 3.25
+    assert {r["name"]: r["b"] for r in diff_rows(known, known)}["calls of all_reduce"] == 3.25

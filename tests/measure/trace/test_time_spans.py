@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scaleproof.measure.trace.time_spans import both, length, union, within, without
+from scaleproof.measure.trace.time_spans import difference, intersection, ns_in_windows, total_ns, union
 
 LONG = 400
 
@@ -27,24 +27,26 @@ def test_sets_of_time_are_what_a_bitmap_says(seed):
     a, b = union(*first), union(*second)
     assert (bitmap(a) == bitmap(first)).all()
     assert (a[0][1:] > a[1][:-1]).all(), "disjoint, in order"
-    assert (bitmap(both(a, b)) == (bitmap(first) & bitmap(second))).all()
-    assert (bitmap(without(a, b)) == (bitmap(first) & ~bitmap(second))).all()
-    assert length(a) == bitmap(first).sum()
+    assert (bitmap(intersection(a, b)) == (bitmap(first) & bitmap(second))).all()
+    assert (bitmap(difference(a, b)) == (bitmap(first) & ~bitmap(second))).all()
+    assert total_ns(a) == bitmap(first).sum()
     starts = np.sort(random.integers(0, LONG, 6))
     ends = starts + 25
-    assert within(a, starts, ends).tolist() == [bitmap(first)[s:e].sum() for s, e in zip(starts, ends, strict=True)]
+    assert ns_in_windows(a, starts, ends).tolist() == [
+        bitmap(first)[s:e].sum() for s, e in zip(starts, ends, strict=True)
+    ]
 
 
 def test_short_pauses_are_filled_where_asked_for():
     starts, ends = np.array([0, 12, 30]), np.array([10, 20, 40])
-    assert length(union(starts, ends)) == 28
-    assert length(union(starts, ends, pause=2)) == 30
-    assert length(union(starts, ends, pause=10)) == 40
+    assert total_ns(union(starts, ends)) == 28
+    assert total_ns(union(starts, ends, pause=2)) == 30
+    assert total_ns(union(starts, ends, pause=10)) == 40
 
 
 def test_nothing_is_nothing():
     empty = union(np.array([]), np.array([]))
     full = union(np.array([0]), np.array([5]))
-    assert length(empty) == length(both(empty, full)) == length(without(empty, full)) == 0
-    assert length(without(full, empty)) == 5
-    assert within(empty, np.array([0]), np.array([9])).tolist() == [0]
+    assert total_ns(empty) == total_ns(intersection(empty, full)) == total_ns(difference(empty, full)) == 0
+    assert total_ns(difference(full, empty)) == 5
+    assert ns_in_windows(empty, np.array([0]), np.array([9])).tolist() == [0]

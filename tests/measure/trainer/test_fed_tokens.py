@@ -30,13 +30,13 @@ def chain(corpus: samples.SplitSamples, ranks: int, accumulation: int, change=la
                 for part in rows_of(corpus, step).chunk(ranks * accumulation)[rank::ranks]:
                     module(change(step, part))
         module(rows_of(corpus, 0))  # nobody looks any more
-        total += int(fed.chain(STEPS.start, accumulation), 16)
+        total += int(fed.chained_checksum(STEPS.start, accumulation), 16)
     return f"{total % 2**64:016x}"
 
 
 @pytest.mark.parametrize(("ranks", "accumulation"), [(1, 1), (2, 1), (1, 4), (2, 2)])
 def test_the_chain_is_that_of_the_rule(corpus, ranks, accumulation):
-    assert chain(corpus, ranks, accumulation) == samples.chain(corpus, GLOBAL, SEED, STEPS)
+    assert chain(corpus, ranks, accumulation) == samples.chained_checksum(corpus, GLOBAL, SEED, STEPS)
 
 
 def one_token(step, rows):
@@ -55,7 +55,7 @@ def test_other_tokens_change_it(corpus, where):
         "twice": lambda step, rows: rows[: len(rows) // 2].repeat(2, 1) if step == 9 else rows,
         "padding": lambda step, rows: rows.clamp(max=100),
     }
-    assert chain(corpus, 1, 1, changes[where]) != samples.chain(corpus, GLOBAL, SEED, STEPS)
+    assert chain(corpus, 1, 1, changes[where]) != samples.chained_checksum(corpus, GLOBAL, SEED, STEPS)
 
 
 def test_absent_tokens_are_part_of_a_row():
@@ -65,4 +65,4 @@ def test_absent_tokens_are_part_of_a_row():
         module(rows)
     powers = np.cumprod(np.full(5, samples.MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     hashes = (rows.numpy().view(np.uint64) * powers).sum(axis=1, dtype=np.uint64) ** 2
-    assert fed.chain(0, 1) == f"{int(hashes.sum(dtype=np.uint64)):016x}"
+    assert fed.chained_checksum(0, 1) == f"{int(hashes.sum(dtype=np.uint64)):016x}"

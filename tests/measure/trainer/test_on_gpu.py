@@ -11,18 +11,18 @@ from torch.optim import AdamW
 
 from scaleproof.ground.campaign.cells import expand
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.corpus.reader import SamplePlan, held_out, open_split
+from scaleproof.measure.corpus.reader import SamplePlan, held_out_ids, open_split
 from scaleproof.measure.machine import gpus
 from scaleproof.measure.model.build import build
 from scaleproof.measure.reference.samples import checksum
 from scaleproof.measure.strategy.native import Single
 from scaleproof.measure.trainer import measure, session, validation
-from scaleproof.measure.trainer.__main__ import classify
+from scaleproof.measure.trainer.__main__ import failure_class
 from scaleproof.measure.trainer.census import compiled_graphs
 from scaleproof.measure.trainer.fed_tokens import FedTokens
 from scaleproof.measure.trainer.measure import losses_as_built
 from scaleproof.measure.trainer.monitor import POWER_INSTANT, GpuMonitor
-from scaleproof.measure.trainer.probe import _larger_side
+from scaleproof.measure.trainer.probe import _largest_argument_bytes
 from scaleproof.measure.trainer.session import NotApplicable, Session, WrongWorld, nvml_uuid
 
 
@@ -45,12 +45,12 @@ def cell(**execution):
     ],
 )
 def test_memory_runs_out_in_many_words(text, kind):
-    assert classify(RuntimeError(text)) == kind
+    assert failure_class(RuntimeError(text)) == kind
 
 
 def test_a_rank_that_cannot_run_the_cell_says_so():
-    assert classify(NotApplicable("no kernels")) == "not_applicable"
-    assert classify(torch.OutOfMemoryError("x")) == "oom"
+    assert failure_class(NotApplicable("no kernels")) == "not_applicable"
+    assert failure_class(torch.OutOfMemoryError("x")) == "oom"
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def rank(monkeypatch):
 def test_a_device_that_only_the_launcher_sees_is_no_reason_to_train_on_the_cpu(rank, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(WrongWorld, match="launcher saw 2 CUDA devices, but torch cannot use any"):
-        rank._device(cell(device="auto"), gpus=2)
-    assert rank._device(cell(device="cpu"), gpus=2).type == "cpu"
-    assert rank._device(cell(device="auto"), gpus=0).type == "cpu"
+        rank._bind_device(cell(device="auto"), gpus=2)
+    assert rank._bind_device(cell(device="cpu"), gpus=2).type == "cpu"
+    assert rank._bind_device(cell(device="auto"), gpus=0).type == "cpu"
 
 
 def play_cuda(monkeypatch, name: str, capability: tuple[int, int], architectures: list[str]) -> None:
@@ -86,7 +86,7 @@ def play_cuda(monkeypatch, name: str, capability: tuple[int, int], architectures
 def test_torch_without_kernels_for_a_device_is_not_applicable(rank, monkeypatch):
     play_cuda(monkeypatch, "Tesla V100-SXM2-16GB", (7, 0), ["sm_75", "sm_80", "sm_90", "compute_90"])
     with pytest.raises(NotApplicable, match=r"compute capability 7\.0.*whl/cu126"):
-        rank._device(cell(), gpus=1)
+        rank._bind_device(cell(), gpus=1)
 
 
 def test_a_rank_is_bound_to_the_cores_of_its_devices_node(rank, monkeypatch):
@@ -94,7 +94,7 @@ def test_a_rank_is_bound_to_the_cores_of_its_devices_node(rank, monkeypatch):
     asked, bound = [], []
     monkeypatch.setattr(session, "cores_near", lambda uuid: asked.append(uuid) or [2, 3])
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: bound.append(cores))
-    assert rank._device(cell(), gpus=1) == torch.device("cuda", 0)
+    assert rank._bind_device(cell(), gpus=1) == torch.device("cuda", 0)
     assert (asked, bound, rank.near_cores) == (["MIG-11-22"], [[2, 3]], [2, 3])
 
 
@@ -144,7 +144,7 @@ class Nvml:
 
 @pytest.mark.parametrize(("answer", "watts"), [(0, 700), (3, 100)])
 def test_power_is_that_of_the_moment_where_the_driver_knows_it(answer, watts):
-    assert GpuMonitor(Nvml(answer), ["GPU-a"])._power("GPU-a") == watts
+    assert GpuMonitor(Nvml(answer), ["GPU-a"])._power_w("GPU-a") == watts
 
 
 class Opened(Exception):
@@ -338,7 +338,7 @@ def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
     file = open_split(tokens, "val", chosen.workload)
-    scored = validation.validate(Small(), file, 8, chosen.batch, range(1), torch.device("cpu"), nn.Identity())
+    scored = validation.score_held_out(Small(), file, 8, chosen.batch, range(1), torch.device("cpu"), nn.Identity())
     assert scored.out_of_memory
     assert validation.summarise_validation([scored, scored], "language-modelling") is None
 
@@ -364,14 +364,14 @@ def test_a_validation_of_a_compiled_cell_makes_no_second_graph(tokens, monkeypat
         strategy.micro_step(torch.randint(512, (4, 33)), boundary=True)
     assert len(fed.sums) == 1
     assert compiled_graphs() == before + 1, "nor do the tokens that are noted in the window"
-    scored = validation.validate(strategy, file, 8, chosen.batch, range(1), torch.device("cpu"), strategy.module)
+    scored = validation.score_held_out(strategy, file, 8, chosen.batch, range(1), torch.device("cpu"), strategy.module)
     assert compiled_graphs() == before + 1
     assert not strategy.module.training
     assert scored.totals[1] == 8 * 32
-    assert scored.checksum == checksum(file.read(held_out(file.n_samples, 8)))
+    assert scored.checksum == checksum(file.read(held_out_ids(file.n_samples, 8)))
 
 
 def test_a_coalesced_collective_counts_the_whole_of_its_larger_list():
     small, large = [torch.zeros(2), torch.zeros(3)], [torch.zeros(8), torch.zeros(12)]
-    assert _larger_side((large, small, "group")) == 80
-    assert _larger_side((torch.zeros(5), torch.zeros(10), 1)) == 40
+    assert _largest_argument_bytes((large, small, "group")) == 80
+    assert _largest_argument_bytes((torch.zeros(5), torch.zeros(10), 1)) == 40

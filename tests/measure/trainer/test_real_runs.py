@@ -131,7 +131,7 @@ def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tok
     """
     import torch
 
-    from scaleproof.measure.corpus.reader import TokenFile, held_out
+    from scaleproof.measure.corpus.reader import TokenFile, held_out_ids
     from scaleproof.measure.model.build import build
 
     run = run_tiny(
@@ -140,7 +140,7 @@ def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tok
     file = TokenFile(tokens, "val", 32)
     model = build(make_cell())  # hardly changed by such a learning rate
     with torch.no_grad():
-        loss = model(torch.from_numpy(file.read(held_out(file.n_samples, 61))))
+        loss = model(torch.from_numpy(file.read(held_out_ids(file.n_samples, 61))))
     assert run.metrics.validation.samples == 61
     assert run.metrics.validation.loss == pytest.approx(float(loss), rel=1e-5)
 

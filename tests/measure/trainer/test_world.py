@@ -3,8 +3,8 @@
 import pytest
 from synthetic import cells
 
-from scaleproof.measure.trainer.__main__ import classify
-from scaleproof.measure.trainer.session import WrongWorld, check, world_mismatch
+from scaleproof.measure.trainer.__main__ import failure_class
+from scaleproof.measure.trainer.session import WrongWorld, check_world, world_mismatch
 
 CELL = cells(vary={"geometry": ["2x2"]})[0]
 
@@ -37,5 +37,5 @@ def test_worlds(ranks, hosts, reason):
 
 def test_a_wrong_world_is_a_class_of_its_own():
     with pytest.raises(WrongWorld) as raised:
-        check(CELL, places(*SOUND[:3]))
-    assert classify(raised.value) == "wrong_world"
+        check_world(CELL, places(*SOUND[:3]))
+    assert failure_class(raised.value) == "wrong_world"

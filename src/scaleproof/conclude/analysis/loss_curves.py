@@ -51,16 +51,12 @@ def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
     """The curves of each cell's runs. `groups`: cell -> its runs with numbers."""
     curves: dict[str, list[Curve]] = {}
     for cell, runs in groups.items():
-        steps = _smoothing_steps(runs) if runs else 0
+        longest = max((len(run.elapsed) for run in runs), default=0)
+        steps = max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * longest))  # one number for all runs of the cell
         curves[cell] = [
             _curve(_loss_kind(run), run.losses, _smoothed_losses(run.losses, steps), run.elapsed) for run in runs
         ]
     return curves
-
-
-def _smoothing_steps(runs: list[TimedRun]) -> int:
-    """Steps that a smoothed loss is the mean of: one number for a cell, even where a run of it lacks steps."""
-    return max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * max(len(run.elapsed) for run in runs)))
 
 
 def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:

@@ -87,17 +87,15 @@ class MeasuredCell:
         """
         level = confidence or self.confidence
         value = self.rate.value / other.rate.value
-        paired = paired_ratio(self.rates, other.rates, value, level, self._rates_of_other_cells(other))
+        # The scatter of all other cells counts in the noise as well.
+        others = [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
+        paired = paired_ratio(self.rates, other.rates, value, level, others)
         if paired:
             return paired
         independent = ratio(throughput(self.runs), throughput(other.runs), level)
         if independent.n < FEWEST_REPEATS:
             return Estimate(value, None, None, independent.n, None, None)
         return independent
-
-    def _rates_of_other_cells(self, other: "MeasuredCell") -> list[dict[int, float]]:
-        """Rates by repeat of all cells but this one and `other`: their scatter counts in the noise as well."""
-        return [rates for cell, rates in self.all_rates.items() if cell not in (self.cell, other.cell)]
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:

@@ -14,7 +14,7 @@ from scaleproof.ground.findings.shared_codes import SINGLE_RUN
 from scaleproof.ground.number_format import fixed, integer, number, scientific, significant
 from scaleproof.ground.records.metrics import Measured, Printed
 from scaleproof.ground.records.run import MeasuredRun, TimedRun
-from scaleproof.measure.corpus.reader import digest, held_out
+from scaleproof.measure.corpus.reader import digest_of_ids, held_out_ids
 
 AnyRun = TypeVar("AnyRun", bound=TimedRun)
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
@@ -203,8 +203,8 @@ def validation_is_the_plans(run: MeasuredRun) -> Iterator[Flag]:
     if validation is None:
         return
     available = run.metrics.training_config.dataset_subset_sizes["val"]
-    planned = held_out(available, run.metrics.config["work"]["validation_samples"])
-    if validation.samples_sha256 != digest([planned]):
+    planned = held_out_ids(available, run.metrics.config["work"]["validation_samples"])
+    if validation.samples_sha256 != digest_of_ids([planned]):
         yield Flag(
             f"{integer(validation.samples)} held-out samples were scored and {integer(len(planned))} "
             "planned, but not the same ones"

@@ -9,7 +9,7 @@ from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import TOKENS_DIFFER_FROM_BATCHES
 from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.run import MeasuredRun
-from scaleproof.measure.corpus.reader import SamplePlan, digest
+from scaleproof.measure.corpus.reader import SamplePlan, digest_of_ids
 from scaleproof.measure.reference.schema import CorpusReading
 
 
@@ -44,7 +44,7 @@ def _planned_digest(run: MeasuredRun) -> str:
 def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, steps: int) -> str:
     """Return the digest of the planned samples of `steps` steps from `first` on, out of a corpus of `samples`."""
     plan = SamplePlan(samples, global_batch, seed)
-    return digest([plan.step(step) for step in range(first, first + steps)])
+    return digest_of_ids([plan.step(step) for step in range(first, first + steps)])
 
 
 def _is_classifier(run: MeasuredRun) -> bool:

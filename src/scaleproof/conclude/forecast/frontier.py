@@ -23,7 +23,7 @@ from scaleproof.measure.corpus.reader import open_split
 from scaleproof.measure.launch import local
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
-from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.machine.allocation import allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices
@@ -318,7 +318,7 @@ def _trial_figures(
         outcome = run_ranks(request, out / LOG, PROGRAM, nodes, steps=settings["steps"], forked=forked)
         if (attempt / RESULT).exists():
             return dict(json.loads((attempt / RESULT).read_text()))
-        failed = failure(request, attempt, outcome)
+        failed = explain_failure(request, attempt, outcome)
     finally:
         shutil.rmtree(attempt, ignore_errors=True)
     if failed.failure_class in OUT_OF_MEMORY:

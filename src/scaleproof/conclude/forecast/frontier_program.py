@@ -58,7 +58,7 @@ def _try_steps(request: Request, steps: int) -> Any:
         if accelerator.is_accelerator(session.device):
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)
-    peaks = accelerator.memory(session.device)  # none on a CPU, where this process' data was watched
+    peaks = accelerator.memory_peaks(session.device)  # none on a CPU, where this process' data was watched
     figures = {
         "base": torch.accelerator.memory_allocated(session.device) if peaks else data_at_rest(),
         "nbytes": peaks["reserved"] if peaks else peak[0],

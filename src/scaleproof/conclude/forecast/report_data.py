@@ -7,7 +7,6 @@ from scaleproof.conclude.forecast.findings import CHECKS, findings_of
 from scaleproof.conclude.forecast.law import series_key
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
-from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastRow, LedgerCoverage, SweepReport
 
 
@@ -24,11 +23,12 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
         entry, made_utc = newest[cell.slug]
         measured_s, _ = measured.get(cell.slug, (None, ""))
         score = by_cell.get(cell.slug)
+        is_padded = cell.workload.task != "language-modelling"  # a rate counts no padding, so tokens cannot follow
         rows.append(
             ForecastRow(
                 **entry.model_dump(),
                 made_utc=made_utc,
-                tokens_per_step=_tokens_per_step(cell),
+                tokens_per_step=None if is_padded else cell.batch.global_ * cell.workload.seq_len,
                 relatives=[other.slug for other in evidence.loaded.cells if series_key(other) == series_key(cell)],
                 wide=entry.interval is not None and entry.interval.wide,
                 measured_s=measured_s,
@@ -60,11 +60,6 @@ def _sweep_row_groups(sweep: Sweep) -> SweepReport:
         weak=[f"{row.collective} {row.nbytes}" for row in weak_rows(sweep)],
         node_pairs=pair_rows(sweep),
     )
-
-
-def _tokens_per_step(cell: Cell) -> int | None:
-    """Tokens that a step trains on; None where samples are padded: a rate counts no padding, so it cannot follow."""
-    return cell.batch.global_ * cell.workload.seq_len if cell.workload.task == "language-modelling" else None
 
 
 def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:

@@ -23,7 +23,7 @@ from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.number_format import integer, significant, size
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
-from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable
+from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 from scaleproof.measure.model.inventory import inventory_of
 
 CORPORA = Path("results/corpora")
@@ -234,7 +234,7 @@ def run_times(results: Path, campaign: str) -> RunTimes:
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read_past_run(path, socket.gethostname(), campaign))]
-    gpus, _ = usable(cuda_devices)
+    gpus, _ = usable_gpus(cuda_devices)
     return RunTimes(tuple(runs), tuple(gpus), this_machine())
 
 

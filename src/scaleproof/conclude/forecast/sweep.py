@@ -19,7 +19,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.forecast_report import SweepLink
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
-from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.machine.allocation import Allocation, allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
@@ -64,11 +64,6 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
     return groups[name]
 
 
-def largest_message(loaded: LoadedCampaign) -> float:
-    """Bytes of the largest model of the campaign in fp32."""
-    return max(4.0 * held_of(cell).parameters for cell in loaded.cells)
-
-
 def measure(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: SweepLink | None = None
 ) -> Sweep:
@@ -82,7 +77,7 @@ def measure(
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         raise UserError(f"{group} cannot be swept here: {reason}")
-    sizes = sizes_up_to(largest_message(loaded))
+    sizes = sizes_up_to(max(4.0 * held_of(cell).parameters for cell in loaded.cells))  # the largest model, in fp32
     settings = {
         "collectives": COLLECTIVES,
         "sizes": sizes,
@@ -132,6 +127,6 @@ def _run_ranks(request: Request, attempt: Path, log: Path, nodes: Allocation | N
     """Run the ranks; returns what rank 0 wrote. Raises UserError where it wrote nothing."""
     outcome = run_ranks(request, log, PROGRAM, nodes, steps=0)
     if not (attempt / RESULT).exists():
-        failed = failure(request, attempt, outcome)
+        failed = explain_failure(request, attempt, outcome)
         raise UserError(f"the sweep of {request.cell.execution.geometry} failed: {failed.reason}; see {log}")
     return dict(json.loads((attempt / RESULT).read_text()))

@@ -157,14 +157,9 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
     write_atomic(folder / EXCLUDE, exclusion_list(judge(pair_rows(sweep))))
 
 
-def read_sweep(path: Path) -> Sweep:
-    """The sweep in the file `path`. Raises UserError for any other file."""
-    return read_record(path, Sweep.model_validate_json)
-
-
 def read_sweeps(folder: Path) -> list[Sweep]:
     """The sweeps below `folder`, in the order of their groups."""
-    return [read_sweep(path) for path in sorted(folder.glob(f"*/{SWEEP}"))]
+    return [read_record(path, Sweep.model_validate_json) for path in sorted(folder.glob(f"*/{SWEEP}"))]
 
 
 def unstable_rows(sweep: Sweep) -> list[SweepRow]:

@@ -45,7 +45,8 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
             if measured:
                 unit = f" ({column.unit})" if column.unit else ""
                 text = f"{what}{column.definition or column.heading or column.name}{unit}"
-                lines += [f"# HELP scaleproof_{name} {_escape_help(text)}", f"# TYPE scaleproof_{name} gauge"]
+                text = text.replace("\\", r"\\").replace("\n", " ")  # in help, quotes stay as they are
+                lines += [f"# HELP scaleproof_{name} {text}", f"# TYPE scaleproof_{name} gauge"]
                 lines += [
                     f'scaleproof_{name}{{campaign="{_escape(campaign)}",cell="{_escape(cell)}"}} {float(value)!r}'
                     for cell, value in measured.items()
@@ -56,11 +57,6 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
 def _escape(label: str) -> str:
     """The value of a label with backslashes, quotes and line breaks as the format wants them."""
     return label.translate(ESCAPES)
-
-
-def _escape_help(text: str) -> str:
-    """A line of help, in which quotes stay as they are, on one line."""
-    return text.replace("\\", r"\\").replace("\n", " ")
 
 
 CELLS = "cells"  # the name of the campaign's table

@@ -33,7 +33,7 @@ class Nodes(NamedTuple):
     @property
     def minutes(self) -> float:
         """The longest time of a job."""
-        return allocation.minutes(self.longest)
+        return allocation.limit_minutes(self.longest)
 
     @property
     def gpus(self) -> int:
@@ -54,7 +54,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     """
     profile = SnakemakeProfile(folder)
     site, defaults = profile.site, profile.resources("train")  # faults of the profile are told without Slurm, too
-    config = allocation.config()
+    config = allocation.slurm_config()
     if not config:
         raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
@@ -86,7 +86,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
 def _partitions() -> dict[str, list[Nodes]]:
     """The partitions of the cluster, each with its nodes."""
     partitions: dict[str, list[Nodes]] = {}
-    for row in allocation.rows("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
+    for row in allocation.table_rows("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
         nodes = Nodes(*row)
         partitions.setdefault(nodes.partition, []).append(nodes)
     return partitions

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scaleproof.measure.machine.allocation import hosts
+from scaleproof.measure.machine.allocation import host_names
 from scaleproof.measure.machine.applicable import arch_problem, build_problem
-from scaleproof.measure.machine.gpus import Gpu, cuda_devices, torch_cuda_version, usable
-from scaleproof.measure.machine.network import interface, short_host
+from scaleproof.measure.machine.gpus import Gpu, cuda_devices, torch_cuda_version, usable_gpus
+from scaleproof.measure.machine.network import interface_to, short_host
 
 
 def main(token: Path) -> None:
@@ -24,7 +24,7 @@ def main(token: Path) -> None:
     if reads:
         token.with_name(f"{token.name}.{here}").touch()
     torch, error = _torch()
-    gpus, lost = usable(cuda_devices)
+    gpus, lost = usable_gpus(cuda_devices)
     report = {
         "host": here,
         "reads": reads,
@@ -33,7 +33,7 @@ def main(token: Path) -> None:
         "error": error,
         "devices": [gpu.name for gpu in gpus],
         "device_problem": lost or (device_problem(gpus) if torch else None),
-        "interface": interface(hosts(os.environ.get("SLURM_JOB_NODELIST", here))),
+        "interface": interface_to(host_names(os.environ.get("SLURM_JOB_NODELIST", here))),
     }
     sys.stdout.write(json.dumps(report) + "\n")  # in one piece: other nodes write to the same pipe
 

@@ -10,7 +10,14 @@ from typing import Any
 
 from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused, SoundJob, Submission, answer
 from scaleproof.ground.files import write_atomic
-from scaleproof.measure.machine.allocation import LOST_FIRST_NODE, WARNING_S, describe, hosts, rows, run_command
+from scaleproof.measure.machine.allocation import (
+    LOST_FIRST_NODE,
+    WARNING_S,
+    describe_job,
+    host_names,
+    run_command,
+    table_rows,
+)
 
 JOB_PREFIX = "scaleproof-"  # with which the names of jobs begin
 DONE = "COMPLETED"
@@ -133,14 +140,14 @@ class Slurm:
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
         """Whether a running job has lost the node of its script: with --no-kill it would hold the others for long."""
-        return nodes != self._nodes.setdefault(job, nodes) and batch_host not in hosts(nodes)
+        return nodes != self._nodes.setdefault(job, nodes) and batch_host not in host_names(nodes)
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         """Return how a job has ended, as the controller describes it, else by `state`; with the last error of its log.
 
         Errors of Slurm's daemons in the log come before those of Python.
         """
-        facts = describe(job, patience=(0,)) or {"JobState": state.name}
+        facts = describe_job(job, patience=(0,)) or {"JobState": state.name}
         text = log.read_text(errors="replace") if log.is_file() else ""
         errors = OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""]
         logged = errors[-1].strip()
@@ -152,7 +159,7 @@ class Slurm:
         return JobEnd(
             words="; ".join(filter(None, [state.reason or in_words(facts), logged, UNSTARTED if unstarted else ""])),
             kind="" if ended_by_others else in_words(facts | {"NodeList": ""}),
-            nodes=hosts(facts.get("NodeList", "")),
+            nodes=host_names(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),
             by_hand=by_hand,
             unstarted=unstarted,
@@ -161,8 +168,8 @@ class Slurm:
 
     def ended_well(self) -> list[SoundJob]:
         """Return the user's jobs that have ended well and are still in the controller's memory."""
-        table = rows("squeue", "--me", f"--states={DONE}", columns=("%e", "%N", "%i"))
-        return [SoundJob(end, hosts(nodes), job) for end, nodes, job in table]
+        table = table_rows("squeue", "--me", f"--states={DONE}", columns=("%e", "%N", "%i"))
+        return [SoundJob(end, host_names(nodes), job) for end, nodes, job in table]
 
     def cancel(self, jobs: Sequence[str]) -> None:
         """End jobs."""
@@ -170,7 +177,9 @@ class Slurm:
 
     def left_in(self, folder: Path) -> list[str]:
         """Return this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
-        queue = [row for row in rows("squeue", "--me", columns=("%A", "%Z", "%j")) if row[2].startswith(JOB_PREFIX)]
+        queue = [
+            row for row in table_rows("squeue", "--me", columns=("%A", "%Z", "%j")) if row[2].startswith(JOB_PREFIX)
+        ]
         return [job for job, job_folder, _ in queue if Path(job_folder).resolve() == folder.resolve()]
 
 

@@ -307,7 +307,8 @@ def check_local(name: str, corpus: Corpus) -> None:
     """Check by their first bytes that local files are what the table says of the corpus. Raises UserError."""
     paths = [Path(path) for path in local_files(name, corpus)]
     if paths and not any(path.stat().st_size for path in paths):
-        raise UserError(f"config/corpora.yaml: {name}.files: {_list_paths(paths)} is empty (0 bytes)")
+        names = ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        raise UserError(f"config/corpora.yaml: {name}.files: {names} is empty (0 bytes)")
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
@@ -367,11 +368,6 @@ def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
             present = shortened(", ".join(names), 300)
             return f'has no field "{name}" (key: {what}).{did_you_mean(name, names)} Fields there: {present}{more}'
     return None
-
-
-def _list_paths(paths: list[Path]) -> str:
-    """The first three paths, and how many more there are."""
-    return ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 def _count_expanded(pattern: str) -> int:

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.measure.corpus.documents import fetch
-from scaleproof.measure.corpus.encode import read as read_documents
-from scaleproof.measure.corpus.forms import NotADocument, read
+from scaleproof.measure.corpus.encode import read_documents
+from scaleproof.measure.corpus.forms import NotADocument, documents_of_file
 from scaleproof.measure.corpus.remote import Remote
-from scaleproof.measure.corpus.tokenizer import learn
+from scaleproof.measure.corpus.tokenizer import learn_tokens
 
 MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
 ROWS = 200  # that are read of each
@@ -43,7 +43,7 @@ def check_corpus(name: str, corpus: Corpus) -> None:
 
 
 def trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> int | None:
-    """The entries of the largest tokenizer that can be trained on a small local text, `at_most` so many.
+    """The size of the largest tokenizer that a small local text can train, at most `at_most` entries.
 
     None for other sources; for a larger text, which supports more than is asked for; and where a word is so long that
     learning would take minutes. Raises UserError where files cannot be read.
@@ -56,11 +56,11 @@ def trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> i
         documents = list(read_documents(Path(folder) / "documents.parquet"))
     if any(len(word) > LONGEST_WORD for text in documents for word in text.split()):
         return None
-    return len(learn(at_most, iter(documents))) + 1  # the end of a text
+    return len(learn_tokens(at_most, iter(documents))) + 1  # the end of a text
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
-    """A line about what the hub has of a corpus with `source: dataset` or `hub`; empty for other sources.
+    """Ask the hub about a corpus with `source: dataset` or `hub`; returns a line to print, "" for other sources.
 
     Of files their address, size and checksum are asked for, not their content. Raises UserError where the hub does not
     have what the table says.
@@ -76,8 +76,10 @@ def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
 
 
 def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Whether one of the first ROWS rows has text, or there are more rows. Raises NotADocument."""
-    rows = read(path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns)
+    """Whether one of the first ROWS rows has text, or the file has more than ROWS rows. Raises NotADocument."""
+    rows = documents_of_file(
+        path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns
+    )
     texts = [text for text, _ in islice(rows, ROWS)]
     return len(texts) == ROWS or any(text.strip() for text in texts)
 

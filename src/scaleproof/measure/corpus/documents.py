@@ -18,7 +18,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import whole_file, write_json
 from scaleproof.measure.corpus import forms
 from scaleproof.measure.corpus.labels import COLUMN as LABEL
-from scaleproof.measure.corpus.labels import in_order
+from scaleproof.measure.corpus.labels import classes_in_order
 from scaleproof.measure.corpus.remote import Remote
 
 SURROGATE_HALF = re.compile("[\ud800-\udfff]")
@@ -52,7 +52,7 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
             if not text.strip():
                 counts["empty_documents"] += 1
                 continue
-            text, halves = _without_halves(text)
+            text, halves = _replace_lone_surrogates(text)
             counts["replaced_characters"] += halves
             data = text.encode()
             if most_bytes and counts["bytes"] + len(data) > most_bytes:
@@ -77,7 +77,8 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
             writer.write_table(pa.table(group, schema=schema))
         if not counts["documents"]:
             budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
-            raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {_where(corpus)} holds no text{budget}')
+            source = ", ".join(corpus.files or corpus.load) or corpus.source
+            raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {source} holds no text{budget}')
     description = {
         "corpus": name,
         "source": corpus.source,
@@ -87,7 +88,7 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
         "validation_fraction": corpus.validation_fraction,
         **counts,
         "sha256": digest.hexdigest(),
-        **({"classes": in_order(name, classes)} if corpus.label else {}),
+        **({"classes": classes_in_order(name, classes)} if corpus.label else {}),
         "files": downloaded,
     }
     write_json(out / "corpus.json", description)
@@ -97,7 +98,7 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
 def _documents(
     name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
-    """The documents of the corpus `name` in order: text, and label (None where the corpus has none).
+    """Yield text and label of each document of the corpus `name`, in order; the label is None where it has none.
 
     Each remote file is downloaded when it is its turn. A description of it is appended to `downloaded`; of a data set
     its commit.
@@ -105,7 +106,7 @@ def _documents(
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
     for local in local_files(name, corpus):
-        yield from _in_file(name, corpus, Path(local), local)
+        yield from _documents_in_file(name, corpus, Path(local), local)
     if corpus.source == "dataset":
         dataset = remote.dataset(name, corpus)
         commit = dataset.commit()
@@ -115,19 +116,19 @@ def _documents(
         for file in corpus.remote_files:
             path, record = remote.have(corpus, file)
             downloaded.append({"file": file, **record})
-            yield from _in_file(name, corpus, path, file)
+            yield from _documents_in_file(name, corpus, path, file)
 
 
-def _in_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
-    """The documents of one file: text and label. `display_name`: of the file, in messages. Raises UserError."""
+def _documents_in_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
+    """Yield text and label of each document of one file. `display_name`: the file's, in messages. Raises UserError."""
     form, labelled = corpus.form or "text", corpus.label is not None
     try:
-        yield from forms.read(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
+        yield from forms.documents_of_file(path, form, corpus.fields, corpus.document, labelled, corpus.columns)
     except forms.NotADocument as reason:
         raise UserError(f'config/corpora.yaml: corpus "{name}": {display_name} {reason}') from reason
 
 
-def _without_halves(text: str) -> tuple[str, int]:
+def _replace_lone_surrogates(text: str) -> tuple[str, int]:
     """The text with U+FFFD for each half of a surrogate pair (JSON can spell one, UTF-8 cannot), and their number."""
     try:
         text.encode()
@@ -137,13 +138,8 @@ def _without_halves(text: str) -> tuple[str, int]:
         return SURROGATE_HALF.sub("\N{REPLACEMENT CHARACTER}", text), halves
 
 
-def _where(corpus: Corpus) -> str:
-    """Where the documents of a corpus come from, for messages: its files, its data set, or the name of its source."""
-    return ", ".join(corpus.files or corpus.load) or corpus.source
-
-
 def python_docs() -> Iterator[str]:
-    """The language reference's topics, then the docstrings of each module of the standard library, in order of path."""
+    """Yield the language reference's topics, then the docstrings of each standard library module, in order of path."""
     from pydoc_data.topics import topics
 
     yield from (topics[name] for name in sorted(topics))

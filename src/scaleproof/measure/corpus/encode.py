@@ -22,11 +22,11 @@ from scaleproof.ground.files import whole_file, write_json
 from scaleproof.measure.corpus import tokenizer
 
 SPLITS = ("train", "val")
-_load_once = lru_cache(maxsize=1)(tokenizer.load)  # one encoder a process
+_load_once = lru_cache(maxsize=1)(tokenizer.load_encoder)  # one encoder a process
 
 
-def opened(path: Path) -> pq.ParquetFile:
-    """The documents of a corpus. Raises UserError where they are missing or cut off."""
+def open_documents(path: Path) -> pq.ParquetFile:
+    """Open the documents.parquet of a corpus. Raises UserError where it is missing or cut off."""
     if not path.is_file():
         raise missing_file(path)
     try:
@@ -36,19 +36,14 @@ def opened(path: Path) -> pq.ParquetFile:
 
 
 def documents_by_group(path: Path) -> list[int]:
-    """Number of documents in each row group."""
-    metadata = opened(path).metadata
+    """The number of documents in each row group of a documents.parquet."""
+    metadata = open_documents(path).metadata
     return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
-def groups(path: Path) -> int:
-    """Number of row groups."""
-    return opened(path).num_row_groups
-
-
-def read(path: Path) -> Iterator[str]:
-    """All documents, one after the other."""
-    with opened(path) as file:
+def read_documents(path: Path) -> Iterator[str]:
+    """Yield the text of each document of a documents.parquet."""
+    with open_documents(path) as file:
         for index in range(file.num_row_groups):
             yield from file.read_row_group(index, use_threads=False).column("text").to_pylist()
 
@@ -62,7 +57,7 @@ class Shard:
     held_out: np.ndarray  # bool, one a document
 
     def file(self, folder: Path, ending: str) -> Path:
-        """The file in `folder` for the tokens of this part, with that ending."""
+        """The shard's file in `folder` with that ending."""
         return folder / f"{self.number:06}.{ending}"
 
 
@@ -77,14 +72,14 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
     first = 0  # number in the shard of the row group's first document
     end_of_text = np.array([encoding.n_vocab - 1], dtype=dtype)
     with ExitStack() as stack:
-        parts = {split: _Part(stack, shard.file(folder, split)) for split in SPLITS}
-        file = stack.enter_context(opened(store))
+        parts = {split: _TokenWriter(stack, shard.file(folder, split)) for split in SPLITS}
+        file = stack.enter_context(open_documents(store))
         for index in shard.groups:  # a row group at a time is in memory
             texts = file.read_row_group(index, use_threads=False).column("text").to_pylist()
             held_out = shard.held_out[first : first + len(texts)]
             for split, is_in_split in (("train", ~held_out), ("val", held_out)):
                 documents = [text for text, is_in in zip(texts, is_in_split, strict=True) if is_in]
-                pieces = [piece for text in documents for piece in (_ids(encoding, text, dtype), end_of_text)]
+                pieces = [piece for text in documents for piece in (_token_ids(encoding, text, dtype), end_of_text)]
                 parts[split].add(pieces, len(documents))
             first += len(texts)
         description = {split: part.description for split, part in parts.items()}
@@ -92,7 +87,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
     return len(shard.groups)
 
 
-def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
+def _token_ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
     """The token ids of a document, without end-of-text."""
     if encoding.n_vocab == tokenizer.FEWEST:  # the bytes and end-of-text: nothing to merge
         return np.frombuffer(text.encode(), dtype=np.uint8).astype(dtype)
@@ -100,8 +95,8 @@ def _ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
     return encoding.encode_to_numpy(text, disallowed_special=()).astype(dtype)
 
 
-class _Part:
-    """A token file in the making, which gets its name when the block of `stack` ends."""
+class _TokenWriter:
+    """Writes one token file, which gets its name when the block of `stack` ends."""
 
     def __init__(self, stack: ExitStack, path: Path) -> None:
         self.file = stack.enter_context(stack.enter_context(whole_file(path)).open("wb"))
@@ -109,7 +104,7 @@ class _Part:
         self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
-        """Append `pieces`, arrays of token ids, which are those of so many `documents`; several may make one."""
+        """Append the token ids of so many `documents`, as arrays; one document may be several `pieces`."""
         if pieces:
             data = np.concatenate(pieces).tobytes()
             self.file.write(data)
@@ -118,7 +113,7 @@ class _Part:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What tokens.json says of the file so far."""
+        """The entry of tokens.json about what has been written so far."""
         return {"documents": self.documents, "bytes": self.file.tell(), "sha256": self.digest.hexdigest()}
 
 

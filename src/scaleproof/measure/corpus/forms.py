@@ -20,17 +20,17 @@ LINE_END = re.compile("\r\n|\r|\n")
 
 
 class NotADocument(Exception):
-    """The file is not what it was said to be; says why."""
+    """Raised where a file cannot be read in the form that it should have; the message says why."""
 
 
 Document = tuple[str, str | None]  # text and label
 Row = tuple[str, Sequence[object]]  # where it is in the file, and the values of the fields
 
 
-def read(
+def documents_of_file(
     path: Path, form: str, fields: list[str], document: str, labelled: bool = False, columns: Sequence[str] = ()
 ) -> Iterator[Document]:
-    """Documents of a `text`, `jsonl`, `parquet` or `csv` file, those without text among them, and their labels.
+    """Yield text and label of each document of a `text`, `jsonl`, `parquet` or `csv` file, empty documents too.
 
     `fields` hold the document of a row, the last of them its label if it is `labelled`; `columns` are the names of a
     csv file without any. `document` says what one is in a text (file, paragraph, line). Text that is not UTF-8 gets
@@ -38,9 +38,9 @@ def read(
     """
     try:
         if form == "text":
-            yield from ((text, None) for text in _text(path, document))
+            yield from ((text, None) for text in _text_documents(path, document))
             return
-        for where, values in _rows(path, form, fields, columns):
+        for where, values in _read_rows(path, form, fields, columns):
             yield document_of(where, dict(zip(fields, values, strict=True)), labelled)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
@@ -51,11 +51,11 @@ def read(
         raise NotADocument(f"cannot be read as {form}: {error}") from error
 
 
-def _rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """The rows of a csv, jsonl or parquet file: where each is, and the values of `fields`."""
+def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    """Yield place and values of `fields` of each row of a csv, jsonl or parquet file."""
     if form == "csv":
-        return _csv(path, fields, columns)
-    return _jsonl(path, fields) if form == "jsonl" else _parquet(path, fields)
+        return _csv_values(path, fields, columns)
+    return _jsonl_values(path, fields) if form == "jsonl" else _parquet_values(path, fields)
 
 
 def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
@@ -79,15 +79,15 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
     return " ".join(texts), label
 
 
-def _lines(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
+def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
     """The file, unpacked if need be, opened as UTF-8; `errors` and `newline` as in `open`."""
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
 
 
-def _text(path: Path, document: str) -> Iterator[str]:
+def _text_documents(path: Path, document: str) -> Iterator[str]:
     """The documents of a text file; `document`: what one is (file, line, paragraph). Raises NotADocument."""
-    with _lines(path, "replace") as lines:
+    with _open_text(path, "replace") as lines:
         if document == "file":
             text = lines.read(LARGEST + 1)
             if len(text) > LARGEST:
@@ -106,10 +106,10 @@ def _text(path: Path, document: str) -> Iterator[str]:
             yield "".join(paragraph)
 
 
-def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
-    """The values of `fields` in each row; `columns`: names, empty where the first row has them. Raises NotADocument."""
+def _csv_values(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]:
+    """Yield place and values of `fields` of each row. `columns`: names if row 1 has none. Raises NotADocument."""
     csv.field_size_limit(LARGEST)  # by default 131,072 characters, which many documents exceed
-    with _lines(path, "strict", newline="") as lines:
+    with _open_text(path, "strict", newline="") as lines:
         rows = _csv_rows(lines)
         first_row = columns or next((row for _, row in rows), [])
         if not first_row:
@@ -124,7 +124,7 @@ def _csv(path: Path, fields: list[str], columns: Sequence[str]) -> Iterator[Row]
 
 
 def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """Where each row that is not blank is in the file ("line 3"), and its fields.
+    """Yield place ("line 3") and fields of each row that is not blank.
 
     The csv module takes a quote that is never closed for text up to the end of the file. It is therefore given one line
     more than the file has, END_LINE: a row of its own, or the end of such a text. Raises NotADocument for the latter.
@@ -146,9 +146,9 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         raise NotADocument(f"cannot be read as csv: line {first}, or a quote that is opened there: {error}") from None
 
 
-def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
-    """The values of `fields` in each line that is not blank, which is a JSON object. Raises NotADocument."""
-    with _lines(path, "strict") as lines:
+def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
+    """Yield place and values of `fields` of each line, a JSON object; skips blank lines. Raises NotADocument."""
+    with _open_text(path, "strict") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -164,8 +164,8 @@ def _jsonl(path: Path, fields: list[str]) -> Iterator[Row]:
             yield f"line {number}", [row[field] for field in fields]
 
 
-def _parquet(path: Path, fields: list[str]) -> Iterator[Row]:
-    """The values of `fields` in each row, counted from 1. Raises NotADocument."""
+def _parquet_values(path: Path, fields: list[str]) -> Iterator[Row]:
+    """Yield number, from 1, and values of `fields` of each row. Raises NotADocument."""
     with pq.ParquetFile(path) as file:
         _check_fields("the schema", fields, file.schema_arrow.names)
         number = 0

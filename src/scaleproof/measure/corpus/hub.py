@@ -25,12 +25,12 @@ from scaleproof.measure.corpus.forms import Document, NotADocument, document_of
 from scaleproof.measure.corpus.store import (
     SHA256,
     Denied,
+    check_room,
     checked_with,
     disk_full,
-    have,
-    keep,
+    have_file,
     keep_checked,
-    room_for,
+    keep_file,
     sibling_path,
 )
 
@@ -40,10 +40,10 @@ constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 class _WithoutQueries(logging.Filter):
-    """The library warns with whole addresses, and the query of one holds its signature."""
+    """Removes the query of each address from the library's warnings: it may hold a signature."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, without the queries of the addresses in it."""
+        """Let every record through, its addresses without their queries."""
         record.msg, record.args = re.sub(r"\?[^\s'\"]*", "", record.getMessage()), ()
         return True
 
@@ -53,7 +53,7 @@ for _name in ("huggingface_hub.file_download", "huggingface_hub.utils._http"):
 
 
 def hub_api(endpoint: str, token: str | None) -> HfApi:
-    """The hub at `endpoint`, for questions. The token is False where there is none: not even a stored one is sent."""
+    """The client of the hub at `endpoint`. Without a token it gets False, so that not even a stored one is sent."""
     return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
 
 
@@ -81,24 +81,24 @@ class HubFile:
         """Ask the hub whether it has the file that the table describes. Raises UserError."""
         try:
             with refusals(self):
-                _stated_sha256(self, _metadata(self))
+                _stated_sha256(self, _file_metadata(self))
         except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
 
 
 def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Have the file as `target`, from huggingface_hub's cache or the hub; returns its record as `have` does.
+    """Have the file as `target`, from huggingface_hub's cache or the hub; returns its record, as `have_file` does.
 
     The next process goes on where this one was ended. Raises UserError where the file is not to be had.
     """
     advice = f"\nWithout a network, put the file at {target}"
-    return have(target, file.size, file.sha256, {file.url: lambda: _fetched(file, target)}, advice)
+    return have_file(target, file.size, file.sha256, {file.url: lambda: _fetch_file(file, target)}, advice)
 
 
-def _fetched(file: HubFile, target: Path) -> dict[str, Any]:
-    """Have the file from the cache or from the hub; returns its record. Raises Denied."""
+def _fetch_file(file: HubFile, target: Path) -> dict[str, Any]:
+    """Copy the file from the cache, or download it; returns its record. Raises Denied."""
     with refusals(file):
-        return _from_cache(file, target) or _from_hub(file, target)
+        return _copy_from_cache(file, target) or _download_from_hub(file, target)
 
 
 @contextmanager
@@ -120,8 +120,8 @@ def refusals(file: HubFile) -> Iterator[None]:
     raise Denied(reason)
 
 
-def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
-    """Copy the file from the library's cache; returns its record, None where the cache has not this very file."""
+def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
+    """Copy the file from the library's cache; returns its record, or None where this very file is not in the cache."""
     cached = try_to_load_from_cache(file.repository, file.name, revision=file.revision, repo_type="dataset")
     if not isinstance(cached, str):
         return None
@@ -131,34 +131,34 @@ def _from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
     expected = file.sha256 or stated or sha256
     if sha256 != expected or file.size not in (None, source.stat().st_size):
         return None
-    room_for(target, source.stat().st_size, 0)
+    check_room(target, source.stat().st_size, 0)
     part = sibling_path(target, ".cache.part")
     shutil.copyfile(source, part)
-    return keep(part, target, {"sha256": sha256, "checked": checked_with(file.sha256, stated), "source": file.url})
+    return keep_file(part, target, {"sha256": sha256, "checked": checked_with(file.sha256, stated), "source": file.url})
 
 
-def _from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Download the file, from where an earlier download ended; returns its record. Raises Denied."""
-    metadata = _metadata(file)
+def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
+    """Download the file, continuing an earlier download; returns its record. Raises Denied."""
+    metadata = _file_metadata(file)
     stated = _stated_sha256(file, metadata)
     # Another version of the file has another part, so that one is never continued with the bytes of another.
     version = re.sub(r"[^A-Za-z0-9]", "", metadata.etag or "")[:16]
     part = sibling_path(target, f".{version}.part")
-    room_for(target, metadata.size, part.stat().st_size if part.exists() else 0)
+    check_room(target, metadata.size, part.stat().st_size if part.exists() else 0)
     origin = {"source": file.url} | ({"commit": metadata.commit_hash} if metadata.commit_hash else {})
-    _receive(file, metadata, part)
+    _receive_rest(file, metadata, part)
     return keep_checked(part, target, file.sha256, stated, **origin)
 
 
-def _metadata(file: HubFile) -> HfFileMetadata:
-    """What the hub says of a file. The token is False where there is none: not even one that is stored is sent."""
+def _file_metadata(file: HubFile) -> HfFileMetadata:
+    """Ask the hub for a file's metadata. Without a token it gets False: not even a stored one is sent."""
     return get_hf_file_metadata(
         file.url, token=file.token or False, endpoint=file.endpoint, library_name="scaleproof", retry_on_errors=True
     )
 
 
 def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """The sha256 that the hub states of a large file, else None. Raises Denied where the table knows otherwise."""
+    """The sha256 that the hub states of a large file, else None. Raises Denied where the table contradicts it."""
     if not metadata.etag:
         raise Denied("the server does not state which version of the file that is (no ETag)")
     stated = metadata.etag if SHA256.fullmatch(metadata.etag) else None
@@ -171,8 +171,8 @@ def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
     return stated
 
 
-def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
-    """Bring the file `part` to its full length, from where it ends. Raises Denied where another length came.
+def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
+    """Download what the file `part` still lacks. Raises Denied where the final length is wrong.
 
     `hf_hub_download` would start again from the first byte: it deletes its part when it fails.
     """
@@ -206,8 +206,8 @@ def _receive(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
 
 
 def _answer(error: HfHubHTTPError, file: HubFile) -> str:
-    """The reason, in words, why the hub answered with this error."""
-    if denied := _access_denied(error, file):
+    """Why the hub answered with this error, in words."""
+    if denied := _access_advice(error, file):
         return denied
     if isinstance(error, RevisionNotFoundError):
         return f"the repository has no revision {file.revision}"
@@ -215,8 +215,8 @@ def _answer(error: HfHubHTTPError, file: HubFile) -> str:
     return f"no such file there (HTTP {code})" if code in (404, 410) else f"HTTP {code}"
 
 
-def _access_denied(error: HfHubHTTPError, source: "HubFile | HubDataset") -> str | None:
-    """What to do where the hub denies access; None where it has answered something else."""
+def _access_advice(error: HfHubHTTPError, source: "HubFile | HubDataset") -> str | None:
+    """What to do about the hub's denial of access; None where it answered something else."""
     code = error.response.status_code
     page = f"{source.endpoint}/datasets/{source.repository}"
     if code not in (401, 403):
@@ -230,7 +230,7 @@ def _access_denied(error: HfHubHTTPError, source: "HubFile | HubDataset") -> str
 
 @dataclass(frozen=True)
 class HubDataset:
-    """A corpus with `source: dataset`, and how the hub is reached."""
+    """A corpus with `source: dataset`, and how to reach the hub."""
 
     name: str  # of the corpus, for messages
     corpus: Corpus
@@ -256,7 +256,7 @@ class HubDataset:
             raise self._refused(f"the connection failed ({type(error).__name__})") from None
 
     def documents(self, commit: str) -> Iterator[Document]:
-        """Text and label of each row at a commit, in order. Raises UserError where it cannot be read."""
+        """Yield text and label of each row at a commit, in order. Raises UserError where rows cannot be read."""
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
         import datasets  # a second that only this source needs
 
@@ -280,7 +280,7 @@ class HubDataset:
             raise self._refused(shortened(without_query, 300)) from None
 
     def check(self) -> str:
-        """Ask the hub for the first rows; returns a line about them. Raises UserError where they have no text."""
+        """Read the first rows from the hub; returns a line about them. Raises UserError where they have no text."""
         commit = self.commit()
         texts = [text for text, _ in itertools.islice(self.documents(commit), ROWS)]
         if not any(text.strip() for text in texts):
@@ -289,10 +289,10 @@ class HubDataset:
         return f"{self.repository} at {commit[:12]}: the first {len(texts)} rows have text{pinned}"
 
     def _answer(self, error: HfHubHTTPError) -> str:
-        """The reason, in words, why the hub answered with this error."""
-        denied = _access_denied(error, self)
+        """Why the hub answered with this error, in words."""
+        denied = _access_advice(error, self)
         return denied or f"the hub has no such data set or revision (HTTP {error.response.status_code})"
 
     def _refused(self, reason: str) -> UserError:
-        """The error that the corpus cannot be taken from its repository. `reason`: in words."""
+        """The error to raise where the corpus cannot be read from its repository. `reason`: in words."""
         return UserError(f'config/corpora.yaml: corpus "{self.name}": {self.repository}: {reason}')

@@ -15,7 +15,7 @@ DTYPE = np.dtype("<u2")
 MOST_CLASSES = 1000  # classes; more are no classes but another column
 
 
-def in_order(corpus: str, names: Collection[str]) -> list[str]:
+def classes_in_order(corpus: str, names: Collection[str]) -> list[str]:
     """The classes of a corpus in the order of their numbers: by value where all are whole numbers, else by name.
 
     Raises UserError where there are fewer than two, or so many that the label cannot be one.
@@ -30,7 +30,7 @@ def in_order(corpus: str, names: Collection[str]) -> list[str]:
 
 
 def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Path) -> dict[str, dict[str, Any]]:
-    """Write `out`/{train,val}.labels, one uint16 per document in the order of the token files; empty without labels.
+    """Write `out`/{train,val}.labels: one uint16 per document, in the order of the token files.
 
     `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the
     documents of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.

@@ -23,7 +23,7 @@ class TokenFile:
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
         """Open `directory`/{split}.bin as tokens.json describes it. Raises UserError where the two disagree."""
         self.description = read_record(directory / "tokens.json", json.loads)
-        self.tokens = _mapped(directory, self.description[split], self.description["dtype"])
+        self.tokens = _map_file(directory, self.description[split], self.description["dtype"])
         self.seq_len = seq_len
         self.n_samples = max(0, (len(self.tokens) - 1) // seq_len)  # each sample also needs the token after it
         self._window = np.arange(seq_len + 1)
@@ -33,7 +33,7 @@ class TokenFile:
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
-        """How many tokens of these samples are work: all, as each is predicted."""
+        """How many tokens of these samples are trained on: all, as each is predicted."""
         return len(ids) * self.seq_len
 
 
@@ -52,7 +52,7 @@ class LabelledFile(TokenFile):
                 f'corpus "{self.description["corpus"]}" has no labels; for classification name their field in '
                 "config/corpora.yaml (key: label), and tokenise it again"
             )
-        self.labels = _mapped(directory, split_description[LABELS], "<u2")
+        self.labels = _map_file(directory, split_description[LABELS], "<u2")
         # Each document ends with a token that no text is encoded to and that is not part of the sample; the next
         # document starts right behind it.
         ends = np.flatnonzero(self.tokens == self.description["end_of_text"])
@@ -79,7 +79,7 @@ class LabelledFile(TokenFile):
         return samples
 
     def count(self, ids: np.ndarray) -> int:
-        """Tokens of some samples that are work: padding is not."""
+        """How many tokens of these samples are trained on: all but padding."""
         return int(self.lengths[ids].sum())
 
 
@@ -90,14 +90,14 @@ def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
 
 
 def samples_in(part: dict[str, Any], workload: Workload) -> int:
-    """How many samples of the workload's task a split has; `part`: what tokens.json says of the split."""
+    """How many samples of the workload's task a split has. `part`: the split's entry in tokens.json."""
     if workload.task == "classification":
         return part["documents"]
     return max(0, (part["tokens"] - 1) // workload.seq_len)  # the first token of all is predicted by none
 
 
-def _mapped(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
-    """The numbers in the file that tokens.json describes as `part`, memory-mapped. Raises UserError on another size."""
+def _map_file(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
+    """Memory-map the numbers in the file that tokens.json describes as `part`. Raises UserError on another size."""
     path = directory / part["file"]
     size = path.stat().st_size if path.exists() else 0
     if size != part["bytes"]:
@@ -106,7 +106,7 @@ def _mapped(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
 
 
 class SamplePlan:
-    """Order of the samples over all steps, the same for every strategy and world size.
+    """Which samples each step trains on: the same order for every strategy and world size.
 
     Sample i is the window of seq_len + 1 tokens that starts at token i x seq_len; there are `samples` of them. Step s
     consumes positions s x G to (s + 1) x G of an endless sequence of permutations, one an epoch, G = global batch.
@@ -129,22 +129,22 @@ class SamplePlan:
         epochs, places = np.divmod(positions, self.samples)  # a step may reach into the next epoch
         return np.concatenate([self._epoch(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)])
 
-    def share(self, step: int, batch: Batch, rank: int) -> np.ndarray:
-        """The part of a step that `rank` takes: sample ids of shape (accumulation, micro).
+    def ids_of_rank(self, step: int, batch: Batch, rank: int) -> np.ndarray:
+        """The sample ids of one rank in one step, of shape (accumulation, micro).
 
         A step's ids are dealt out micro-batch by micro-batch, in each of them rank by rank.
         """
         return self.step(step).reshape(batch.accumulation, batch.n_devices, batch.micro)[:, rank]
 
 
-def held_out(samples: int, at_most: int) -> np.ndarray:
+def held_out_ids(samples: int, at_most: int) -> np.ndarray:
     """Sample ids of the validation: at most `at_most` of the `samples` of the split, spread evenly over them; int64."""
     count = min(samples, at_most)
     return np.arange(count) * samples // max(count, 1)
 
 
-def digest(steps: list[np.ndarray]) -> str:
-    """sha256 of the sample ids of each of `steps`. Order within a step does not count: it is the ranks' own affair."""
+def digest_of_ids(steps: list[np.ndarray]) -> str:
+    """sha256 of the sample ids of each of `steps`; the order within a step, which ranks choose, does not count."""
     total = hashlib.sha256()
     for ids in steps:
         total.update(np.sort(np.asarray(ids, dtype="<i8").ravel()).tobytes() + b"|")

@@ -21,7 +21,7 @@ MERGES_ON_HUB = "openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d
 
 @dataclass(frozen=True)
 class Remote:
-    """How this machine reaches the world."""
+    """How to reach servers from this machine, and where downloads are kept."""
 
     folder: Path = Path("results/downloads")
     endpoint: str = HUB
@@ -30,14 +30,14 @@ class Remote:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
-        """The world as the variables of `environment` describe it; downloads are kept in `folder`.
+        """How the variables of `environment` say that servers are reached. `folder`: where downloads are kept.
 
         HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; sent to the hub alone, and never written down.
         """
         return cls(folder, environment.get("HF_ENDPOINT") or HUB, environment.get("HF_TOKEN") or None)
 
     def merges(self) -> Path:
-        """The path of GPT-2's vocab.bpe, which is downloaded once. Raises UserError."""
+        """The path of GPT-2's vocab.bpe, downloaded at the first call. Raises UserError."""
         path = self.folder / "gpt2" / "vocab.bpe"
         urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
         if self.endpoint != HUB:  # whoever names a mirror wants it asked first
@@ -46,7 +46,7 @@ class Remote:
         return path
 
     def dataset(self, name: str, corpus: Corpus) -> "HubDataset":
-        """The data set of the hub behind the corpus `name`."""
+        """The data set on the hub that the corpus `name` is read from."""
         from scaleproof.measure.corpus.hub import HubDataset  # half a second that only the hub needs
 
         token = self.token if corpus.gated else None
@@ -69,7 +69,7 @@ class Remote:
         )
 
     def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
-        """The path of one of the corpus' files, downloaded if need be, and its record. Raises UserError."""
+        """Path and record of the corpus' file `name`, downloaded if it is not here. Raises UserError."""
         known = corpus.known.get(name, Known())
         version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":

@@ -22,11 +22,11 @@ MOST_WRONG = 5  # files in a row with another checksum
 
 
 class Denied(Exception):
-    """A server will not give the file; says why."""
+    """Raised where a server will not give the file; the message says why."""
 
 
 class WrongChecksum(Denied):
-    """Another file came than was expected; its part is gone."""
+    """Raised where another file came than was expected; what came is deleted."""
 
     def __init__(self, message: str, sha256: str) -> None:
         super().__init__(message)
@@ -36,10 +36,10 @@ class WrongChecksum(Denied):
 Fetch = Callable[[], dict[str, Any]]
 
 
-def have(
+def have_file(
     target: Path, size: int | None, sha256: str | None, offers: Mapping[str, Fetch], advice: str = ""
 ) -> dict[str, Any]:
-    """Have `target`: as it is where it is intact, else from the first of `offers` (address -> how to fetch it).
+    """Make sure that `target` exists: kept if intact, else fetched from the first of `offers` (address -> fetch).
 
     Returns what is written to `target`.json as well: size, sha256, source, and what the checksum was compared with:
     `table`, `hub` (what the hub states of the file), or `first use` (nothing was known; later runs compare with it).
@@ -54,16 +54,16 @@ def have(
         reasons = []  # why no address gave it
         for address, fetch in offers.items():
             try:
-                return _until_right(fetch, target)
+                return _fetch_checked(fetch, target)
             except Denied as refusal:
                 reasons.append(f"  {address}: {refusal}")
                 if len(reasons) < len(offers):
-                    say(target, refusal)
+                    say_of_file(target, refusal)
         raise UserError(f"{target.name} could not be downloaded:\n" + "\n".join(reasons) + advice)
 
 
-def _until_right(fetch: Fetch, target: Path) -> dict[str, Any]:
-    """The record that `fetch` returns; where another file came it is fetched once more.
+def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
+    """The record that `fetch` returns; after a wrong checksum it is called again.
 
     A broken line does not break a file twice in the same way: raises WrongChecksum where the same one comes again.
     """
@@ -75,18 +75,18 @@ def _until_right(fetch: Fetch, target: Path) -> dict[str, Any]:
             if other.sha256 in wrong or len(wrong) == MOST_WRONG:
                 raise
             wrong.add(other.sha256)
-            say(target, "the checksum is wrong; once more from the start")
+            say_of_file(target, "the checksum is wrong; once more from the start")
 
 
 def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
-    """The record of `target` if it is there, intact and as the table knows it; else None, and the file is removed."""
+    """The record of `target` if it is intact and as the table knows it; else the file is removed: None."""
     if not target.is_file():
         return None
     size, sha256 = target.stat().st_size, sha256_of(target)
     record = read_json(sibling_path(target, ".json"))
     expected = known_sha256 or record.get("sha256", sha256)
     if sha256 != expected or known_size not in (None, size):
-        say(
+        say_of_file(
             target,
             f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again",
         )
@@ -101,14 +101,14 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
 
 
 def first_sha256(target: Path) -> str | None:
-    """The sha256 of the first download of this file, where the file itself has gone since."""
+    """The sha256 of the first download of this file, remembered even where the file was deleted; else None."""
     return read_json(sibling_path(target, ".json")).get("sha256")
 
 
 def keep_checked(
     part: Path, target: Path, known: str | None, stated: str | None, **origin: str | None
 ) -> dict[str, Any]:
-    """Give a downloaded part its name `target` if its sha256 is the expected one; returns its record.
+    """Give a downloaded part its final name if its sha256 is the expected one; returns its record.
 
     That is the `known` one (of the table), else the one that the hub `stated`, else that of the first use. `origin`:
     further fields of the record. Raises WrongChecksum, and removes the part.
@@ -116,21 +116,21 @@ def keep_checked(
     sha256 = sha256_of(part)
     expected = known or stated or first_sha256(target) or sha256
     if sha256 == expected:
-        return keep(part, target, {"sha256": sha256, "checked": checked_with(known, stated), **origin})
+        return keep_file(part, target, {"sha256": sha256, "checked": checked_with(known, stated), **origin})
     part.unlink()
     way_out = f" as at first; delete {target.name}.json to take the new one" if expected == first_sha256(target) else ""
     raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{way_out}", sha256)
 
 
 def checked_with(known: str | None, stated: str | None = None) -> str:
-    """What a checksum was compared with: the one `known` to the table, the one that the hub `stated`, or neither."""
+    """What a checksum was compared with: "table" (`known`), "hub" (`stated`), or "first use" (nothing was known)."""
     if known:
         return "table"
     return "hub" if stated else "first use"
 
 
-def keep(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Give a checked part its name `target`, and write its `record` beside it; returns the record, with the size."""
+def keep_file(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Give a checked part its final name, and write its `record` beside it; returns the record, with the size."""
     record = {"size": part.stat().st_size, **record}
     with part.open("rb") as file:
         os.fsync(file.fileno())
@@ -139,8 +139,8 @@ def keep(part: Path, target: Path, record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def room_for(target: Path, total: int | None, have: int) -> None:
-    """Raise UserError where `total` bytes (None: unknown), of which `have` are here, do not fit on the disk."""
+def check_room(target: Path, total: int | None, have: int) -> None:
+    """Raise UserError where a file of `total` bytes (None: unknown), `have` of them here, does not fit on the disk."""
     free = shutil.disk_usage(target.parent).free
     if total is not None and total - have > free:
         raise UserError(
@@ -150,7 +150,7 @@ def room_for(target: Path, total: int | None, have: int) -> None:
 
 
 def disk_full(part: Path) -> UserError:
-    """The error to raise where the disk did not take all of a part."""
+    """The error to raise where the disk became full while a part was written."""
     return UserError(
         f"the disk of {part.parent} is full; {part.stat().st_size:,} "
         "bytes are kept, and the next run goes on from there"
@@ -163,7 +163,7 @@ def sibling_path(target: Path, ending: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty where there is no such file, or half of one."""
+    """The object in a JSON file; {} where the file is missing or damaged."""
     try:
         note = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -171,6 +171,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
-def say(target: Path, what: object) -> None:
-    """Tell the user something about a download, in a line on stderr that begins with the file's name."""
+def say_of_file(target: Path, what: object) -> None:
+    """Print a line about a download on stderr, which begins with the file's name."""
     print(f"{target.name}: {what}", file=sys.stderr, flush=True)

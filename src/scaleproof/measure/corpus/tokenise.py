@@ -38,7 +38,7 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     process is killed.
     """
     source = read_record(corpus_dir / "corpus.json", json.loads)
-    encoding = tokenizer.load(tokenizer_file)
+    encoding = tokenizer.load_encoder(tokenizer_file)
     dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
     store, folder = corpus_dir / "documents.parquet", out / "shards"
     tokenizer_sha256 = sha256_of(tokenizer_file)
@@ -46,13 +46,13 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     held_out = _held_out(source)
     shards = list(_shards(encode.documents_by_group(store), held_out))
     key = {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"]}
-    _prepare(folder, key | {"shards": len(shards), "code": code})
-    unfinished = [shard for shard in shards if not _finished(shard, folder)]
+    _prepare_folder(folder, key | {"shards": len(shards), "code": code})
+    unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
     if len(unfinished) < len(shards):
         print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
     work = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
     n_groups = sum(len(shard.groups) for shard in unfinished)
-    for _ in progress(_each_group(work, unfinished, processes), n_groups, "tokenise", "groups"):
+    for _ in progress(_encode_groups(work, unfinished, processes), n_groups, "tokenise", "groups"):
         pass  # going through the groups encodes them
     description = {
         "corpus": source["corpus"],
@@ -66,7 +66,7 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
         "vocab_size": encoding.n_vocab,
         "end_of_text": encoding.n_vocab - 1,
         "dtype": dtype.name,
-        **{split: _join(shards, split, folder, out, dtype) for split in SPLITS},
+        **{split: _join_shards(shards, split, folder, out, dtype) for split in SPLITS},
     }
     classes = source.get("classes", [])
     for split, labels in write_labels(store, classes, held_out, out).items():
@@ -79,7 +79,7 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
 
 
 def _held_out(source: dict[str, Any]) -> np.ndarray:
-    """True for the documents of the validation split: a fixed pseudo-random choice by their number alone.
+    """A boolean mask of the documents of the validation split: a fixed pseudo-random choice by their number alone.
 
     `source`: corpus.json. Raises UserError on a corpus of one document.
     """
@@ -96,7 +96,7 @@ def _held_out(source: dict[str, Any]) -> np.ndarray:
 
 
 def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
-    """The row groups in shards: enough of them for all cores to end together, but few files.
+    """Yield the row groups in shards: enough shards for all cores to end together, but few files.
 
     `documents`: the number of documents of each row group; `held_out`: of each document, whether it is for validation.
     """
@@ -109,8 +109,8 @@ def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
         first_document += count
 
 
-def _prepare(folder: Path, key: dict[str, Any]) -> None:
-    """Make `folder` for the shards of the work that `key` describes; what other work left there is thrown away."""
+def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
+    """Make `folder` for the shards of the work that `key` describes; shards of other work in it are deleted."""
     path, text = folder / "key.json", json.dumps(key)
     if folder.exists() and (not path.exists() or path.read_text() != text):
         shutil.rmtree(folder)
@@ -118,8 +118,8 @@ def _prepare(folder: Path, key: dict[str, Any]) -> None:
     path.write_text(text)
 
 
-def _finished(shard: Shard, folder: Path) -> bool:
-    """Whether an earlier call brought the shard to its end, and its files are what it wrote."""
+def _is_finished(shard: Shard, folder: Path) -> bool:
+    """Whether an earlier call encoded the shard, and its files are still as they were written."""
     path = shard.file(folder, "json")
     if not path.exists():
         return False
@@ -127,7 +127,7 @@ def _finished(shard: Shard, folder: Path) -> bool:
     return all(sha256_of(shard.file(folder, split)) == written[split]["sha256"] for split in SPLITS)
 
 
-def _each_group(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
+def _encode_groups(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
     """Encode the shards with `work`, in any order; yields None once for each row group that is done.
 
     `work`: encodes a shard and returns the number of its row groups, which are done all at once. `processes`: at most,
@@ -155,8 +155,8 @@ def _each_group(work: partial, shards: list[Shard], processes: int | None) -> It
             pool.shutdown(cancel_futures=True)
 
 
-def _join(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
-    """Join the shards of a split in `folder` to `out`/{split}.bin, whole or not at all; returns its description."""
+def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype: np.dtype) -> dict[str, Any]:
+    """Join the shards of a split to `out`/{split}.bin; returns its entry in tokens.json."""
     path = out / f"{split}.bin"
     digest = hashlib.sha256()
     documents = 0

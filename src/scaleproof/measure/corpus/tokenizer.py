@@ -18,29 +18,29 @@ FEWEST = 257  # entries: the bytes and end-of-text
 SAMPLE_BYTES = 100_000_000  # bytes at the start of the corpus that the merges are learnt from
 
 
-def train(name: str, documents: Iterator[str], out: Path) -> None:
+def train_tokenizer(name: str, documents: Iterator[str], out: Path) -> None:
     """Learn the merges of tokenizer `name` ("bpe-<n>", n entries, end-of-text included) and write them to `out`.
 
     "bytes" has none to learn. Ids are 0-255 for the bytes, then the merges in the order in which they were learnt, then
     end-of-text. Raises UserError where there is no such tokenizer to train, or the text supports fewer merges than were
     asked for.
     """
-    size = FEWEST if name == "bytes" else _entries(name)
-    tokens = learn(size, documents)
+    size = FEWEST if name == "bytes" else _entry_count(name)
+    tokens = learn_tokens(size, documents)
     if len(tokens) != size - 1:
-        raise too_large(name, len(tokens) + 1)
-    _write(name, tokens, out)
+        raise too_large_error(name, len(tokens) + 1)
+    _write_tokenizer(name, tokens, out)
 
 
-def too_large(name: str, most: int) -> UserError:
-    """The error that the text supports tokenizers of `most` entries alone."""
+def too_large_error(name: str, most: int) -> UserError:
+    """The error to raise where the text supports only `most` entries."""
     return UserError(
         f"workload.tokenizer {name}: the corpus supports at most bpe-{most} "
         f"(no further pair of tokens occurs twice); allowed: bpe-{FEWEST} to bpe-{most}"
     )
 
 
-def learn(size: int, documents: Iterator[str]) -> list[bytes]:
+def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
     """The tokens of a tokenizer of `size` entries, without end-of-text; fewer where the text supports no more."""
     tokens = [bytes([byte]) for byte in range(256)]
     if size == FEWEST:
@@ -51,15 +51,15 @@ def learn(size: int, documents: Iterator[str]) -> list[bytes]:
     learner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=size - 1, initial_alphabet=alphabet, min_frequency=2, show_progress=False)
-    learner.train_from_iterator(_sample(documents), trainer)
+    learner.train_from_iterator(_first_documents(documents), trainer)
     byte_of = _byte_of_character()  # the library writes bytes as printable characters
     for merge in json.loads(learner.to_str())["model"]["merges"]:
         tokens.append(bytes(byte_of[character] for character in "".join(merge)))
     return list(dict.fromkeys(tokens))  # two merges may give the same token
 
 
-def _entries(name: str) -> int:
-    """How many entries the tokenizer `bpe-<n>` has. Raises UserError where `name` is not one to train."""
+def _entry_count(name: str) -> int:
+    """The number n of entries of the tokenizer `bpe-<n>`. Raises UserError for other names."""
     if name == "gpt2":
         raise UserError("gpt2 is not trained on a corpus: scaleproof stage gpt2_tokenizer writes it")
     match = re.fullmatch(r"bpe-([0-9]{1,18})", name)
@@ -79,10 +79,10 @@ def from_merges(merges: Path, out: Path) -> None:
     tokens = [bytes([byte]) for byte in byte_of.values()]
     for line in merges.read_text(encoding="utf-8").splitlines()[1:]:  # the first is its version
         tokens.append(bytes(byte_of[character] for character in line.replace(" ", "")))
-    _write("gpt2", tokens, out)
+    _write_tokenizer("gpt2", tokens, out)
 
 
-def _write(name: str, tokens: list[bytes], out: Path) -> None:
+def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
     """Write a tokenizer to `out`: its `tokens` in the order of their ids, end-of-text after them."""
     content = {
         "name": name,
@@ -94,13 +94,13 @@ def _write(name: str, tokens: list[bytes], out: Path) -> None:
         part.write_text(json.dumps(content, indent=0) + "\n")
 
 
-def load(path: Path) -> tiktoken.Encoding:
-    """The encoder of the tokenizer that was written to `path`. Raises UserError where it is missing or damaged."""
+def load_encoder(path: Path) -> tiktoken.Encoding:
+    """The encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, _encoding)
 
 
 def _encoding(written: bytes) -> tiktoken.Encoding:
-    """The encoder of a tokenizer, from the content of its file."""
+    """The encoder in the content of a tokenizer file."""
     data = json.loads(written)
     return tiktoken.Encoding(
         name=data["name"],
@@ -111,8 +111,8 @@ def _encoding(written: bytes) -> tiktoken.Encoding:
     )
 
 
-def _sample(documents: Iterator[str]) -> Iterator[str]:
-    """The first documents, up to SAMPLE_BYTES characters in all; the last one is cut."""
+def _first_documents(documents: Iterator[str]) -> Iterator[str]:
+    """Yield documents up to SAMPLE_BYTES characters in all; the last one is cut."""
     left = SAMPLE_BYTES
     for text in documents:
         yield text[:left]
@@ -122,7 +122,7 @@ def _sample(documents: Iterator[str]) -> Iterator[str]:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's printable stand-in -> byte, in the order of GPT-2's ids.
+    """GPT-2's printable character for each byte, as character -> byte, in the order of GPT-2's ids.
 
     A byte that is printable in Latin-1 stands for itself; the others follow, as the characters from U+0100 on.
     """

@@ -19,12 +19,12 @@ from scaleproof.ground.files import DISK_FULL, write_json
 from scaleproof.ground.progress import meter
 from scaleproof.measure.corpus.store import (
     Denied,
+    check_room,
     disk_full,
-    have,
+    have_file,
     keep_checked,
     read_json,
-    room_for,
-    say,
+    say_of_file,
     sibling_path,
 )
 
@@ -34,7 +34,7 @@ RETRIED_CODES = {408, 425, 429, 500, 502, 503, 504}  # answers that may be anoth
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long is waited, and for what; times in seconds."""
+    """How often a transfer is tried, and how long is waited; times in seconds."""
 
     tries: int = 6  # in a row that bring no new byte
     first_wait: float = 1.0  # doubled after each of them
@@ -45,13 +45,13 @@ class RetryPolicy:
     wait: Callable[[float], None] = time.sleep
 
     def pause(self, failures: int) -> float:
-        """Seconds until the next try after so many in a row that brought no new byte."""
+        """Seconds to wait after so many `failures` in a row that brought no new byte."""
         return min(self.first_wait * 2 ** max(0, failures - 1), self.longest_wait)
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file: where it is offered, and what is known of it."""
+    """A file to download: its addresses, and what is known of it."""
 
     urls: tuple[str, ...]  # the first, and others that are tried where it fails
     size: int | None = None
@@ -59,15 +59,15 @@ class RemoteFile:
 
 
 class BrokenOff(Exception):
-    """The address may give the file another time; `wait`: seconds that the server asked for."""
+    """Raised where another try may get the file; `wait`: seconds that the server asked for."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
         self.wait = wait
 
 
-def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
-    """Bring `target`.part to its full length, from where it ends if the server still has the same file at `url`.
+def transfer_once(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
+    """Bring `target`.part to its full length in one request, continuing the part if `url` still has the same file.
 
     Raises Denied or BrokenOff; UserError where the disk is full. What came stays in the part.
     """
@@ -81,16 +81,16 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
         with requests.get(
             url, headers=headers, auth=_no_password, stream=True, timeout=(policy.connect, policy.stall)
         ) as answer:
-            if answer.status_code == 416 and _total(answer) == have:
+            if answer.status_code == 416 and _total_bytes(answer) == have:
                 return  # the last transfer brought everything, and was killed before it could say so
-            if have and not _continues(answer, have, known):
+            if have and not _continues_file(answer, have, known):
                 note.unlink()  # the next try starts from the first byte
                 raise BrokenOff("the file there is another one than before")
-            total = _accepted(answer, remote_file)
+            total = _accepted_length(answer, remote_file)
             have = have if answer.status_code == 206 else 0
-            room_for(target, total, have)
-            write_json(note, {"url": public_url(url), "etag": _validator(answer)})
-            _receive(answer, part, total, have, policy, target.name)
+            check_room(target, total, have)
+            write_json(note, {"url": public_url(url), "etag": _version_tag(answer)})
+            _append_answer(answer, part, total, have, policy, target.name)
     except requests.TooManyRedirects:
         raise Denied("the server redirects in a circle") from None
     except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
@@ -109,8 +109,8 @@ def transfer(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolic
         raise BrokenOff(f"more than the {total:,} bytes of the file came")
 
 
-def _continues(answer: requests.Response, have: int, known: dict) -> bool:
-    """Whether the answer to a request for the rest is the rest of the same file, or at least the whole file.
+def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
+    """Whether the answer can be used: it is the rest of the same file, or the whole file.
 
     `have`: bytes that are here already; `known`: the note beside them, with the file's `etag`. Servers may not know
     If-Range.
@@ -119,12 +119,12 @@ def _continues(answer: requests.Response, have: int, known: dict) -> bool:
         return False
     if answer.status_code != 206:
         return True
-    same = _validator(answer) in (None, known["etag"])
+    same = _version_tag(answer) in (None, known["etag"])
     return same and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
 
 
-def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """The file's bytes, None if unknown. Raises Denied where this is not the file, BrokenOff where it may be later."""
+def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
+    """The file's length in bytes, None if unknown. Raises Denied for a wrong answer, BrokenOff for a temporary one."""
     code = answer.status_code
     if code in (401, 403):
         raise Denied(f"access denied (HTTP {code})")
@@ -138,7 +138,7 @@ def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
         raise Denied("a web page instead of data (a login page, or a proxy in between?)")
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise Denied("the server packs the file although asked not to")
-    total = remote_file.size if _total(answer) is None else _total(answer)
+    total = remote_file.size if _total_bytes(answer) is None else _total_bytes(answer)
     if remote_file.size not in (None, total):
         raise Denied(
             f"{total:,} bytes are offered, {remote_file.size:,} were expected: another file has taken its place"
@@ -148,20 +148,20 @@ def _accepted(answer: requests.Response, remote_file: RemoteFile) -> int | None:
     return total
 
 
-def _receive(
+def _append_answer(
     answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
 ) -> None:
-    """Append what comes to `part`, `have` bytes of which are there already. `total`: bytes of the whole, if known.
+    """Append the bytes of the answer to `part`, which has `have` bytes. `total`: bytes of the whole file, if known.
 
     Raises BrokenOff where it is cut or too slow, Denied where it is a web page.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as show_progress:
         since, counted = time.monotonic(), 0
-        while data := _next(answer, file, total):
+        while data := _next_bytes(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
                 raise Denied("a web page instead of data (a login page, or a proxy in between?)")
-            _write(file, data, part)
+            _write_all(file, data, part)
             show_progress(len(data))
             counted += len(data)
             passed = time.monotonic() - since
@@ -171,8 +171,8 @@ def _receive(
                 since, counted = time.monotonic(), 0
 
 
-def _next(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
-    """The next bytes of the answer, as they come; empty at the end of the whole file. Raises BrokenOff where it is cut.
+def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
+    """The next bytes of the answer; empty at the end of the file. Raises BrokenOff where the connection was cut.
 
     `file`: what came so far; `total`: bytes of the whole file, if known.
     """
@@ -183,7 +183,7 @@ def _next(answer: requests.Response, file: RawIOBase, total: int | None) -> byte
     raise BrokenOff(f"cut after {file.tell():,} of {'unknown' if total is None else f'{total:,}'} bytes")
 
 
-def _write(file: RawIOBase, data: bytes, part: Path) -> None:
+def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
     """Write all of `data` to `file`, the open `part`. Raises UserError where the disk is full."""
     try:
         rest = memoryview(data)
@@ -195,8 +195,8 @@ def _write(file: RawIOBase, data: bytes, part: Path) -> None:
         raise disk_full(part) from None
 
 
-def _total(answer: requests.Response) -> int | None:
-    """Bytes of the whole file; None where the server does not say."""
+def _total_bytes(answer: requests.Response) -> int | None:
+    """Bytes of the whole file, by the answer's headers; None where they do not say."""
     ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
     if ranged:
         return int(ranged[1])
@@ -204,14 +204,14 @@ def _total(answer: requests.Response) -> int | None:
     return int(length) if length.isdigit() and answer.status_code == 200 else None
 
 
-def _validator(answer: requests.Response) -> str | None:
-    """What tells one version of the file from another: a strong ETag, or the date of its last change."""
+def _version_tag(answer: requests.Response) -> str | None:
+    """What tells this version of the file from another: a strong ETag, or the date of its last change."""
     etag = answer.headers.get("ETag")
     return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
 
 
 def _asked_to_wait(answer: requests.Response) -> float | None:
-    """Seconds that the server asks to wait; None where it does not."""
+    """Seconds that the server asks to wait; None where it does not ask."""
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)
@@ -221,35 +221,35 @@ def _asked_to_wait(answer: requests.Response) -> float | None:
 
 
 def _no_password(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Without this, requests would send a password from ~/.netrc."""
+    """An `auth` for requests that adds nothing: without one, it would send a password from ~/.netrc."""
     return request
 
 
 def public_url(url: str) -> str:
-    """An address as it may be printed: without user, password, and the query, where signatures stand."""
+    """An address as it may be printed: without user, password, and query, which may hold signatures."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
-    """Have the file as `target` from the first address that gives it; returns its record (`have`). Raises UserError."""
-    offers = {public_url(url): partial(_from, url, remote_file, target, policy) for url in remote_file.urls}
-    return have(target, remote_file.size, remote_file.sha256, offers)
+    """Have the file as `target`, from the first address that gives it; returns its record. Raises UserError."""
+    offers = {public_url(url): partial(_download_from, url, remote_file, target, policy) for url in remote_file.urls}
+    return have_file(target, remote_file.size, remote_file.sha256, offers)
 
 
-def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """Have the file from one address, in as many transfers as that takes; returns its record. Raises Denied."""
+def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
+    """Have the file from one address, in as many transfers as needed; returns its record. Raises Denied."""
     part = sibling_path(target, ".part")
     failures = 0  # in a row that brought no new byte
     while True:
-        before = _size(part)
+        before = _bytes_of_file(part)
         try:
-            transfer(url, remote_file, target, policy)
+            transfer_once(url, remote_file, target, policy)
             record = keep_checked(part, target, remote_file.sha256, None, source=public_url(url))
             sibling_path(target, ".part.json").unlink(missing_ok=True)
             return record
         except BrokenOff as interruption:
-            failures = 0 if _size(part) > before else failures + 1
+            failures = 0 if _bytes_of_file(part) > before else failures + 1
             if failures >= policy.tries:
                 raise Denied(f"{interruption}; given up after {failures} tries without a new byte") from None
             pause = interruption.wait  # what the server asked for
@@ -257,10 +257,10 @@ def _from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) 
                 pause = policy.pause(failures)
             if pause > policy.longest_wait:
                 raise Denied(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
-            say(target, f"{interruption}; next try in {pause:g} s")
+            say_of_file(target, f"{interruption}; next try in {pause:g} s")
             policy.wait(pause)
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file; 0 where there is none."""
+def _bytes_of_file(path: Path) -> int:
+    """The size of a file in bytes; 0 where it does not exist."""
     return path.stat().st_size if path.exists() else 0

@@ -23,7 +23,7 @@ DOCTOR = "doctor.json"
 
 @dataclass(frozen=True)
 class Look:
-    """A look at the machine; `run` may return several verdicts, each with the rest of its name."""
+    """One check of the machine; `run` returns its verdict, or (rest of the name, verdict) of each of its parts."""
 
     name: str
     area: Literal["cpu", "gpu"]
@@ -31,7 +31,7 @@ class Look:
 
 
 class JudgedLook(BaseModel):
-    """One verdict, as doctor.json has it."""
+    """One verdict, as written to doctor.json."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,12 +57,12 @@ class Report(BaseModel):
 
     @property
     def failed(self) -> list[JudgedLook]:
-        """The looks that found a fault."""
+        """The verdicts that are FAIL."""
         return [entry for entry in self.checks if entry.status == "FAIL"]
 
 
 def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], None], out: Path | None = None) -> Report:
-    """Run the checks one after the other; returns the report on all of them.
+    """Run the checks one after the other; returns a report with all verdicts.
 
     `device`: the first GPU's name, or "cpu". `tell` is called with each verdict, and `out` is a file with all of them
     so far. A check that raises has failed, and says how: the others go on.
@@ -90,7 +90,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _verdicts(check: Look) -> list[tuple[str, Verdict]]:
-    """Run a check; returns the name and verdict of each of its parts, one FAIL where it raises."""
+    """Run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
     try:
         result = check.run()
         if isinstance(result, Verdict):
@@ -104,14 +104,14 @@ def _verdicts(check: Look) -> list[tuple[str, Verdict]]:
         return [(check.name, Verdict("FAIL", f"{what} ({where})", advice))]
 
 
-def line(entry: JudgedLook) -> str:
-    """A verdict as text for the terminal; its advice, if any, stands on a second line."""
+def verdict_line(entry: JudgedLook) -> str:
+    """A verdict as the terminal shows it, with its advice, if any, on a second line."""
     text = f"{entry.status:8}  {entry.name}: {entry.evidence}"
     return f"{text}\n          {entry.advice}" if entry.advice else text
 
 
 def read_report(path: Path) -> Report | None:
-    """The report at `path`; None where there is none, or it is not one of this schema."""
+    """The report in the file `path`; None where it is missing or of another schema."""
     try:
         return Report.model_validate_json(path.read_text())
     except (OSError, ValueError):

@@ -23,21 +23,16 @@ PROBE_MB = 64
 
 
 def checks(folder: Path) -> list[Look]:
-    """The checks; `folder` is where results are written."""
+    """The checks of the CPU. `folder`: where results are written."""
     return [
-        Look("cores", "cpu", cores),
-        Look("steal and frequency", "cpu", steal),
-        Look("steadiness", "cpu", steadiness),
-        Look("clock", "cpu", clock),
-        Look("disk", "cpu", lambda: disk(folder)),
-        Look("OpenMP", "cpu", openmp),
-        Look("compiler", "cpu", compiler),
+        Look("cores", "cpu", lambda: judge_cores(available_cores(), cpu_quota(), threads_per_core())),
+        Look("steal and frequency", "cpu", check_steal),
+        Look("steadiness", "cpu", check_steadiness),
+        Look("clock", "cpu", check_clock),
+        Look("disk", "cpu", lambda: check_disk(folder)),
+        Look("OpenMP", "cpu", check_openmp),
+        Look("compiler", "cpu", check_compiler),
     ]
-
-
-def cores() -> Verdict:
-    """Whether this process gets the whole time of the cores that it may use."""
-    return judge_cores(available_cores(), cpu_quota(), threads_per_core())
 
 
 def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
@@ -68,7 +63,7 @@ def threads_per_core() -> int | None:
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Cores' worth of CPU time of this control group (version 2); None without a limit."""
+    """CPU time that this control group (version 2) grants, in cores; None without a limit."""
     try:
         limit, period = path.read_text().split()
     except (OSError, ValueError):
@@ -76,8 +71,8 @@ def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
     return None if limit == "max" else int(limit) / int(period)
 
 
-def steal(seconds: float = 1.0) -> Verdict:
-    """Which share of the CPU's time the hypervisor takes while this process keeps a core busy for `seconds`."""
+def check_steal(seconds: float = 1.0) -> Verdict:
+    """What share of the CPU's time the hypervisor takes while this process keeps a core busy for `seconds`."""
     before = psutil.cpu_times()
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -90,15 +85,15 @@ def steal(seconds: float = 1.0) -> Verdict:
 
 
 def judge_steal(share: float, mhz: float | None) -> Verdict:
-    """Whether the hypervisor took little enough of the CPU's time (`share`); `mhz`: the clock now, None: unknown."""
+    """Whether the hypervisor took little enough of the CPU's time (`share`). `mhz`: the clock now, None if unknown."""
     clock_text = f"{mhz:.0f} MHz now" if mhz else "frequency unknown"
     advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
     evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
     return judged(share <= MOST_STOLEN, evidence, advice, steal_share=share, mhz=mhz)
 
 
-def steadiness(pieces: int = 60) -> Verdict:
-    """How much the times of equal `pieces` of work vary, each of some milliseconds."""
+def check_steadiness(pieces: int = 60) -> Verdict:
+    """How much the times of equal pieces of work vary; each piece takes some milliseconds."""
     matrix = np.random.default_rng(1).standard_normal((160, 160))
     times = []
     for _ in range(pieces):
@@ -118,24 +113,24 @@ def judge_steadiness(times: list[float]) -> Verdict:
     return judged(spread <= MOST_SPREAD, evidence, advice, spread=spread)
 
 
-def clock() -> Verdict:
-    """Whether the clock is fine enough: the smallest step of perf_counter."""
-    smallest = min(_tick() for _ in range(1000))
+def check_clock() -> Verdict:
+    """Whether perf_counter is fine enough, by its smallest step."""
+    smallest = min(_clock_tick_s() for _ in range(1000))
     advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
     evidence = f"the smallest step of perf_counter is {smallest * 1e9:.0f} ns"
     return judged(smallest <= RESOLUTION_S, evidence, advice, resolution_s=smallest)
 
 
-def _tick() -> float:
-    """Seconds until the clock shows another time."""
+def _clock_tick_s() -> float:
+    """Seconds until perf_counter shows another time."""
     began = now = time.perf_counter()
     while now == began:
         now = time.perf_counter()
     return now - began
 
 
-def disk(folder: Path) -> Verdict:
-    """Room on the disk of `folder`, and how fast PROBE_MB of random bytes are written there."""
+def check_disk(folder: Path) -> Verdict:
+    """Whether the disk of `folder` has room and is fast, by writing PROBE_MB of random bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f".doctor-{os.getpid()}"
     block = os.urandom(1 << 20)
@@ -160,22 +155,22 @@ def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
     return judged(ok, evidence, advice, free_gb=free_gb, write_mb_s=mb_per_s)
 
 
-def openmp() -> Verdict:
-    """Do two threads of torch run on two cores?"""
+def check_openmp() -> Verdict:
+    """Whether two threads of torch run on two cores."""
     import torch
 
     if available_cores() < 2:
         return not_here("one core: threads have nowhere to go")
     before = torch.get_num_threads()
     try:
-        seconds = {threads: _product_time(torch, threads) for threads in (1, 2)}
+        seconds = {threads: _product_s(torch, threads) for threads in (1, 2)}
     finally:
         torch.set_num_threads(before)
     return judge_openmp(seconds[1] / seconds[2])
 
 
-def _product_time(torch: Any, threads: int) -> float:
-    """Seconds of a matrix product on so many threads, the best of six."""
+def _product_s(torch: Any, threads: int) -> float:
+    """Seconds of a matrix product with so many threads, the best of six."""
     torch.set_num_threads(threads)
     matrix = torch.ones(700, 700)
     best = float("inf")
@@ -192,7 +187,7 @@ def judge_openmp(ratio: float) -> Verdict:
     return judged(ratio >= 1.3, f"two threads are {ratio:.2f} times as fast as one", advice, speedup=ratio)
 
 
-def compiler() -> Verdict:
+def check_compiler() -> Verdict:
     """Whether the host has what torch.compile needs: torch and a C++ compiler (CXX, else g++)."""
     has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
     if importlib.util.find_spec("torch") is None:

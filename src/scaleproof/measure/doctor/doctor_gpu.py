@@ -33,25 +33,25 @@ COPIED = 1 << 28  # bytes
 
 
 def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
-    """The checks of the visible `gpus`; without one each is `not here`. `lost`: why none can be used, or empty."""
+    """The checks of the visible `gpus`; without GPUs each is `not here`. `lost`: why no GPU can be used, or ""."""
     once: dict[str, Callable[[], Verdict]] = {
-        "architecture": architecture,
-        "UUIDs": uuids,
-        "event clock": event_clock,
-        "attention kernel": attention,
-        "read-ahead": read_ahead,
-        "torch.compile": compiled,
-        "pairs of devices": pairs,
+        "architecture": check_architecture,
+        "UUIDs": check_uuids,
+        "event clock": check_event_clock,
+        "attention kernel": check_attention,
+        "read-ahead": check_read_ahead,
+        "torch.compile": check_compiled,
+        "pairs of devices": check_pairs,
     }
     each: dict[str, Callable[[], Verdict]] = {
-        "clocks and power": readable,
-        "energy": energy,
-        "matmul rate": matmul,
-        "copy bandwidth": copies,
+        "clocks and power": check_readable,
+        "energy": check_energy,
+        "matmul rate": check_matmul,
+        "copy bandwidth": check_copies,
     }
     if gpus:
         of_each = [
-            Look(f"{name}: device {index}" if len(gpus) > 1 else name, "gpu", partial(_on, index, look))
+            Look(f"{name}: device {index}" if len(gpus) > 1 else name, "gpu", partial(_verdict_on_device, index, look))
             for name, look in each.items()
             for index in range(len(gpus))
         ]
@@ -64,15 +64,15 @@ def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
     return absent
 
 
-def _on(index: int, look: Callable[[], Verdict]) -> Verdict:
-    """The verdict of `look` while device number `index` is torch's current one."""
+def _verdict_on_device(index: int, look: Callable[[], Verdict]) -> Verdict:
+    """The verdict of `look`, run while device number `index` is torch's current one."""
     import torch
 
     with torch.cuda.device(index):
         return look()
 
 
-def architecture() -> Verdict:
+def check_architecture() -> Verdict:
     """Whether the installed torch has kernels for the first device."""
     import torch
 
@@ -81,7 +81,7 @@ def architecture() -> Verdict:
     return judged(problem is None, problem or f"torch {torch.__version__} has kernels for {name}", "see docs/gpu.md")
 
 
-def uuids() -> Verdict:
+def check_uuids() -> Verdict:
     """Whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
     import torch
 
@@ -118,13 +118,13 @@ def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ())
     return judged(sound, evidence + mode, advice, uuids=names, compute_modes=list(modes))
 
 
-def readable() -> Verdict:
+def check_readable() -> Verdict:
     """Whether power, clock, load and throttling can be read, by a sample of the monitor that watches every window."""
-    return judge_readable(_monitored(0.3, lambda: None)[0])
+    return judge_readable(_monitor_readings(0.3, lambda: None)[0])
 
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
-    """Whether `sample`, what the monitor says of a device, has a value for power, clock, load and throttling."""
+    """Whether the monitor's `sample` of a device has a value for power, clock, load and throttling."""
     names = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
     missing = [name for name, key in (names | {"throttling": "throttled"}).items() if sample[key] is None]
     text = ", ".join(f"{name} {sample[key]:.4g}" for name, key in names.items() if name not in missing)
@@ -133,11 +133,11 @@ def judge_readable(sample: dict[str, Any]) -> Verdict:
     return judged(not missing, evidence, advice, **{key: sample[key] for key in names.values()})
 
 
-def energy() -> Verdict:
-    """The energy counter against the integral of power, over two seconds of products after two of warm-up."""
-    product = _product(PRODUCT)
-    _busy(product, 2.0)
-    (sample, *_) = _monitored(2.5, lambda: _busy(product, 2.5))
+def check_energy() -> Verdict:
+    """Whether the energy counter agrees with the integral of power, over two seconds of matrix products."""
+    product = _matrix_product(PRODUCT)
+    _keep_busy(product, 2.0)
+    (sample, *_) = _monitor_readings(2.5, lambda: _keep_busy(product, 2.5))
     return judge_energy(sample["energy_counter_j"], sample["energy_integral_j"])
 
 
@@ -151,14 +151,14 @@ def judge_energy(counter: float | None, integral: float | None) -> Verdict:
     return judged(off <= MOST_ENERGY_APART, evidence, advice, counter_j=counter, integral_j=integral)
 
 
-def event_clock() -> Verdict:
+def check_event_clock() -> Verdict:
     """Whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
-    _seconds(spin)  # the first call loads the kernel
+    _device_seconds(spin)  # the first call loads the kernel
     began = time.perf_counter()
-    return judge_event_clock(_seconds(spin, 50), time.perf_counter() - began)
+    return judge_event_clock(_device_seconds(spin, 50), time.perf_counter() - began)
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
@@ -169,7 +169,7 @@ def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
     return judged(off <= MOST_CLOCKS_APART, evidence, advice, events_s=events_s, wall_s=wall_s)
 
 
-def attention() -> Verdict:
+def check_attention() -> Verdict:
     """Which kernel runs for causal attention, and for the same with a mask, and how long each takes."""
     import torch
     from torch.nn import functional
@@ -178,8 +178,8 @@ def attention() -> Verdict:
     dtype = torch.bfloat16 if torch.cuda.get_device_capability(0) >= (8, 0) else torch.float16
     q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3))
     mask = torch.ones(1024, 1024, dtype=torch.bool, device="cuda").tril()
-    causal = _kernels(lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
-    masked = _kernels(lambda: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    causal = _longest_kernel(lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+    masked = _longest_kernel(lambda: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
     return judge_attention(causal, masked)
 
 
@@ -194,7 +194,7 @@ def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Ver
     return judged(fused, evidence, advice, **values)
 
 
-def _kernels(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
+def _longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
     """Name of the kernel that takes the most time in `call`, and microseconds of all kernels of one call."""
     import torch
     from torch.profiler import ProfilerActivity, profile
@@ -210,16 +210,16 @@ def _kernels(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
     return longest.key, sum(event.self_device_time_total for event in rows) / calls
 
 
-def matmul() -> Verdict:
+def check_matmul() -> Verdict:
     """The rate of large matrix products in half precision, against the device's published peak."""
     import torch
 
     has_bf16 = torch.cuda.get_device_capability() >= (8, 0)
     precision, size = ("bf16", PRODUCT) if has_bf16 else ("fp16", PRODUCT // 2)
-    product = _product(size)
-    _busy(product, 0.5)
+    product = _matrix_product(size)
+    _keep_busy(product, 0.5)
     calls = 20
-    rate = calls * 2 * size**3 / _seconds(product, calls)
+    rate = calls * 2 * size**3 / _device_seconds(product, calls)
     name = torch.cuda.get_device_name()
     known = peak(name, precision)
     return judge_matmul(name, precision, rate, known.flops if known else None)
@@ -239,8 +239,8 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
     return judged(low <= share <= high, f"{text}, {share:.0%} of the published peak", advice, flops=rate, share=share)
 
 
-def copies() -> Verdict:
-    """Bandwidth of copies from pinned host memory, and within device memory."""
+def check_copies() -> Verdict:
+    """Whether copies from pinned host memory and within device memory are fast enough."""
     import torch
 
     host = torch.empty(COPIED, dtype=torch.uint8, pin_memory=True)
@@ -251,9 +251,9 @@ def copies() -> Verdict:
 
 
 def _copy_rate(copy: Callable[[], Any]) -> float:
-    """GB/s of a copy of COPIED bytes, over ten of them."""
+    """GB/s of a copy of COPIED bytes, the mean of ten."""
     copy()
-    return 10 * COPIED / 1e9 / _seconds(copy, 10)
+    return 10 * COPIED / 1e9 / _device_seconds(copy, 10)
 
 
 def judge_copies(h2d: float, d2d: float) -> Verdict:
@@ -263,8 +263,8 @@ def judge_copies(h2d: float, d2d: float) -> Verdict:
     return judged(h2d >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=h2d, d2d_gb_s=d2d)
 
 
-def pairs() -> Verdict:
-    """Copies from each device to each later one, against what joins them."""
+def check_pairs() -> Verdict:
+    """Whether copies from each device to each later one are as fast as the link between them."""
     import torch
 
     from scaleproof.measure.machine.provenance import links_between
@@ -283,7 +283,7 @@ def pairs() -> Verdict:
 
 
 def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int], str]) -> Verdict:
-    """Whether each pair of devices copies (`rates`, GB/s) as fast as what joins it (`links`, as nvidia-smi has it)."""
+    """Whether each pair of devices copies (`rates`, GB/s) as fast as its link (`links`, as nvidia-smi has it)."""
     slow = []
     for (first, second), rate in rates.items():
         link = links.get((first, second), "unknown link")
@@ -298,7 +298,7 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
 
 
 def least_rate(link: str) -> float:
-    """GB/s in one direction that a sound link gives: half of NVLink's 25 GB/s a link (Volta and later), else PCIe's.
+    """GB/s in one direction that a sound link reaches: half of NVLink's 25 GB/s a link (Volta and later), else PCIe's.
 
     Newer NVLinks are faster, and programs get 75 to 90 % of a link (p2pBandwidthLatencyTest of NVIDIA's samples).
     """
@@ -306,8 +306,8 @@ def least_rate(link: str) -> float:
     return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S
 
 
-def read_ahead() -> Verdict:
-    """400 micro-batches read ahead while the device is kept busy, compared with the plan."""
+def check_read_ahead() -> Verdict:
+    """Whether 400 micro-batches, read ahead while the device is kept busy, arrive as the plan has them."""
     import torch
 
     from scaleproof.ground.campaign.batch import Batch
@@ -326,13 +326,13 @@ def read_ahead() -> Verdict:
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
-    """Whether all micro-batches reach the device unchanged; `differing` of `count` did not."""
+    """Whether all micro-batches reached the device unchanged; `differing` of `count` did not."""
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
 
 
-def compiled() -> Verdict:
+def check_compiled() -> Verdict:
     """Whether torch.compile works on the first device, and its result is right."""
     import torch
 
@@ -351,8 +351,8 @@ def compiled() -> Verdict:
     return judged(off < 1e-2, evidence, "compile: true is not usable")
 
 
-def _product(size: int) -> Callable[[], Any]:
-    """A product of two matrices of `size` rows and columns, in the device's fastest common format."""
+def _matrix_product(size: int) -> Callable[[], Any]:
+    """A function that multiplies two square matrices of `size` in the device's fastest common format."""
     import torch
 
     dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
@@ -361,8 +361,8 @@ def _product(size: int) -> Callable[[], Any]:
     return lambda: torch.mm(a, b, out=out)
 
 
-def _seconds(call: Callable[[], Any], calls: int = 1) -> float:
-    """Seconds that the current device takes to run `call` as many times as `calls` says."""
+def _device_seconds(call: Callable[[], Any], calls: int = 1) -> float:
+    """Seconds that the current device takes for so many `calls` of `call`."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of
@@ -370,7 +370,7 @@ def _seconds(call: Callable[[], Any], calls: int = 1) -> float:
     return seconds_of(call, torch.device("cuda", torch.cuda.current_device()), calls)
 
 
-def _busy(call: Callable[[], Any], seconds: float) -> None:
+def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
     """Keep the device at work with `call` for some seconds; the host waits every few calls, so as not to run ahead."""
     import torch
 
@@ -381,8 +381,8 @@ def _busy(call: Callable[[], Any], seconds: float) -> None:
         torch.cuda.synchronize()
 
 
-def _monitored(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
-    """What the monitor of the timed runs says of the current device while `work` runs, for at least `seconds`."""
+def _monitor_readings(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
+    """What the monitor of timed runs says of the current device while `work` runs, repeated for at least `seconds`."""
     import torch
 
     from scaleproof.measure.trainer.monitor import Monitor

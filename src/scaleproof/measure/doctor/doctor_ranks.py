@@ -33,8 +33,8 @@ WAITED = "called a synchronizing CUDA operation"  # torch, wherever its debug mo
 CARRIERS = sys.stdlib_module_names | {"torch"}
 
 
-def examined(request: Request) -> Any:
-    """Look at every cell listed beside the request; returns the session, to be closed.
+def look_at_cells(request: Request) -> Any:
+    """Look at every cell listed beside the request; returns the session, for the caller to close.
 
     Rank 0 writes RESULT after each cell; a cell that fails is a result too.
     """
@@ -48,7 +48,7 @@ def examined(request: Request) -> Any:
         cell_request = Request.read(Path(path))
         began = time.perf_counter()
         try:
-            result = look_at(session, cell_request)
+            result = look_at_cell(session, cell_request)
         except Exception as error:
             result = {"error": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
             traceback.print_exc()
@@ -65,7 +65,7 @@ def examined(request: Request) -> Any:
 
 
 def all_reduce_seconds(session: Any) -> float | None:
-    """Seconds of an all-reduce of REDUCED bytes, the slowest rank's; None where there is nothing to look at."""
+    """Seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
     import torch
     import torch.distributed as dist
 
@@ -79,7 +79,7 @@ def all_reduce_seconds(session: Any) -> float | None:
     return max(session.gather(own))
 
 
-def look_at(session: Any, request: Request) -> dict[str, Any]:
+def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
     """What the steps of one cell did on this rank: collectives, dtypes, host waits, times in seconds, losses."""
     from scaleproof.measure.trainer.measure import set_up
     from scaleproof.measure.trainer.probe import Probe
@@ -102,7 +102,7 @@ def look_at(session: Any, request: Request) -> dict[str, Any]:
 
 
 def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
-    """How often the host waits for the device in a step: `file:line` -> times. `steps`: makes steps (from, how many).
+    """How often the host waits for the device in a step: `file:line` -> times. `steps`: makes steps (first, count).
 
     Measured as the difference between several steps and one, from step `first` on: the host waits once more when all
     are done, to read the losses.
@@ -116,7 +116,7 @@ def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) ->
 
 @contextmanager
 def host_waits(device: Any) -> Iterator[Counter[str]]:
-    """Count where the host waits for the device in this context: `file:line` -> times.
+    """Count where the host waits for the device in this context: yields a counter of `file:line`.
 
     On a GPU CUDA's own warnings say so; on a CPU, operators that would wait on a GPU are counted.
     """
@@ -124,14 +124,14 @@ def host_waits(device: Any) -> Iterator[Counter[str]]:
 
     places: Counter[str] = Counter()
     if device.type == "cpu":
-        with _operators(places):
+        with _count_operators(places):
             yield places
         return
 
     def count(message: Warning | str, *_: Any, **__: Any) -> None:
-        """Count a wait if `message`, a warning that python would print, is CUDA's of a wait."""
+        """Count a wait if the warning `message` is CUDA's about a wait; a callable in place of warnings.showwarning."""
         if WAITED in str(message):
-            places[_waiting(sys._getframe())] += 1
+            places[_waiting_line(sys._getframe())] += 1
 
     torch.cuda.synchronize()
     with warnings.catch_warnings():
@@ -144,47 +144,47 @@ def host_waits(device: Any) -> Iterator[Counter[str]]:
             torch.cuda.set_sync_debug_mode("default")
 
 
-def _operators(places: Counter[str]) -> Any:
-    """A context that counts in `places` where operators are called that would wait for a GPU."""
+def _count_operators(places: Counter[str]) -> Any:
+    """A context that counts in `places` the operators that would make the host wait for a GPU."""
     from torch.utils._python_dispatch import TorchDispatchMode  # as in trainer/probe.py
 
     class Waits(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
             if func.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero", "equal"):
-                places[_waiting(sys._getframe())] += 1
+                places[_waiting_line(sys._getframe())] += 1
             return func(*args, **(kwargs or {}))
 
     return Waits()
 
 
-def _waiting(frame: FrameType) -> str:
-    """`package/file.py:line` of the program that waits: the innermost frame that is neither torch's nor Python's.
+def _waiting_line(frame: FrameType) -> str:
+    """`package/file.py:line` of the program that waits: its innermost frame outside of torch and Python.
 
     Without one it is torch's innermost, without that the innermost of all; this file counts as none.
     """
-    frames = [each for each in _outwards(frame) if each.f_code.co_filename != __file__]
-    programs = [each for each in frames if _package(each) not in CARRIERS]
-    in_torch = [each for each in frames if _package(each) == "torch"]
+    frames = [each for each in _with_callers(frame) if each.f_code.co_filename != __file__]
+    programs = [each for each in frames if _top_package(each) not in CARRIERS]
+    in_torch = [each for each in frames if _top_package(each) == "torch"]
     innermost, *_ = programs or in_torch or frames
-    return _place(innermost)
+    return _line_of(innermost)
 
 
-def _outwards(frame: FrameType | None) -> Iterable[FrameType]:
-    """A frame and all that called it, the innermost first."""
+def _with_callers(frame: FrameType | None) -> Iterable[FrameType]:
+    """Yield a frame and all that called it, the innermost first."""
     while frame:
         yield frame
         frame = frame.f_back
 
 
-def _package(frame: FrameType) -> str:
-    """The top package of the module that a frame runs; empty where it is in no module."""
+def _top_package(frame: FrameType) -> str:
+    """The top package of a frame's module; "" where it is in no module."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _place(frame: FrameType) -> str:
-    """A frame's line as `package/file.py:line`, the same wherever the package is installed; else as `file.py:line`."""
+def _line_of(frame: FrameType) -> str:
+    """A frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
     path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
-    packaged = getattr(sys.modules.get(_package(frame)), "__file__", None) is not None
+    packaged = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None
     folders = 0
     if packaged:  # a.b.c lies in a/b/c.py or in a/b/c/__init__.py
         folders = module.count(".") + (path.name == "__init__.py")
@@ -192,7 +192,7 @@ def _place(frame: FrameType) -> str:
 
 
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
-    """How many of `count` micro-batches, read ahead for the first device, have other tokens than the plan's.
+    """How many of `count` micro-batches, read ahead for the first device, differ from the plan's.
 
     `batches`: a trainer's Batches. `lag` keeps the device busy before each. They are compared once all are taken: to
     look at one waits for the device.
@@ -209,10 +209,10 @@ def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
     accelerator.synchronize(batches.device)
     differing = 0
     for step, micro, tokens in taken:
-        ids = batches.plan.share(step, batches.batch, 0)[micro]
+        ids = batches.plan.ids_of_rank(step, batches.batch, 0)[micro]
         differing += not torch.equal(tokens.cpu(), torch.from_numpy(batches.file.read(ids)))
     return differing
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), examined)
+    main(Path(sys.argv[1]), look_at_cells)

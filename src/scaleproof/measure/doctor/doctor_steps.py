@@ -28,7 +28,7 @@ PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 PRODUCTS = {"bf16": "bfloat16", "fp32": "float32"}
 
 
-def cells(devices: int, on_gpu: bool) -> list[Cell]:
+def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
     """A small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
     strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
     data = {
@@ -50,10 +50,10 @@ def cells(devices: int, on_gpu: bool) -> list[Cell]:
 
 
 def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
-    """Name and verdict of each strategy's steps on `devices` ranks; on GPUs where there are any (`gpus`: how many)."""
-    chosen = cells(devices, gpus > 0)
+    """Yield name and verdict of each strategy's steps on `devices` ranks. `gpus`: how many GPUs; 0: on the CPU."""
+    chosen = cells_of_strategies(devices, gpus > 0)
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:
-        results, log = run(chosen, Path(root), gpus)
+        results, log = look_on_ranks(chosen, Path(root), gpus)
     if not results:
         advice = "no rank could work: the last lines of its output stand in the evidence"
         yield "ranks", Verdict("FAIL", " | ".join(log[-3:]) or "no output", advice)
@@ -66,14 +66,14 @@ def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]
             advice = "the strategy before it took too long, or ended the ranks"
             yield strategy, Verdict("FAIL", f"not reached (all have {LIMIT_S:.0f} s): {' | '.join(log[-3:])}", advice)
         else:
-            yield strategy, judge(cell, observed)
+            yield strategy, judge_steps(cell, observed)
     if results.get("all_reduce_s"):
         links = links_between([gpu.uuid for gpu in cuda_devices()])
         yield "all-reduce", judge_all_reduce(results["all_reduce_s"], results["world_size"], list(links.values()))
 
 
 def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdict:
-    """Whether an all-reduce of REDUCED bytes in `seconds` is as fast as `links`, each as nvidia-smi writes it.
+    """Whether an all-reduce of REDUCED bytes in `seconds` is as fast as its `links` (as nvidia-smi writes them).
 
     Its bus bandwidth is that of the slowest link, whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md).
     """
@@ -85,8 +85,8 @@ def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdi
     return judged(rate >= least, evidence, advice, bus_gb_s=rate)
 
 
-def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
-    """Start ranks that look at the cells `chosen`; returns their results (empty without any) and their output's lines.
+def look_on_ranks(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
+    """Start ranks that look at the cells `chosen`; returns their results ({} without any) and the lines they printed.
 
     `root`: a folder for their files; `gpus`: how many there are. Raises KeyboardInterrupt where it was stopped.
     """
@@ -111,7 +111,7 @@ def run(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list
     return json.loads(result.read_text()) if result.exists() else {}, log
 
 
-def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
+def judge_steps(cell: Cell, observed: dict[str, Any]) -> Verdict:
     """Whether a strategy's steps did what they should: bytes of collectives, precision, clocks, no waits of the host.
 
     `observed`: what `doctor_ranks.look_at` and `examined` wrote of `cell`.
@@ -135,7 +135,9 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
         problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")
     if abs(observed["steps_s"] - observed["wall_s"]) > MOST_CLOCKS_APART * observed["wall_s"]:
         problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")
-    waits = {place: times for place, times in observed["waits"].items() if not _own_wait(execution.strategy, place)}
+    waits = observed["waits"]
+    if is_deepspeed(execution.strategy):  # it reads the gradients' norm in each update that clips
+        waits = {place: times for place, times in waits.items() if not place.startswith("deepspeed/")}
     if waits:
         problems.append("the host waits at " + ", ".join(f"{place} ({times:g}x)" for place, times in waits.items()))
     advice = "scaleproof would measure this strategy wrongly here; please report it with doctor.json"
@@ -143,8 +145,3 @@ def judge(cell: Cell, observed: dict[str, Any]) -> Verdict:
     return judged(
         not problems, "; ".join(problems) or f"traffic, precision and clocks agree ({clock})", advice, **values
     )
-
-
-def _own_wait(strategy: str, place: str) -> bool:
-    """Whether the wait at `place` is DeepSpeed's own: it reads the gradients' norm in each update that clips."""
-    return is_deepspeed(strategy) and place.startswith("deepspeed/")

@@ -32,7 +32,7 @@ ANSWER = re.compile(r"^speed ([\d.e+]+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Layer:
-    """A transformer's layer to be trained, and on what."""
+    """A transformer layer that a speed is measured with: its size, precision, and device."""
 
     device: str  # cpu or cuda
     precision: str
@@ -42,33 +42,33 @@ class Layer:
 
 @dataclass(frozen=True)
 class MachineSpeed:
-    """Speeds of this machine as kept in the file `path`, which grows by what is asked for; without one, usual ones."""
+    """Speeds of this machine, measured when first asked for and kept in the file `path`; without `path`, usual ones."""
 
     path: Path | None = None
 
     def start_s(self, engine: str = "") -> float:
-        """Seconds of a run of one fresh rank outside of its steps: launcher, interpreter, imports, also of `engine`."""
+        """Seconds that a run of one fresh rank takes outside of its steps, with the imports of `engine`, if any."""
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
-        start = self._kept("start", [*launcher, "--nproc-per-node=1", "-m", __name__, "start"])
-        return start + (self._kept("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
+        start = self._speed("start", [*launcher, "--nproc-per-node=1", "-m", __name__, "start"])
+        return start + (self._speed("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
 
     def flops(self, layer: Layer) -> float:
         """FLOP/s at which a GPU, or a core, trains such a layer: forward, backward and update."""
         words = json.dumps(asdict(layer))
-        return self._kept(f"train {words}", [sys.executable, "-m", __name__, "train", words])
+        return self._speed(f"train {words}", [sys.executable, "-m", __name__, "train", words])
 
     @property
     def measured(self) -> bool:
         """Whether anything was measured on this machine."""
-        return bool(self._read())
+        return bool(self._kept_speeds())
 
-    def _kept(self, name: str, line: list[str]) -> float:
-        """Return the speed called `name`, which the program `line` measures where it is not kept yet."""
-        known, kind = self._read(), name.partition(" ")[0]
+    def _speed(self, name: str, line: list[str]) -> float:
+        """The speed called `name`, measured by the program `line` where it is not kept yet."""
+        known, kind = self._kept_speeds(), name.partition(" ")[0]
         if self.path is None or name in known:
             return known.get(name, USUAL[kind])
         print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
-        value = _measured(line)
+        value = _speed_printed_by(line)
         if value is None:
             return USUAL[kind]
         try:
@@ -78,7 +78,8 @@ class MachineSpeed:
             UNKEPT[name] = value
         return value
 
-    def _read(self) -> dict[str, float]:
+    def _kept_speeds(self) -> dict[str, float]:
+        """The speeds in the file: name -> value; {} where it is missing or damaged."""
         try:
             return UNKEPT | json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):
@@ -86,9 +87,7 @@ class MachineSpeed:
 
 
 def this_machine() -> MachineSpeed:
-    """Speeds of this machine, with the versions that are installed; usual ones where torch is not, or the user's
-    variable says that nothing is to be measured.
-    """
+    """Speeds of this machine with the versions installed; usual ones without torch, or where VARIABLE is empty."""
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
         return MachineSpeed()
@@ -96,8 +95,8 @@ def this_machine() -> MachineSpeed:
     return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json")
 
 
-def _measured(line: list[str]) -> float | None:
-    """Run a program; return the speed that it prints, else the processor seconds that it took; None where it fails."""
+def _speed_printed_by(line: list[str]) -> float | None:
+    """Run a program; returns the speed that it prints, else the CPU seconds it took; None where it fails."""
     before = _children_s()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -111,13 +110,13 @@ def _measured(line: list[str]) -> float | None:
 
 
 def _children_s() -> float:
-    """Processor seconds of all programs that this process has started and that have ended."""
+    """CPU seconds of all programs that this process has started and that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def _import(engine: bool) -> float:
-    """Import what a rank imports, or DeepSpeed after it; return the processor seconds of the last of these."""
+def _import_seconds(engine: bool) -> float:
+    """CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
     began = time.process_time()
@@ -130,8 +129,8 @@ def _import(engine: bool) -> float:
     return time.process_time() - began
 
 
-def _train(layer: Layer) -> float:
-    """Return the FLOP/s of training `layer`: 6 for each weight and token, and attention as PaLM, appendix B."""
+def _training_flops(layer: Layer) -> float:
+    """FLOP/s of training `layer`: 6 for each weight and token, and attention as PaLM, appendix B."""
     import torch
 
     torch.set_num_threads(1)
@@ -164,17 +163,17 @@ def _train(layer: Layer) -> float:
 
 
 def _train_undisturbed(layer: Layer) -> float:
-    """As `_train`; ends this program where a run, which it would disturb, uses the GPU."""
+    """`_training_flops` of `layer`; ends this program where a run, which it would disturb, uses the GPU."""
     if layer.device == "cpu":
-        return _train(layer)
-    from scaleproof.measure.launch.device_lock import device_lock, names_of
+        return _training_flops(layer)
+    from scaleproof.measure.launch.device_lock import device_lock, device_names
     from scaleproof.measure.machine.gpus import cuda_devices
 
     def give_up(_: float) -> None:
         raise SystemExit("a run uses the GPU")
 
-    with device_lock(names_of(cuda_devices()[:1]), "a look at this machine's speed", pause=give_up):
-        return _train(layer)
+    with device_lock(device_names(cuda_devices()[:1]), "a look at this machine's speed", pause=give_up):
+        return _training_flops(layer)
 
 
 if __name__ == "__main__":
@@ -182,6 +181,6 @@ if __name__ == "__main__":
     if question == "train":
         print(f"speed {_train_undisturbed(Layer(**json.loads(words[0]))):.4g}")
     elif question == "engine":
-        print(f"speed {_import(engine=True):.4g}")
+        print(f"speed {_import_seconds(engine=True):.4g}")
     else:
-        _import(engine=False)
+        _import_seconds(engine=False)

@@ -15,7 +15,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.files import write_json
 from scaleproof.measure.launch import local
 from scaleproof.measure.machine.allocation import Allocation, cancel_own_job, daemon_port, without_job
-from scaleproof.measure.machine.network import interface, short_host
+from scaleproof.measure.machine.network import interface_to, short_host
 from scaleproof.measure.machine.provenance import hardware
 from scaleproof.measure.trainer.request import VARIABLE, Request
 
@@ -24,20 +24,22 @@ NODE = "node.{host}.json"  # what a node says about itself, in the request's fol
 TRIES, TRY_SECONDS = 3, 5
 
 
-def command(cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM) -> list[str]:
-    """The srun line: one task on each of the cell's nodes, the first ones of the allocation.
+def srun_command(
+    cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM
+) -> list[str]:
+    """The command line of srun: one task on each of the cell's nodes, the first ones of the allocation.
 
     `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them.
     Every option is given: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
     """
     return [
-        *srun(cell, allocation),
+        *srun_words(cell, allocation),
         *(sys.executable, "-m", "scaleproof.measure.launch.allocated", str(request), str(port), program),
     ]
 
 
-def srun(cell: Cell, allocation: Allocation) -> list[str]:
-    """The beginning of a line that starts one task on each of the cell's nodes."""
+def srun_words(cell: Cell, allocation: Allocation) -> list[str]:
+    """The first words of an srun line that starts one task on each of the cell's nodes."""
     nodes = cell.execution.geometry.nodes
     return [
         *("srun", "--kill-on-bad-exit=1"),  # one rank that fails ends all nodes
@@ -47,8 +49,8 @@ def srun(cell: Cell, allocation: Allocation) -> list[str]:
     ]
 
 
-def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
-    """The torchrun line of one node, with which `program` is run on each of its ranks.
+def torchrun_words(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
+    """The command line of torchrun on one node, which runs `program` on each of its ranks.
 
     `request`: the file that it gets; `first`, `port`: the node where all meet, and its port.
     """
@@ -56,18 +58,18 @@ def torchrun(cell: Cell, request: Path, first: str, port: int, run_id: str, prog
         *(sys.executable, "-m", local.TORCHRUN),
         *(f"--nnodes={cell.execution.geometry.nodes}", f"--nproc-per-node={cell.processes_per_node}"),
         *("--rdzv-backend=c10d", f"--rdzv-endpoint={first}:{port}", f"--rdzv-id={run_id}"),
-        *local.options(request),
+        *local.torchrun_options(request),
         *("-m", program, str(request)),
     ]
 
 
-def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """The environment of the ranks (`local.environment`), less what an allocation would make srun assume."""
-    return without_job(local.environment(cell, heartbeat, cores, gpus))
+def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
+    """The ranks' environment (`local.rank_environment`) without variables that srun would take options from."""
+    return without_job(local.rank_environment(cell, heartbeat, cores, gpus))
 
 
 def shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
-    """What the job lacks of what the cell's geometry asks for; None where nothing is known to be missing.
+    """Which nodes or devices the cell needs and the job lacks, as a sentence; None where none is known to be missing.
 
     `visible`: CUDA devices on this node; None where torch has no CUDA, so that devices are not looked for. A device
     that was given but does not work would otherwise pass for a machine without any, and the run be made on its CPU.
@@ -82,7 +84,7 @@ def shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | N
 
 
 def free_port(job: str) -> int:
-    """The port of the rendezvous: a free one, counted from a number of the job, so that two jobs on one node differ."""
+    """A free port for the rendezvous, counted from the job's number, so that two jobs on one node differ."""
     number = sum(map(int, job.split("_")))  # 25, or the second task of array 25
     for offset in range(100):
         port = FIRST_PORT + (number + offset) % PORTS
@@ -97,31 +99,31 @@ def free_port(job: str) -> int:
 
 
 def main(request_path: Path, port: int, program: str) -> None:
-    """Describe this node, choose its interface, and become torchrun of `program`; `port`: where the nodes meet."""
+    """Write this node's record, choose its interface, and become torchrun of `program`. `port`: of the rendezvous."""
     request = Request.read(request_path)
     here = short_host(socket.gethostname())
     write_json(request_path.parent / NODE.format(host=here), hardware())
-    chosen = interface(request.hosts)
+    chosen = interface_to(request.hosts)
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         if chosen and not os.environ.get(variable):  # what the site has set stands
             os.environ[variable] = chosen
     first = request.hosts[0]
     # The launcher asks a run that hangs for its stacks with this signal; torchrun itself must outlive it.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    line = torchrun(request.cell, request_path, first, port, request.run_id, program)
+    line = torchrun_words(request.cell, request_path, first, port, request.run_id, program)
     sys.stdout.flush()
     if here == short_host(first):
         os.execv(line[0], line)
     os.environ.pop(VARIABLE, None)  # the launcher, on the first node, looks at its own node's ranks
     code = subprocess.run(line).returncode
-    if code and not answers(first):
+    if code and not node_answers(first):
         # With --no-kill the job would go on without its batch script until its time limit; Snakemake submits it again.
         print(f"{first}, where this run's launcher was, does not answer: the job is cancelled", flush=True)
         cancel_own_job()
     sys.exit(1 if code else 0)
 
 
-def answers(host: str) -> bool:
+def node_answers(host: str) -> bool:
     """Whether the scheduler's daemon on a node can be reached."""
     port = daemon_port()
     for _ in range(TRIES):

@@ -20,7 +20,7 @@ REQUEST = "request.json"  # in the attempt's folder
 
 
 def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
-    """Make a fresh folder below `out` for the attempt `name`, and return it.
+    """Make a fresh folder below `out` for the attempt `name`, and return its path.
 
     Folders of earlier attempts in `out`, and files or folders there that are called as in `replaced`, are removed.
 
@@ -84,15 +84,15 @@ def run_ranks(
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
     try:
         if nodes:
-            line = allocated.command(cell, path, nodes, allocated.free_port(nodes.job), program)
+            line = allocated.srun_command(cell, path, nodes, allocated.free_port(nodes.job), program)
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
-            env = allocated.environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
+            env = allocated.rank_environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
             remote = partial(signal_steps, nodes.job)
         else:
-            start = local.forked_command if forked else local.command
+            start = local.forked_command if forked else local.torchrun_command
             command = [*under, *start(cell, path, program)]
-            env, remote = local.environment(cell, heartbeat.path, available_cores(), request.gpus), None
+            env, remote = local.rank_environment(cell, heartbeat.path, available_cores(), request.gpus), None
         outcome = run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()

@@ -25,7 +25,7 @@ from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, rea
 from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, table, watched_figures
 from scaleproof.measure.command.program import program_of
 from scaleproof.measure.launch import allocated
-from scaleproof.measure.launch.failure import TAIL, failed, failure
+from scaleproof.measure.launch.failure import TAIL, explain_failure, failed_metrics
 from scaleproof.measure.launch.other_programs import OtherPrograms
 from scaleproof.measure.launch.supervise import CommandOutcome, run_watched
 from scaleproof.measure.machine.allocation import Allocation, signal_steps, without_job
@@ -55,43 +55,43 @@ def attempt_command(
     lengths = [cell.work.steps] if cell.work.fewer_steps is None else [cell.work.fewer_steps, cell.work.steps]
     durations_s: list[float] = []  # of the whole program, for each length
     deadline = time.monotonic() + request.time_limit
-    program = program_of(_words(request, nodes, cell.work.steps))
+    program = program_of(_command_words(request, nodes, cell.work.steps))
     for steps in lengths:
-        words = _words(request, nodes, steps)
-        outcome = _start(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
+        words = _command_words(request, nodes, steps)
+        outcome = _run_command(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
         durations_s.append(outcome.ranks_s)
         if outcome.timed_out or (outcome.exit_code and not outcome.ended):
-            return failed(request, _why(request, attempt, outcome)), outcome
+            return failed_metrics(request, _failure_of_command(request, attempt, outcome)), outcome
     ranks = read_watched(attempt / FOLDER) if (attempt / FOLDER).is_dir() else []
     try:
         if ranks:  # the program has the two lines of scaleproof.watch
             timed = watched_figures(ranks, cell)
         elif cell.workload.figures == WHOLE:
-            timed = _whole(request, durations_s)
+            timed = _work_of_whole_runs(request, durations_s)
         else:
             timed = read_figures(log, cell, read, outcome.arrivals, outcome.ended)
     except NoFigures as error:
         ended = f"it was ended after {cell.work.seconds:g} s (work.seconds), and " if outcome.ended else ""
         reason = Failure(failure_class="no_figures", reason=f"{ended}{error}", log_tail=outcome.tail[-TAIL:])
-        return failed(request, reason), outcome
+        return failed_metrics(request, reason), outcome
     write_steps(timed.rows, attempt / STEPS)
-    return _record(request, program, timed, outcome, ranks), outcome
+    return _metrics_of_command(request, program, timed, outcome, ranks), outcome
 
 
-def _words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
+def _command_words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
     """The words of the command line of a run of `steps` steps, its placeholders filled in."""
     cell = request.cell
     assert cell.command is not None
     if nodes:
         meeting_point: dict[str, object] = {"host": nodes.hosts[0], "port": allocated.free_port(nodes.job)}
     else:
-        meeting_point = _meet_here(cell.command)
+        meeting_point = _local_rendezvous(cell.command)
     values = cell.values_of_command(request.repeat) | {"steps": steps} | meeting_point
     return words_of(fill_in(cell.command, values))
 
 
-def _meet_here(command: str) -> dict[str, object]:
-    """Values of `host`, and of `port` if the command asks for one: where the ranks of one machine meet."""
+def _local_rendezvous(command: str) -> dict[str, object]:
+    """Values of the placeholders `host`, and `port` if the command has it: where ranks of one machine meet."""
     if "{port}" not in command:
         return {"host": "127.0.0.1"}
     with socket.socket() as probe:
@@ -100,10 +100,10 @@ def _meet_here(command: str) -> dict[str, object]:
         return {"host": "127.0.0.1", "port": port}
 
 
-def _start(
+def _run_command(
     request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
 ) -> CommandOutcome:
-    """Run a command here, or once on each node where its cell has several. Raises UserError where there is none such.
+    """Run a command here, or on each node of a cell with several. Raises UserError where its program does not exist.
 
     `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
     """
@@ -111,7 +111,7 @@ def _start(
     environment = os.environ | {"PYTHONUNBUFFERED": "1", VARIABLE: str(watch.absolute())}
     remote = None
     if nodes and request.cell.execution.geometry.nodes > 1:
-        words = [*allocated.srun(request.cell, nodes), *words]
+        words = [*allocated.srun_words(request.cell, nodes), *words]
         environment = without_job(environment)  # from which srun would take options
         remote = partial(signal_steps, nodes.job)
     try:
@@ -123,9 +123,9 @@ def _start(
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
 
 
-def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Class and reason of a command that failed, from its exit code and its last lines."""
-    reason = failure(request, attempt, outcome)
+def _failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
+    """Class and reason of a command that failed, from its exit code and the last lines it printed."""
+    reason = explain_failure(request, attempt, outcome)
     if reason.failure_class != "crash":
         return reason
     tail = "\n".join(outcome.tail)
@@ -143,8 +143,8 @@ def _why(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
     return reason.model_copy(update={"failure_class": kind, "reason": text})
 
 
-def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
-    """The work of a program that was timed from outside. `seconds`: of the whole run, or of a shorter and a longer one.
+def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork:
+    """The work of a program timed from outside. `seconds`: of one run, or of a shorter and a longer one.
 
     Raises NoFigures where the longer one took no longer.
     """
@@ -163,10 +163,10 @@ def _whole(request: Request, seconds: Sequence[float]) -> TimedWork:
     return TimedWork(log, unit, table([longer - shorter], [steps * (cell.per_step or 1)], [None]), [], cell.per_step)
 
 
-def _record(
+def _metrics_of_command(
     request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
 ) -> Printed:
-    """The record of a run with figures; `ranks`: as they were watched, none at the level `printed`."""
+    """The metrics of a run with figures. `ranks`: their records if it was watched, else none."""
     cell, log = request.cell, work.log
     rows = work.rows[work.rows["phase"] == "window"]
     first_step: int | None = None
@@ -176,7 +176,7 @@ def _record(
     if work.window:  # lines about steps were read
         first, last = work.window[0], work.window[-1]
         first_step, last_step = first.step, last.step
-        begun, ended = _arrival(outcome, first.line), _arrival(outcome, last.line)
+        begun, ended = _arrival_s(outcome, first.line), _arrival_s(outcome, last.line)
     if ranks:
         first_step, last_step = int(rows["step"].min()), int(rows["step"].max())
     # The window is as long as the steps of its slowest rank together.
@@ -222,6 +222,6 @@ def _record(
     )
 
 
-def _arrival(outcome: CommandOutcome, line: int | None) -> float | None:
-    """Seconds from the start of the command until it printed line `line` of its log, counted from 1; None if unseen."""
+def _arrival_s(outcome: CommandOutcome, line: int | None) -> float | None:
+    """Seconds from the command's start until it printed line number `line` of its log, from 1; None if unknown."""
     return outcome.arrivals[line - 1] if line is not None and line <= len(outcome.arrivals) else None

@@ -21,10 +21,10 @@ PAUSE_S = 0.5  # between two tries
 def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
     """Names of this machine's devices that a run of `cell` uses: its GPUs, or the cores that this process may use."""
     on_gpu = cell.execution.device != "cpu"
-    return names_of(gpus[: cell.execution.geometry.devices_per_node] if on_gpu else [])
+    return device_names(gpus[: cell.execution.geometry.devices_per_node] if on_gpu else [])
 
 
-def names_of(gpus: Sequence[Gpu]) -> list[str]:
+def device_names(gpus: Sequence[Gpu]) -> list[str]:
     """The names of `gpus`; without any, of the cores that this process may use.
 
     On a CPU all of those cores: what the others do is measured as well. In a job that shares its nodes, the name of the
@@ -53,8 +53,8 @@ def device_lock(
         folder.chmod(0o1777)
     with ExitStack() as held:
         for device in devices:
-            file = held.enter_context(_open(folder / f"{device}.lock"))
-            _acquire(file, device, pause)
+            file = held.enter_context(_open_lock(folder / f"{device}.lock"))
+            _wait_for_lock(file, device, pause)
             file.seek(0)
             file.truncate()
             json.dump({"run": owner, "pid": os.getpid()}, file)
@@ -62,31 +62,31 @@ def device_lock(
         yield
 
 
-def _open(path: Path) -> IO[str]:
-    """Open a lock file for reading and writing; made where it is missing, so that every user can open it."""
+def _open_lock(path: Path) -> IO[str]:
+    """Open a lock file for reading and writing; a new one is made so that every user can open it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     with suppress(OSError):
         os.fchmod(descriptor, 0o666)
     return os.fdopen(descriptor, "r+", encoding="utf-8")
 
 
-def _acquire(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
-    """Wait until nobody else holds the lock of `device`, and say once who does. `pause` waits for some seconds."""
+def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -> None:
+    """Wait until the lock of `device` is free, and print once who holds it. `pause` waits for some seconds."""
     announced = ""
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            holder = _holder(file)
+            holder = _lock_holder(file)
             if holder != announced:
                 print(f"scaleproof: waiting for {holder}, which uses {device}", file=sys.stderr, flush=True)
                 announced = holder
             pause(PAUSE_S)
 
 
-def _holder(file: IO[str]) -> str:
-    """Who holds a lock, from its file: the owner's text and the number of its process."""
+def _lock_holder(file: IO[str]) -> str:
+    """Who holds a lock, by the content of its file: the owner's text and process number."""
     file.seek(0)
     try:
         content = json.loads(file.read())

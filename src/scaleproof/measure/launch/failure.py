@@ -9,7 +9,7 @@ from pathlib import Path
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.supervise import CommandOutcome
-from scaleproof.measure.machine.allocation import verdict
+from scaleproof.measure.machine.allocation import slurm_failure
 from scaleproof.measure.trainer.request import Request
 
 TAIL = 40  # lines of the log that a failure keeps
@@ -18,8 +18,8 @@ ENDED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MU
 RANK_PREFIX = "[default"
 
 
-def failed(request: Request, why: Failure) -> Failed:
-    """The metrics of a run without numbers, for the reason `why`."""
+def failed_metrics(request: Request, why: Failure) -> Failed:
+    """The metrics of a run that failed for the reason `why`."""
     return Failed(
         status="not_applicable" if why.failure_class == "not_applicable" else "failed",
         failure=why,
@@ -28,39 +28,39 @@ def failed(request: Request, why: Failure) -> Failed:
     )
 
 
-def failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Class and cause of a failed attempt: of all that is known of its end, what explains most.
+def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
+    """Class and cause of a failed attempt: whatever is known that explains most.
 
     That is the scheduler's word, the ranks' reports in the folder `attempt`, and the exit codes that torchrun lists.
     """
     if outcome.timed_out:
-        return _timeout(request, outcome)
-    job_class, job_reason = verdict(outcome.tail) or (None, "")
+        return _timeout_failure(request, outcome)
+    job_class, job_reason = slurm_failure(outcome.tail) or (None, "")
     if job_class == "node_fail":  # ranks that lost their peers have reported a crash
-        return _make(job_class, job_reason, None, outcome)
+        return _make_failure(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
     reports.sort(key=lambda report: report["time"])
     # When one rank is gone the others crash in their collectives: whatever is not a mere crash is the cause.
     for report in reports:
         if report["class"] != "crash":
-            return _make(report["class"], report["reason"], report["rank"], outcome)
+            return _make_failure(report["class"], report["reason"], report["rank"], outcome)
     ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
     killed_rank, number = _killed_rank(ended)
     if job_class:
-        return _make(job_class, job_reason, killed_rank if number == signal.SIGKILL else None, outcome)
+        return _make_failure(job_class, job_reason, killed_rank if number == signal.SIGKILL else None, outcome)
     if killed_rank is not None:
-        return _killed(killed_rank, number, outcome)
+        return _killed_failure(killed_rank, number, outcome)
     if reports:
         first = reports[0]
-        return _make(first["class"], first["reason"], first["rank"], outcome)
+        return _make_failure(first["class"], first["reason"], first["rank"], outcome)
     if ended:
         rank, code = ended[-1]  # torchrun's root cause
-        return _make("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
-    return _make("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
+        return _make_failure("crash", f"rank {rank} ended with exit code {code}", rank, outcome)
+    return _make_failure("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
 
 
 def _killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
-    """The rank that a signal has ended, and the signal's number; None and 0 where no rank was ended by one.
+    """The rank that a signal ended first, and the signal's number; None and 0 where no rank was ended by a signal.
 
     `ended`: rank and exit code (negative: a signal) as torchrun lists them: its root cause last, and before it the
     ranks that it has itself ended with SIGTERM.
@@ -75,27 +75,27 @@ def _killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
     return None, 0
 
 
-def _killed(rank: int, number: int, outcome: CommandOutcome) -> Failure:
-    """The failure of a rank that the signal `number` has ended."""
+def _killed_failure(rank: int, number: int, outcome: CommandOutcome) -> Failure:
+    """The failure of a run whose rank was ended by the signal `number`."""
     if number == signal.SIGKILL and outcome.memory_kills:
-        return _make("host_oom", f"the kernel killed rank {rank}: the machine's memory ran out", rank, outcome)
-    return _make("crash", f"rank {rank} was ended by {signal.Signals(number).name}", rank, outcome)
+        return _make_failure("host_oom", f"the kernel killed rank {rank}: the machine's memory ran out", rank, outcome)
+    return _make_failure("crash", f"rank {rank} was ended by {signal.Signals(number).name}", rank, outcome)
 
 
-def _timeout(request: Request, outcome: CommandOutcome) -> Failure:
-    """The failure of a run at its time limit: slow, or hung where steps had been made and none came any more."""
+def _timeout_failure(request: Request, outcome: CommandOutcome) -> Failure:
+    """The failure of a run at its time limit: too slow, or hung, where steps stopped coming."""
     minutes = f"{request.time_limit / 60:.3g} minutes"
     began = "" if outcome.steps else "; no step had begun"
     if not outcome.hung:
-        return _make("timeout", f"stopped after the time limit of {minutes}{began}", None, outcome)
+        return _make_failure("timeout", f"stopped after the time limit of {minutes}{began}", None, outcome)
     who = "" if outcome.behind is None else f"; rank {outcome.behind} was behind the others"
-    return _make(
+    return _make_failure(
         "hang", f"no step ended any more, stopped after the time limit of {minutes}{who}", outcome.behind, outcome
     )
 
 
-def _make(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """A failure of class `kind`, with the last lines of the log that say most about it.
+def _make_failure(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
+    """A failure of class `kind`, with the last lines of the log of `rank`, the one to blame (None: unknown).
 
     Those of `rank`, the one to blame (None: unknown), where it has printed any; else of all ranks; else of the log.
     """

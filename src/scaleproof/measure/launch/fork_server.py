@@ -61,7 +61,7 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 
 
 def _supervise_request(client: socket.socket) -> int:
-    """In a child of the server: fork the ranks that the client asks for, and tell it their exit code; returns it too.
+    """In a child of the server: fork the ranks that the client asks for; send and return their exit code.
 
     1 where the client is gone before it has asked. The client gets this process' number first, to send signals to. A
     request for SERVER becomes a further server.
@@ -74,7 +74,7 @@ def _supervise_request(client: socket.socket) -> int:
         return 1
     if request.program == SERVER:
         os.close(output)  # whoever waits for the end of the client's output must not wait for a server
-        return _extend(request, client)
+        return _become_server_of_more(request, client)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.clear()
@@ -87,12 +87,12 @@ def _supervise_request(client: socket.socket) -> int:
     return exit_code
 
 
-def _extend(request: ForkRequest, client: socket.socket) -> int:
-    """Become a server that has imported more libraries; its client gets READY, or why it cannot."""
+def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
+    """Turn this child into a server that has imported more libraries; its client gets READY, or why not."""
     path, libraries = json.loads(request.request)  # the new server's socket, and what it imports
 
     def tell_ready() -> None:
-        """Tell whoever asked for the new server that it takes requests."""
+        """Tell the client that asked for the new server that it takes requests."""
         client.sendall(READY)
         client.close()
 
@@ -105,7 +105,7 @@ def _extend(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks and wait for them; end all of them when one fails or the client is gone. Returns 0, or 1 then."""
+    """Fork the ranks and wait for them; end all when one fails or the client is gone. Returns 0, or then 1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
         _, port = probe.getsockname()
@@ -124,7 +124,7 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
         copiers.append(copier)
     # Asked for stacks, the whole group gets the signal; only ranks answer it.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    failures = _wait_for(ranks, client)
+    failures = _wait_for_ranks(ranks, client)
     for copier in copiers:
         copier.join(GRACE_S)
     for rank, code in failures:  # in the form of torchrun's summary, the root cause last
@@ -132,8 +132,8 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
     return 1 if failures else 0
 
 
-def _wait_for(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
-    """Rank and exit code (negative: the signal) of the rank that failed first; empty if all ended well.
+def _wait_for_ranks(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
+    """Rank and exit code (negative: a signal) of the first rank that failed, in a list; empty if all ended well.
 
     `ranks`: process number -> rank. When one fails, or the client is gone, the others are ended.
     """
@@ -144,17 +144,17 @@ def _wait_for(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, i
             code = os.waitstatus_to_exitcode(status)
             rank = running.pop(pid)
             if code:
-                _end(running)
+                _end_processes(running)
                 return [(rank, code)]
         # The client sends nothing more: readable means that it is gone. Looked at ten times a second.
         elif select.select([client], [], [], 0.1)[0]:
-            _end(running)
+            _end_processes(running)
             return [(min(running.values()), -signal.SIGTERM)]
     return []
 
 
-def _end(running: dict[int, int]) -> None:
-    """End the processes in `running` (process number -> rank), first by asking; they are taken out as they end."""
+def _end_processes(running: dict[int, int]) -> None:
+    """End the processes `running` (process number -> rank), and remove each from it as it ends."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
@@ -194,7 +194,7 @@ def _become_rank(request: ForkRequest, rank: int, port: int, output: int) -> Non
 
 
 def _copy_lines(reader: int, rank: int, prefix: str) -> None:
-    """Copy a rank's output from the pipe `reader` to standard output, each line behind `prefix` with the rank in it."""
+    """Copy a rank's output from the pipe `reader` to standard output; each line gets `prefix` with the rank."""
     with os.fdopen(reader, errors="replace") as lines:
         for line in lines:
             text = line if line.endswith("\n") else f"{line}\n"

@@ -28,7 +28,7 @@ READY, LONGEST = b"ready", 2000  # answers of a server that became one with more
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """What the server is asked for."""
+    """What a client asks the fork server for."""
 
     program: str  # a module that `python -m` can run
     request: str  # its only argument
@@ -39,7 +39,7 @@ class ForkRequest:
 
 
 def socket_path(libraries: list[list[str]]) -> Path:
-    """The server's socket: one for each user, interpreter, libraries, and environment that imports could depend on."""
+    """The path of the server's socket: one per user, interpreter, libraries, and environment that imports may use."""
     relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
     identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
     folder = Path(tempfile.gettempdir()) / f"scaleproof-{os.getuid()}"
@@ -50,7 +50,7 @@ def socket_path(libraries: list[list[str]]) -> Path:
 
 
 def connect(libraries: list[list[str]]) -> socket.socket:
-    """A connection to the server that has imported `libraries`, groups of modules; it is started if there is none.
+    """A connection to a server that has imported `libraries` (groups of modules), started if none runs.
 
     Of several groups the last is imported by a copy of the server that has imported those before it. Raises
     TimeoutError or OSError if it does not come up.
@@ -58,16 +58,16 @@ def connect(libraries: list[list[str]]) -> socket.socket:
     path = socket_path(libraries)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs must not start two servers
-        connection = _try(path)
+        connection = _connect_running(path)
         if connection:
             return connection
         if len(libraries) > 1:
-            return _extended(path, libraries)
-        return _started(path, libraries[0])
+            return _connect_extended(path, libraries)
+        return _connect_started(path, libraries[0])
 
 
-def _extended(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """A connection to a new server at `path` with all `libraries`, forked from the one with all but the last group.
+def _connect_extended(path: Path, libraries: list[list[str]]) -> socket.socket:
+    """A connection to a new server with all `libraries`, forked from the one with all but the last group.
 
     Raises OSError where the new one ends instead.
     """
@@ -76,14 +76,14 @@ def _extended(path: Path, libraries: list[list[str]]) -> socket.socket:
         server.settimeout(START_LIMIT_S)
         send(server, ForkRequest(SERVER, json.dumps([str(path), last]), 0, "", os.getcwd(), {}))
         answer = server.recv(LONGEST)
-    connection = _try(path) if answer == READY else None
+    connection = _connect_running(path) if answer == READY else None
     if connection is None:
         raise OSError(f"the fork server ended: {answer.decode(errors='replace')}")
     return connection
 
 
-def _started(path: Path, libraries: list[str]) -> socket.socket:
-    """A connection to a new fork server that has imported `libraries`. Raises OSError where it ends instead."""
+def _connect_started(path: Path, libraries: list[str]) -> socket.socket:
+    """A connection to a newly started server that has imported `libraries`. Raises OSError where it ends instead."""
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
         stdin=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ def _started(path: Path, libraries: list[str]) -> socket.socket:
     )
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
-        connection = _try(path)
+        connection = _connect_running(path)
         if connection:
             return connection
         if server.poll() is not None:
@@ -104,8 +104,8 @@ def _started(path: Path, libraries: list[str]) -> socket.socket:
     raise TimeoutError(f"the fork server was not ready after {START_LIMIT_S:g} s")
 
 
-def _try(path: Path) -> socket.socket | None:
-    """A connection to the server at the socket `path`; None where nobody listens."""
+def _connect_running(path: Path) -> socket.socket | None:
+    """A connection to the server at the socket `path`; None where no server listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
@@ -116,14 +116,14 @@ def _try(path: Path) -> socket.socket | None:
 
 
 def send(connection: socket.socket, request: ForkRequest) -> None:
-    """Send a request with this process' standard output."""
+    """Send a request, and the descriptor of this process' standard output."""
     data = json.dumps(asdict(request)).encode()
     socket.send_fds(connection, [HEADER.pack(len(data))], [1])
     connection.sendall(data)
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """A request, and the file descriptor that its output goes to. Raises EOFError where the client is gone."""
+    """A request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")
@@ -138,14 +138,14 @@ def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
 
 
 def main() -> int:
-    """Have the server fork the ranks of the command line, and return their exit code; 1 if it ends without a word."""
+    """Have the server fork the ranks of the command line; returns their exit code, or 1 if the server sends none."""
     request, program, ranks, libraries, prefix = sys.argv[1:]
     with connect(json.loads(libraries)) as connection:
         send(connection, ForkRequest(program, request, int(ranks), prefix, os.getcwd(), dict(os.environ)))
         supervisor = HEADER.unpack(connection.recv(HEADER.size))[0]
 
         def forward(number: int, frame: object) -> None:
-            """Send the signal of that number on to the supervisor's processes."""
+            """Pass a signal on to the processes of the ranks' supervisor."""
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(supervisor, number)
 

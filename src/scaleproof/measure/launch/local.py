@@ -27,38 +27,38 @@ COMPILERS, MOST_COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS", 32  # processes tha
 PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world, not the one on its node
 
 
-def command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """The torchrun line that runs `program` on each rank of this machine, with the file `request` as its argument."""
+def torchrun_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
+    """The command line of torchrun that runs `program` with the file `request` on each rank of this machine."""
     return [
         *(sys.executable, "-m", TORCHRUN),
         "--standalone",
         "--local-addr=127.0.0.1",  # the host's own name cannot be resolved on isolated or oddly named nodes
         f"--nproc-per-node={cell.processes_per_node}",
-        *options(request),
+        *torchrun_options(request),
         *("-m", program, str(request)),
     ]
 
 
 def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """The line that has this machine's ranks forked from the server instead; parameters as of `command`."""
+    """The command line that has this machine's ranks forked by the server instead of started by torchrun."""
     libraries = [LIBRARIES, DEEPSPEED] if is_deepspeed(cell.execution.strategy) else [LIBRARIES]
     ranks = str(cell.processes_per_node)
     return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
 
 
 def may_fork(cell: Cell, gpus: int) -> bool:
-    """Whether the ranks of a timed run on this machine are forked: on its CPU, if the campaign says so."""
+    """Whether the ranks of a timed run on this machine are forked: only on its CPU, and if the campaign says so."""
     on_cpu = cell.execution.device == "cpu" or not gpus
     return cell.execution.start == "forked" and on_cpu
 
 
-def options(request: Path) -> tuple[str, ...]:
-    """Options of torchrun, on a cluster as well: no restarts, and every rank's output, here and in a file."""
+def torchrun_options(request: Path) -> tuple[str, ...]:
+    """Options of torchrun, also on a cluster: no restarts, and every rank's output here and in a file."""
     return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
 
 
 def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
-    """OpenMP threads of a rank on a node with `cores` cores and `gpus` CUDA devices.
+    """How many OpenMP threads a rank has on a node with `cores` cores and `gpus` CUDA devices.
 
     Beside a GPU one is enough, but an offloaded optimizer is AdamW on the CPU: each rank gets its share of the cores.
     """
@@ -68,11 +68,11 @@ def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
     return execution.threads_per_device
 
 
-def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """The environment of the ranks: this process', with the threads set (torchrun sets them for several, not for one).
+def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
+    """The ranks' environment: this process' and the number of threads, which torchrun sets for several ranks only.
 
     `heartbeat`: the file where ranks mark their progress; `cores`, `gpus`: of this node. The number of compilers
-    (`compilers`) gives way to a variable that the user has set.
+    (`compiler_variables`) gives way to a variable that the user has set.
     """
     threads = str(threads_per_rank(cell, cores, gpus))
     own = {
@@ -82,11 +82,11 @@ def environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> d
         HEARTBEAT_FILE: str(heartbeat),
         "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": PREFIX,
     }
-    return compilers(cell, cores, gpus) | os.environ | own
+    return compiler_variables(cell, cores, gpus) | os.environ | own
 
 
-def compilers(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
-    """The variable that says how many processes of a rank compile beside a GPU; empty on a CPU.
+def compiler_variables(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
+    """The variable that limits the compiling processes of a rank beside a GPU; {} on a CPU.
 
     As many as its share of the node's `cores`: by itself every rank would take all. On a CPU a rank is bound to its
     cores, and torch counts those.

@@ -15,7 +15,7 @@ LEAST_OWN = 0.05  # cores that a program uses at least: below, its work is done 
 
 
 class OtherPrograms:
-    """Counts the machine's CPU time that went to others than this process and its descendants in the `with` block.
+    """Measures the machine's CPU time in the `with` block that went to programs other than this and its descendants.
 
     `share` says it after the block: a part of all CPU time that the machine has; None where the command's own
     processes used next to nothing, so that those that do its work are not known.
@@ -24,13 +24,13 @@ class OtherPrograms:
     share: float | None = None
 
     def __enter__(self) -> "OtherPrograms":
-        """Read the counters and begin to look at the descendants."""
+        """Read the counters and start to watch the descendants."""
         self._seen: dict[psutil.Process, float] = {}  # descendant -> its CPU seconds when last seen
         self._ended = threading.Event()
-        self._own = _own_s()
+        self._own = _own_cpu_s()
         self._busy = busy_s(psutil.cpu_times())
         self._began = time.monotonic()
-        self._looker = threading.Thread(target=self._look, daemon=True)
+        self._looker = threading.Thread(target=self._watch_descendants, daemon=True)
         self._looker.start()
         return self
 
@@ -43,12 +43,12 @@ class OtherPrograms:
         self._ended.set()
         self._looker.join()
         # Processes that nobody waited for are missing in the kernel's sum, short-lived ones among those seen.
-        of_this_process, of_descendants = (now - before for now, before in zip(_own_s(), self._own, strict=True))
+        of_this_process, of_descendants = (now - before for now, before in zip(_own_cpu_s(), self._own, strict=True))
         own = of_this_process + max(of_descendants, sum(self._seen.values()))
         if own >= LEAST_OWN * seconds:
             self.share = max(0.0, busy - own) / capacity
 
-    def _look(self) -> None:
+    def _watch_descendants(self) -> None:
         """Note the CPU time of all descendants again and again, until the block ends."""
         pause = EVERY_S
         while not self._ended.wait(pause):
@@ -62,8 +62,8 @@ class OtherPrograms:
             pause = max(EVERY_S, (time.thread_time() - began) / COST)
 
 
-def _own_s() -> tuple[float, float]:
-    """CPU seconds of this process, and of the descendants that were waited for, so far."""
+def _own_cpu_s() -> tuple[float, float]:
+    """CPU seconds so far of this process, and of its descendants that have ended."""
     usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     of_self, of_descendants = (usage.ru_utime + usage.ru_stime for usage in usages)
     return of_self, of_descendants

@@ -13,8 +13,8 @@ from scaleproof.measure.launch.shared_job import finished_run
 PAIRS = "pairs.json"
 
 
-def plan(comparison: Comparison) -> list[dict]:
-    """All pairs in the order in which they run: `null` for an A/A pair; `first` is the arm ("a" or "b") that starts.
+def plan_pairs(comparison: Comparison) -> list[dict]:
+    """All pairs in the order in which they run. `null`: A twice; `first`: the arm ("a" or "b") that runs first.
 
     Null pairs are spread among the others, so that both see the same machine; the order depends on the name alone.
     """
@@ -30,23 +30,23 @@ def plan(comparison: Comparison) -> list[dict]:
 
 
 def first_pair(comparison: Comparison) -> int:
-    """The number of the first pair of A and B, whose runs are witnessed."""
-    return next(int(entry["pair"]) for entry in plan(comparison) if not entry["null"])
+    """The number of the first pair of A and B; its runs are the ones that are witnessed."""
+    return next(int(entry["pair"]) for entry in plan_pairs(comparison) if not entry["null"])
 
 
 def run_pairs(
     comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Timed | Failed]
 ) -> list[dict]:
-    """Make all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
+    """Run all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
 
     `a`, `b`: the cells of the arms A and B; `run(cell, repeat, folder)` makes one run. A pair that an earlier,
     interrupted attempt has finished is kept as long as cell and code are the same.
     """
-    entries = plan(comparison)
+    entries = plan_pairs(comparison)
     for entry in entries:
         cells = {"a": a, "b": a if entry["null"] else b}
         folders = {arm: out / f"pair{entry['pair']}" / arm for arm in cells}
-        if not all(_kept(folders[arm], cells[arm]) for arm in cells):
+        if not all(_is_kept(folders[arm], cells[arm]) for arm in cells):
             order = ("a", "b") if entry["first"] == "a" else ("b", "a")
             for arm in order:
                 run(cells[arm], entry["pair"], folders[arm])
@@ -56,7 +56,7 @@ def run_pairs(
     return entries
 
 
-def _kept(folder: Path, cell: Cell) -> bool:
-    """Whether the run of an arm is there from an earlier job, with numbers."""
+def _is_kept(folder: Path, cell: Cell) -> bool:
+    """Whether an earlier job has made this run of an arm, with numbers."""
     metrics = finished_run(folder, cell)
     return metrics is not None and metrics.status == "ok"

@@ -18,7 +18,7 @@ SPARE_S = 60.0  # a replay that is so much later than it planned hangs
 
 
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
-    """The reference of the workload of `cell`; waits while a run uses the same devices of this machine.
+    """Replay the workload of `cell`; returns its reference. Waits while a run uses the same devices of this machine.
 
     It takes at most as long as a run may, `time_limit` in seconds. Where the replay is killed or hangs, the reference
     has no losses and says so. Raises UserError where a token file is missing or not the one that its tokens.json
@@ -28,19 +28,19 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
         began = time.perf_counter()
         plan = PlannedSteps(cell.config, tokens)
         reference = plan.reference()
-        fields = _in_a_process(plan, min(time_limit, LIMIT_S))
+        fields = _replay_in_process(plan, min(time_limit, LIMIT_S))
         return reference.model_copy(update=fields | {"seconds": time.perf_counter() - began})
 
 
-def _in_a_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
-    """Replay `plan` within `limit_s` seconds, in a process of its own that ends with this one.
+def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
+    """The fields of a replay of `plan` within `limit_s` seconds, made in a child process that ends with this one.
 
     Returns fields of the reference: what the replay has computed, or why it was cut short (`shortened`).
     """
     context = get_context("fork")
     result, results = context.Pipe(duplex=False)
     parent, alive = context.Pipe(duplex=False)  # nothing is sent: `alive` is closed when this process ends
-    process = context.Process(target=_replay, args=(plan, limit_s, results, parent, alive))
+    process = context.Process(target=_send_replay, args=(plan, limit_s, results, parent, alive))
     process.start()
     results.close()
     try:
@@ -58,18 +58,20 @@ def _in_a_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
         alive.close()
 
 
-def _replay(plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection) -> None:
-    """In the other process: replay `plan` and send the result. Ends with the first process, when `parent` closes."""
+def _send_replay(
+    plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection
+) -> None:
+    """In the child process: replay `plan` and send the result. Ends with its parent, when `parent` closes."""
     alive.close()  # this process' copy, which would keep `parent` open
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_end_after_parent, args=(parent,), daemon=True).start()
     # Threads that wait sleep: where other programs run beside them, spinning makes a replay five times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is imported
-    from scaleproof.measure.reference.replay import replayed
+    from scaleproof.measure.reference.replay import replay_fields
 
-    results.send(replayed(plan, limit_s))
+    results.send(replay_fields(plan, limit_s))
 
 
-def _end_with(parent: Connection) -> None:
-    """Wait for the end of the process that started this one, and then end this one too."""
+def _end_after_parent(parent: Connection) -> None:
+    """Wait until the parent process has ended, and then end this one."""
     parent.poll(None)  # the other end is closed when that process ends, however it does
     os._exit(1)

@@ -22,7 +22,7 @@ from scaleproof.measure.launch.allocated import NODE
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.command import attempt_command
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
-from scaleproof.measure.launch.failure import failed, failure
+from scaleproof.measure.launch.failure import explain_failure, failed_metrics
 from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
 from scaleproof.measure.machine.allocation import (
     JOB_OVER,
@@ -35,14 +35,14 @@ from scaleproof.measure.machine.allocation import (
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
 from scaleproof.measure.machine.network import loopback_problem
-from scaleproof.measure.machine.provenance import provenance, variables
+from scaleproof.measure.machine.provenance import kept_variables, provenance
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
 
 
 def no_reader(log: Path, name: str) -> PrintedLog | None:
-    """Reads no log: of runs of the trainer, which print no figure."""
+    """A log reader that reads nothing: runs of the trainer print no figures."""
     return None
 
 
@@ -79,10 +79,10 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
         provenance={"timestamp_utc": f"{started:%Y-%m-%dT%H:%M:%SZ}"} | origin,
     )
     try:
-        metrics, outcome = _attempt(request, attempt, out / LOG, program, nodes, read)
+        metrics, outcome = _make_attempt(request, attempt, out / LOG, program, nodes, read)
         if nodes and outcome and isinstance(metrics, Failed) and metrics.failure.failure_class == "crash":
             metrics = _explain_crash(metrics, nodes, outcome.tail)
-        _publish(request, metrics, outcome, attempt, out)
+        _publish_run(request, metrics, outcome, attempt, out)
     except Interrupted as stopped:
         with (out / LOG).open("a") as log:  # after the last words of ranks that were told to end, which explain nothing
             print(f"scaleproof: {stopped}; nothing of this run was published", file=log)
@@ -93,7 +93,7 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
 
 
 def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -> Timed | Failed:
-    """Make and publish a run as `run_cell` does, where further runs of the job follow on the same nodes.
+    """Make and publish a run as `run_cell` does, in a job in which further runs follow on the same nodes.
 
     Raises Interrupted where a node was lost, after publishing the run, and where the job's own time was over, which is
     no failure of the run: nothing is published. Snakemake then sends the job once more.
@@ -108,7 +108,7 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
 
 
 def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Failed:
-    """Return `crash`, made a time-out where `log` says that the job's steps were ended as its own limit is near.
+    """`crash`, as a time-out where `log` says that Slurm ended the steps because the job's own limit is near.
 
     Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
     """
@@ -119,18 +119,18 @@ def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Fail
     return crash.model_copy(update={"failure": crash.failure.model_copy(update=over)}) if end else crash
 
 
-def _attempt(
+def _make_attempt(
     request: Request, attempt: Path, log: Path, program: str, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Timed | Failed, CommandOutcome | None]:
-    """Make the run of a request in the folder `attempt`; its metrics, and how it ended (None: it was not started)."""
+    """Make the run of a request in `attempt`; returns its metrics, and how it ended (None: never started)."""
     cell = request.cell
     gpus = cuda_devices()
     shortage = allocated.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
     if shortage:
-        return failed(request, Failure(failure_class="wrong_world", reason=shortage)), None
+        return failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
-        return failed(request, Failure(failure_class="not_applicable", reason=reason)), None
+        return failed_metrics(request, Failure(failure_class="not_applicable", reason=reason)), None
     if cell.command is not None:
         return attempt_command(request, attempt, log, nodes, read)
     problem = loopback_problem() if cell.world_size > 1 and not nodes else None
@@ -143,13 +143,13 @@ def _attempt(
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
         return parse_metrics((attempt / METRICS).read_bytes()), outcome
-    return failed(request, failure(request, attempt, outcome)), outcome
+    return failed_metrics(request, explain_failure(request, attempt, outcome)), outcome
 
 
-def _publish(
+def _publish_run(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move what is in the folder `attempt` into `out`, the metrics last."""
+    """Complete the metrics, and move the content of `attempt` into `out`, the metrics last."""
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}
@@ -191,7 +191,7 @@ def _final_fields(metrics: Timed | Failed, attempt: Path) -> dict:
 
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """The content of launcher_metadata.json: who started the ranks, and how they ended."""
-    recorded = variables()  # of the environment
+    recorded = kept_variables()  # of the environment
     return {
         "checkpoint_path": scrub(str(out)),
         "rank0_host": metrics.host["hostname"],
@@ -200,13 +200,13 @@ def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: Comma
         "slurm": metrics.scheduler or {},
         "env": {name: value for name, value in recorded.items() if "NCCL" not in name},
         "nccl_env": {name: value for name, value in recorded.items() if "NCCL" in name},
-        "launcher": _launcher(request, metrics),
+        "launcher": _launcher_name(request, metrics),
         "exit_code": outcome.exit_code if outcome else None,
         "timed_out": outcome.timed_out if outcome else None,
     }
 
 
-def _launcher(request: Request, metrics: Timed | Failed) -> str:
+def _launcher_name(request: Request, metrics: Timed | Failed) -> str:
     """What has started the ranks: "command" (somebody's own), "srun torchrun" (on a cluster) or "torchrun"."""
     if request.cell.command is not None:
         return "command"

@@ -42,7 +42,7 @@ def run_shared_job(
 
 
 def _is_kept(folder: Path, cell: Cell) -> bool:
-    """Whether the run is there from an earlier job: finished, or failed, but not because a node was lost."""
+    """Whether an earlier job has made the run: it finished, or failed, but not because a node was lost."""
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)
@@ -50,7 +50,7 @@ def _is_kept(folder: Path, cell: Cell) -> bool:
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """The metrics of the run in `folder` if it is a run of this very cell by the present code; else None."""
+    """The metrics of the run in `folder` if it is of this very cell and of the present code; else None."""
     if not (folder / METRICS).exists():
         return None
     try:

@@ -29,7 +29,7 @@ STUCK = 0.25  # of the time limit without a step: the run hangs, it is not slow
 
 
 class Interrupted(Exception):
-    """The launcher was asked to stop, or the driver that started it is gone. The run is neither done nor failed."""
+    """Raised where the launcher was told to stop, or its driver is gone: the run is neither done nor failed."""
 
     def __init__(self, reason: str, code: int) -> None:
         super().__init__(reason)
@@ -37,10 +37,10 @@ class Interrupted(Exception):
 
 
 class Heartbeat:
-    """Marks of the ranks of this node. On node-local storage: mapped files do not travel over network file systems."""
+    """The progress of this node's ranks, in a node-local file: mapped files do not work over network file systems."""
 
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
-        """Make a file for the marks of `ranks` ranks. `steps`: of the run, `warmup_steps` of them before its window.
+        """Make the file for `ranks` ranks. `steps`: of the run, of which `warmup_steps` come before its window.
 
         A rank's mark counts phases, PHASES in each step: it moves within steps too.
         """
@@ -55,20 +55,20 @@ class Heartbeat:
         self.bar = tqdm(total=steps, unit="step", disable=None)  # on a terminal only
 
     def look(self) -> None:
-        """Note whether anything has moved since the last look."""
+        """Note whether any rank has moved since the last look."""
         now = time.monotonic()
         self.longest_s = max(self.longest_s, now - self.looked)
         self.looked = now
         if (self.marks != self.last).any():
             self.last, self.moved = self.marks.copy(), now
-            self.bar.update(self.steps - self.bar.n)
+            self.bar.update(self.steps_done - self.bar.n)
             for end in self.ends:
-                if self.steps >= end:
+                if self.steps_done >= end:
                     self.seen.setdefault(end, self.moved)
 
     @property
-    def steps(self) -> int:
-        """Steps that all ranks have ended."""
+    def steps_done(self) -> int:
+        """How many steps all ranks have ended."""
         return int(self.last.min()) // PHASES
 
     @property
@@ -80,12 +80,12 @@ class Heartbeat:
         return self.seen[last] - self.seen[warmup]
 
     @property
-    def still(self) -> float:
+    def still_s(self) -> float:
         """Seconds since any rank moved."""
         return time.monotonic() - self.moved
 
-    def behind(self) -> int | None:
-        """The local rank that is behind all others; None where several are behind, or there is one rank alone."""
+    def rank_behind(self) -> int | None:
+        """The local rank behind all others; None where several are behind, or there is only one rank."""
         lowest = np.flatnonzero(self.last == self.last.min())
         return int(lowest[0]) if len(lowest) == 1 and len(self.last) > 1 else None
 
@@ -123,7 +123,7 @@ def run_watched(
     remote: Callable[[str], None] | None = None,
     end_after: float | None = None,
 ) -> CommandOutcome:
-    """Run `command` in a process group of its own, its output scrubbed into `log`, for at most `limit` seconds.
+    """Run `command` in its own process group for at most `limit` seconds; its scrubbed output goes into `log`.
 
     `heartbeat`: the marks of its ranks, looked at meanwhile. `remote`: sends a signal, by its name without SIG, to all
     processes that are not its children: on other nodes, or under another parent. `end_after`: seconds after which it
@@ -135,7 +135,7 @@ def run_watched(
         number: signal.signal(number, lambda caught, frame: received.append(caught))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
-    driver = _driver()
+    driver = _snakemake_process()
     kills_before = _memory_kills()
     lines: list[str] = []  # the last ones
     arrivals = array("d")
@@ -151,7 +151,7 @@ def run_watched(
     )
     ending = threading.Event()
     began = time.monotonic()
-    copier = threading.Thread(target=_copy, args=(process, log, lines, arrivals, ending), daemon=True)
+    copier = threading.Thread(target=_copy_output, args=(process, log, lines, arrivals, ending), daemon=True)
     copier.start()
     deadline = began + limit
     timed_out = ended_by_us = hung = False
@@ -160,15 +160,15 @@ def run_watched(
     try:
         while process.poll() is None:
             if received:
-                raise _stopped_by(received[0])
+                raise _interruption(received[0])
             if driver is not None and not driver.is_running():
                 raise Interrupted("the Snakemake that started this run is gone", 1)
             if heartbeat:
                 heartbeat.look()
             if time.monotonic() > deadline:
                 timed_out = True
-                if heartbeat and heartbeat.steps and heartbeat.still > STUCK * limit:
-                    hung, behind = True, heartbeat.behind()
+                if heartbeat and heartbeat.steps_done and heartbeat.still_s > STUCK * limit:
+                    hung, behind = True, heartbeat.rank_behind()
                 _ask_for_stacks(process, remote)
                 break
             if end_after is not None and time.monotonic() > began + end_after:
@@ -178,7 +178,7 @@ def run_watched(
                 process.wait(POLL)
         # Whoever ends us may end the ranks at the same moment: they have not failed.
         if received and process.returncode:
-            raise _stopped_by(received[0])
+            raise _interruption(received[0])
     except Interrupted:
         grace = STOPPED_GRACE
         raise
@@ -188,7 +188,7 @@ def run_watched(
             ending.set()  # what ranks and launcher say about being stopped by us explains nothing
             if remote:
                 remote("INT" if ended_by_us else "TERM")
-        _end(process, STOP if ended_by_us else STOP[1:], grace)
+        _end_group(process, STOP if ended_by_us else STOP[1:], grace)
         if remote:
             remote("KILL")
         copier.join(GRACE)
@@ -200,7 +200,7 @@ def run_watched(
         tail=lines,
         hung=hung,
         behind=behind,
-        steps=heartbeat.steps if heartbeat else 1,
+        steps=heartbeat.steps_done if heartbeat else 1,
         memory_kills=_memory_kills() - kills_before,
         ranks_s=ended - began,
         window_s=heartbeat.window_s if heartbeat else None,
@@ -210,15 +210,15 @@ def run_watched(
     )
 
 
-def _stopped_by(number: int) -> Interrupted:
-    """The error to raise after the signal `number`; its code is the one that a shell gives a process so ended."""
+def _interruption(number: int) -> Interrupted:
+    """The error to raise after the signal `number`, with the exit code that a shell gives such a process."""
     return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 
-def _copy(
+def _copy_output(
     process: subprocess.Popen[str], log: Path, lines: list[str], arrivals: "array[float]", ending: threading.Event
 ) -> None:
-    """Copy the output of `process` into the file `log`, its last lines into `lines`, until it ends.
+    """Copy the output of `process` into the file `log`, and its last lines into `lines`, until it ends.
 
     `arrivals` takes the moment of each line. What is printed after `ending` is set is read and dropped.
     """
@@ -238,7 +238,7 @@ def _copy(
 
 
 def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | None) -> None:
-    """Let every rank print where it is; a rank answers SIGUSR1 with the stacks of its threads."""
+    """Let every rank print the stacks of its threads, by SIGUSR1."""
     if remote:
         remote("USR1")
     else:
@@ -250,8 +250,8 @@ def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | N
     time.sleep(POLL)
 
 
-def _end(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: float) -> None:
-    """End the process group of `process` by `signals`, `grace` seconds between them, then all that it has started."""
+def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: float) -> None:
+    """End the process group of `process` by `signals`, `grace` seconds apart, then all that it has started."""
     started: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):  # torchrun's ranks have groups of their own
         started = psutil.Process(process.pid).children(recursive=True)
@@ -274,7 +274,7 @@ def _end(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: fl
 
 
 def _group_lives(group: int) -> bool:
-    """Whether some process of the process group is left."""
+    """Whether any process of the process group is left."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -283,7 +283,7 @@ def _group_lives(group: int) -> bool:
 
 
 def _memory_kills() -> int:
-    """How often the kernel of this machine has killed a process because memory ran out."""
+    """How often this machine's kernel has killed a process because memory ran out."""
     try:
         counters = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     except OSError:
@@ -291,8 +291,8 @@ def _memory_kills() -> int:
     return int(counters.get("oom_kill", 0))
 
 
-def _driver() -> psutil.Process | None:
-    """The Snakemake among our ancestors, if any. A killed one does not take its jobs along; they have to notice."""
+def _snakemake_process() -> psutil.Process | None:
+    """The Snakemake that started this process, if any. One that is killed leaves its jobs running: they must notice."""
     for parent in psutil.Process().parents():
         try:
             if any("snakemake" in Path(part).name for part in parent.cmdline()[:3]):

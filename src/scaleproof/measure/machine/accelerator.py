@@ -11,42 +11,42 @@ from torch import accelerator
 
 
 def is_accelerator(device: torch.device) -> bool:
-    """Whether the host runs ahead of this device, which has memory of its own."""
+    """Whether the device works beside the host, which runs ahead of it, and has memory of its own."""
     return device.type != "cpu"
 
 
-def backend(device: torch.device) -> str:
-    """The library of collectives between such devices."""
+def collective_backend(device: torch.device) -> str:
+    """The library for collectives between such devices: "nccl" or "gloo"."""
     return torch.distributed.get_default_backend_for_device(device)
 
 
-def use(device: torch.device) -> None:
-    """Make this device the one that this thread works on."""
+def use_device(device: torch.device) -> None:
+    """Make `device` the current one of this thread."""
     if is_accelerator(device):
         accelerator.set_device_index(device)
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until the device has finished all that it was given."""
     if is_accelerator(device):
         accelerator.synchronize(device)
 
 
 def release_memory(device: torch.device) -> None:
-    """Give memory that torch keeps for later back to the device."""
+    """Give the memory that torch caches back to the device."""
     if is_accelerator(device):
         accelerator.empty_cache()
 
 
 def forget_peaks(device: torch.device) -> None:
-    """Let peaks of memory, and the count of the allocator's retries, begin anew."""
+    """Reset peaks of memory, and the count of the allocator's retries."""
     if is_accelerator(device):
         accelerator.reset_peak_memory_stats(device)
         accelerator.reset_accumulated_memory_stats(device)
 
 
-def memory(device: torch.device) -> dict[str, int] | None:
-    """Peaks in bytes of what tensors took and of what torch kept, and the allocator's retries; None on a CPU."""
+def memory_peaks(device: torch.device) -> dict[str, int] | None:
+    """Peak bytes of tensors and of torch's cache, and the allocator's retries; None on a CPU."""
     if not is_accelerator(device):
         return None
     return {
@@ -56,24 +56,24 @@ def memory(device: torch.device) -> dict[str, int] | None:
     }
 
 
-def mark(device: torch.device) -> torch.Event:
-    """An event in the device's queue of work: it notes the time when the device reaches it."""
+def mark_event(device: torch.device) -> torch.Event:
+    """An event in the device's queue, which notes the time when the device reaches it."""
     event = torch.Event(device, enable_timing=True)
     event.record()
     return event
 
 
 def seconds_of(call: Callable[[], object], device: torch.device, calls: int = 1) -> float:
-    """Seconds that the device takes to run `call` as many times as `calls` says, one after the other."""
+    """Seconds that the device takes for `calls` calls of `call`, one after the other."""
     if not is_accelerator(device):
         began = time.perf_counter()
         for _ in range(calls):
             call()
         return time.perf_counter() - began
     synchronize(device)
-    first = mark(device)
+    first = mark_event(device)
     for _ in range(calls):
         call()
-    last = mark(device)
+    last = mark_event(device)
     synchronize(device)
     return float(first.elapsed_time(last)) / 1e3

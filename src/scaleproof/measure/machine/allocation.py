@@ -62,7 +62,7 @@ VERDICTS: tuple[tuple[str, FailureClass, str], ...] = (
 
 @dataclass(frozen=True)
 class Allocation:
-    """Nodes that Slurm has given to this job."""
+    """The nodes that Slurm has given to this job."""
 
     job: str  # its id, as `job_id` makes it
     hosts: tuple[str, ...]
@@ -72,12 +72,12 @@ class Allocation:
 
     @property
     def known_at_start(self) -> dict[str, str]:
-        """What the record says of the job from the beginning."""
+        """The part of the record `scheduler` that is known before the run."""
         return {name: value for name, value in self.recorded.items() if name not in AT_END}
 
 
 def allocation() -> Allocation | None:
-    """The allocation around this process; None outside of one. Raises UserError where Slurm knows nothing of it.
+    """The Slurm allocation of this process, None outside of one. Raises UserError where Slurm does not know it.
 
     Of the environment only the number is believed: a job that was submitted from within a task of an array has that
     task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
@@ -85,30 +85,30 @@ def allocation() -> Allocation | None:
     number = os.environ.get("SLURM_JOB_ID")
     if not number or shutil.which("srun") is None:
         return None
-    facts = describe(number)
+    facts = describe_job(number)
     if not facts:
         raise UserError(
             f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
         )
-    nodes = hosts(facts["NodeList"])
+    nodes = host_names(facts["NodeList"])
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
         job=job_id(facts),
         hosts=tuple(nodes),
         cores_per_node=max(1, int(facts["NumCPUs"]) // len(nodes)),
         devices_per_node=int(devices[1]) if devices else 0,
-        recorded=_recorded(facts),
+        recorded=_recorded_facts(facts),
     )
 
 
 def shared_nodes_job() -> str | None:
-    """The job around this process if others may use its nodes too; None otherwise, or if Slurm does not answer."""
-    facts = describe(os.environ.get("SLURM_JOB_ID", ""), patience=(0,)) if os.environ.get("SLURM_JOB_ID") else {}
+    """The id of this process' job if others may use its nodes too; None otherwise, or if Slurm does not answer."""
+    facts = describe_job(os.environ.get("SLURM_JOB_ID", ""), patience=(0,)) if os.environ.get("SLURM_JOB_ID") else {}
     return job_id(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `environment`, less a job's (but for KEPT), from which srun would take options."""
+    """`environment` without the job's variables (but for KEPT), from which srun would take options."""
     return {
         name: value
         for name, value in environment.items()
@@ -117,7 +117,7 @@ def without_job(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
-    """What the record says of the job around this process; None outside of one.
+    """The record `scheduler` of the job around this process; None outside of one.
 
     `known`: what the scheduler says of the job, where it was asked.
     """
@@ -131,8 +131,8 @@ def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def cancel_own_job() -> None:
-    """End the job that this process is in, and no other task of its array; nothing where Slurm does not answer."""
-    facts = describe(os.environ.get("SLURM_JOB_ID", ""))
+    """Cancel the job of this process, and no other task of its array; does nothing where Slurm does not answer."""
+    facts = describe_job(os.environ.get("SLURM_JOB_ID", ""))
     if facts:
         run_command("scontrol", "update", f"JobId={job_id(facts)}", f"Comment={LOST_FIRST_NODE}")
         run_command("scancel", job_id(facts))
@@ -147,8 +147,8 @@ def job_id(facts: Mapping[str, str]) -> str:
     return f"{array}_{task}" if array and task.isdigit() else facts.get("JobId", "")
 
 
-def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Slurm's description of a job (25, or 25_2), by Slurm's names; empty where no try gives it.
+def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
+    """Slurm's description of a job (25, or 25_2): Slurm's name -> value; {} where no try gives it.
 
     `patience`: seconds before each try.
     """
@@ -163,8 +163,8 @@ def describe(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
     return {}
 
 
-def hosts(nodelist: str) -> list[str]:
-    """The names in a list of nodes as Slurm writes it: n[1-2]."""
+def host_names(nodelist: str) -> list[str]:
+    """The names in a list of nodes as Slurm writes it: n[1-2] -> n1, n2."""
     if not nodelist or nodelist.startswith("("):  # (null), or the reason of a job that has never started
         return []
     if "[" not in nodelist:
@@ -172,35 +172,33 @@ def hosts(nodelist: str) -> list[str]:
     return run_command("scontrol", "show", "hostnames", nodelist).split()
 
 
-def rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """The rows of the table that squeue or sinfo prints, without its head; `columns`: as in their --format."""
+def table_rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
+    """The rows, without the heading, of what squeue or sinfo prints. `columns`: as in their --format."""
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
     separators = len(columns) - 1  # at least: the last cell may be a text with others
     return [line.split("|", separators) for line in text.splitlines() if line.count("|") >= separators]
 
 
 def recorded_at_end(job: str) -> dict[str, str]:
-    """Elapsed time of a job, state and reason where it has one already (COMPLETING); empty where Slurm does not answer.
+    """Elapsed time, and state and reason if known (COMPLETING), of a job; {} where Slurm does not answer.
 
     Everything else stands as it was at the beginning, because Slurm no longer names a node that the job has lost.
     """
-    return {name: value for name, value in _recorded(describe(job, patience=(0,))).items() if name in AT_END}
+    return {name: value for name, value in _recorded_facts(describe_job(job, patience=(0,))).items() if name in AT_END}
 
 
 def end_of_job(job: str, lines: Sequence[str]) -> str | None:
-    """Why a job ends a run whose output ends with `lines`: TIME_OVER at its time limit, else the state in which it is
-    over; None where it goes on, or Slurm does not answer.
-    """
-    facts = describe(job, patience=(0,))
+    """Why a job ended a run: TIME_OVER at the job's limit, else the job's final state; None where it goes on."""
+    facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)
-    left = minutes(facts.get("TimeLimit", "")) - minutes(facts.get("RunTime", "0"))
+    left = limit_minutes(facts.get("TimeLimit", "")) - limit_minutes(facts.get("RunTime", "0"))
     if state == RUNNING and 60 * left <= 60 + WARNING_S and TERMINATED.search("\n".join(lines)):
         return TIME_OVER
     return None if state == RUNNING else state
 
 
-def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
-    """What the record repeats of Slurm's description `facts`: neither user nor paths. Empty without `facts`.
+def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
+    """What the record repeats of Slurm's description `facts`: no user, no paths. {} without `facts`.
 
     RUNNING is left out, because it is not how the job ends, and the record is sealed before: the end is in jobs.jsonl.
     """
@@ -215,19 +213,19 @@ def _recorded(facts: Mapping[str, str]) -> dict[str, str]:
     return {"job_id": job_id(facts), **entries}
 
 
-def config() -> dict[str, str]:
-    """`scontrol show config`; empty where there is no Slurm or its controller does not answer."""
+def slurm_config() -> dict[str, str]:
+    """`scontrol show config` as name -> value; {} where there is no Slurm or its controller does not answer."""
     return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", run_command("scontrol", "show", "config"), re.MULTILINE))
 
 
 def daemon_port() -> int:
-    """The port at which each node's Slurm daemon listens."""
-    configured = re.match(r"\d+", config().get("SlurmdPort", ""))
+    """The port on which each node's Slurm daemon listens."""
+    configured = re.match(r"\d+", slurm_config().get("SlurmdPort", ""))
     return int(configured[0]) if configured else SLURMD_PORT
 
 
-def minutes(limit: str) -> float:
-    """A time limit as Slurm writes it (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
+def limit_minutes(limit: str) -> float:
+    """Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit.strip())
     if not match:
         return float("inf")  # infinite, UNLIMITED, n/a
@@ -263,14 +261,14 @@ def submit_limit(account: str, qos: str = "", partition: str = "") -> int | None
 
 
 def signal_steps(job: str, name: str) -> None:
-    """Send a signal to all processes of the steps that srun has started in a job and that still run, on all nodes."""
+    """Send a signal to all processes of a job's running srun steps, on all nodes."""
     for step in run_command("squeue", "--noheader", "--steps", "--jobs", job, "--format", "%i").split():
         if step.rpartition(".")[2].isdigit():  # 25.0; the batch script is not a step that srun started
             run_command("scancel", f"--signal={name}", step)
 
 
-def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
-    """Class and reason of a run's end where Slurm ended it, from the `lines` of its output; None where it did not."""
+def slurm_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
+    """Class and reason of a run's end, if its output `lines` say that Slurm ended it; else None."""
     for pattern, kind, reason in VERDICTS:
         for line in lines:
             match = re.search(pattern, line)
@@ -280,7 +278,7 @@ def verdict(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
 
 
 def run_command(*command: str) -> str:
-    """What a command prints; nothing where it fails."""
+    """What a command prints; "" where it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -17,10 +17,11 @@ VIOLATIONS = {"ppt_pwr": 0x4, "prochot_thrm": 0x8, "socket_thrm": 0x40, "vr_thrm
 
 
 class NVMLError(Exception):
-    """amdsmi is not there, or does not say."""
+    """Raised where amdsmi is missing, or gives no answer."""
 
 
 def _library() -> ModuleType:
+    """The module amdsmi. Raises NVMLError where it is not installed."""
     try:
         import amdsmi
     except Exception as error:  # it is installed with ROCm, and looks for its libraries when it is imported
@@ -37,8 +38,8 @@ def _call(name: str, *arguments: Any) -> Any:
         raise NVMLError(f"{name}: {error}") from None
 
 
-def _number(answer: dict[str, Any], *names: str) -> float:
-    """The first of these fields that is a number: unknown ones are missing, or text."""
+def _number_in(answer: dict[str, Any], *names: str) -> float:
+    """The first of the fields `names` of an answer that is a number: unknown ones are missing, or text."""
     for name in names:
         if isinstance(answer.get(name), int | float):
             return answer[name]
@@ -46,7 +47,7 @@ def _number(answer: dict[str, Any], *names: str) -> float:
 
 
 def serial(uuid: str) -> str:
-    """A device's number as amdsmi has it. `uuid`: torch's, the codes of its characters in hexadecimal digits."""
+    """A device's number as amdsmi writes it. `uuid`: torch's, which has each character as two hexadecimal digits."""
     codes = bytes.fromhex(uuid.replace("-", ""))
     return codes.decode().lower() if re.fullmatch(rb"[0-9A-Fa-f]{16}", codes) else uuid
 
@@ -110,21 +111,21 @@ def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
 
 def nvmlDeviceGetPowerUsage(handle: Any) -> float:
     power = _call("get_power_info", handle)
-    return 1e3 * _number(power, "socket_power", "current_socket_power", "average_socket_power")
+    return 1e3 * _number_in(power, "socket_power", "current_socket_power", "average_socket_power")
 
 
 def nvmlDeviceGetTotalEnergyConsumption(handle: Any) -> float:
     """Millijoules; the counter's unit is so many microjoules."""
     count = _call("get_energy_count", handle)
-    return _number(count, "energy_accumulator") * _number(count, "counter_resolution") / 1e3
+    return _number_in(count, "energy_accumulator") * _number_in(count, "counter_resolution") / 1e3
 
 
 def nvmlDeviceGetClockInfo(handle: Any, kind: int) -> float:
-    return _number(_call("get_clock_info", handle, _library().AmdSmiClkType.GFX), "clk")
+    return _number_in(_call("get_clock_info", handle, _library().AmdSmiClkType.GFX), "clk")
 
 
 def nvmlDeviceGetUtilizationRates(handle: Any) -> SimpleNamespace:
-    return SimpleNamespace(gpu=_number(_call("get_gpu_activity", handle), "gfx_activity"))
+    return SimpleNamespace(gpu=_number_in(_call("get_gpu_activity", handle), "gfx_activity"))
 
 
 def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Any) -> int:

@@ -19,6 +19,8 @@ AMD_MASKS = (("ROCR_VISIBLE_DEVICES",), ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DE
 
 @dataclass(frozen=True)
 class Gpu:
+    """A GPU, or a MIG instance of one, as NVML describes it."""
+
     name: str
     uuid: str
     memory: int | None  # bytes; None where NVML does not say (some MIG instances, unified memory)
@@ -27,11 +29,11 @@ class Gpu:
 
 
 class LostDevice(UserError):
-    """A device that ranks would see has stopped answering."""
+    """Raised where a device that ranks would see has stopped answering."""
 
 
-def usable(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """The devices that `look` (cuda_devices) finds, and an empty text; no device, and why, where one is lost."""
+def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
+    """(devices, "") as `look` (cuda_devices) finds them; ([], why) where one of them is lost."""
     try:
         return look(), ""
     except LostDevice as lost:
@@ -39,7 +41,7 @@ def usable(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
 
 
 def cuda_devices() -> list[Gpu]:
-    """The devices that ranks will see; none where there is no driver, or where the installed torch has no CUDA.
+    """The devices that ranks will see; [] without a driver, or with a torch that has no CUDA.
 
     Raises LostDevice where one of them does not answer: without it `device: auto` would mean the CPU.
     """
@@ -53,10 +55,10 @@ def cuda_devices() -> list[Gpu]:
     except nvml.NVMLError:
         return []
     try:
-        visible = [_by_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+        visible = [_gpu_of_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         for names in AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),):
             mask = next((os.environ[name] for name in names if name in os.environ), None)
-            visible = _visible(visible, mask, lambda uuid: _mig_instance_by_uuid(nvml, uuid))
+            visible = _visible_gpus(visible, mask, lambda uuid: _mig_instance_by_uuid(nvml, uuid))
         visible = [_first_mig_instance(nvml, gpu) for gpu in visible]
     except nvml.NVMLError as error:
         raise LostDevice(f"the GPUs of this machine do not answer ({error}); nvidia-smi says more") from None
@@ -69,16 +71,16 @@ def cuda_devices() -> list[Gpu]:
     return visible
 
 
-def _by_index(nvml: Any, index: int) -> Gpu:
-    """The device with this number; a lost device keeps its number, has no UUID, and says why in place of its name."""
+def _gpu_of_index(nvml: Any, index: int) -> Gpu:
+    """The device number `index`; for a lost one the name says why, and the UUID is empty."""
     try:
-        return _describe(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+        return _gpu_of_handle(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
         return Gpu(f"GPU {index} of this machine does not answer ({error})", "", None, (0, 0))
 
 
-def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """What NVML says of `handle`; `parent`: the whole device of a MIG instance, which alone knows its capability."""
+def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
+    """The device that NVML calls `handle`. `parent`: of a MIG instance, the device that knows its capability."""
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError:
@@ -93,30 +95,30 @@ def _describe(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
 
 
 def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
-    """A MIG instance by its UUID; None where NVML does not know it."""
+    """The MIG instance with this UUID; None where NVML does not know it."""
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
-        return _describe(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
+        return _gpu_of_handle(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
     except nvml.NVMLError:
         return None
 
 
 def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
-    """The first MIG instance of a device that is cut into instances, as CUDA sees it alone; else the device itself."""
+    """The first MIG instance of a device cut into instances, the only one CUDA sees; else the device itself."""
     if gpu.uuid.startswith(MIG):
         return gpu
     with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
         handle = nvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
         is_cut, _ = nvml.nvmlDeviceGetMigMode(handle)  # now, and after the next reset
         if is_cut:
-            return _describe(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0), handle)
+            return _gpu_of_handle(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0), handle)
     return gpu
 
 
-def _visible(
+def _visible_gpus(
     devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """The `devices` that `variable`, the value of CUDA_VISIBLE_DEVICES, lets programs see; all where it is None.
+    """The `devices` that the value of CUDA_VISIBLE_DEVICES lets programs see; all where it is None (not set).
 
     Its entries are indices, (beginnings of) UUIDs, or MIG instances, which `instance` finds by their UUID. As in CUDA,
     an unknown entry hides all that follow.
@@ -140,7 +142,7 @@ def _visible(
 
 
 def cores_near(uuid: str) -> list[int]:
-    """Logical CPUs of a device's NUMA node that this process may use; empty where NVML or the system does not say."""
+    """Logical CPUs of a device's NUMA node that this process may use; [] where NVML or the system does not say."""
     if not hasattr(os, "sched_getaffinity"):
         return []
     nvml = driver_library()
@@ -157,7 +159,7 @@ def cores_near(uuid: str) -> list[int]:
 
 
 def driver_library() -> Any:
-    """pynvml, or what answers as it does about AMD's devices, where torch was built for those."""
+    """pynvml, or for a torch built for AMD's devices the module `amd`, which answers as pynvml does."""
     if torch_has_rocm():
         from scaleproof.measure.machine import amd
 
@@ -183,12 +185,12 @@ def torch_cuda_version() -> str | None:
 
 
 def unsupported_vendor() -> str | None:
-    """Whose GPUs torch was built for, where this program does not measure them; None for all others, and a CPU."""
+    """The vendor whose GPUs torch was built for, if scaleproof cannot measure them; else None."""
     return "Intel" if _torch_built_for("xpu") else None
 
 
 def _torch_built_for(name: str) -> str | None:
-    """The version of `name` (cuda, hip, xpu) that torch was built with; None where it was not.
+    """The version of `name` (cuda, hip, xpu) that torch was built with; None where torch was built without it.
 
     Read from its version file, since importing torch takes seconds.
     """

@@ -9,8 +9,8 @@ def short_host(host: str) -> str:
     return host.split(".", 1)[0]
 
 
-def interface(hosts: list[str]) -> str | None:
-    """The network interface from which this node reaches the others of `hosts`; None where no way to them is known.
+def interface_to(hosts: list[str]) -> str | None:
+    """The network interface by which this node reaches the others of `hosts`; None where none is known.
 
     Not the one of this node's own name, which many systems let point to themselves (127.0.1.1).
     """

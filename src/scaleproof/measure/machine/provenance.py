@@ -68,7 +68,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
         **git_state(Path(__file__).parent),
         "code_sha256": code_sha256(*MEASURING),
         "command_line": scrub(command_line),
-        "env": {"python_version": platform.python_version(), **versions, **variables()},
+        "env": {"python_version": platform.python_version(), **versions, **kept_variables()},
         "host": {"hostname": socket.gethostname(), "os": platform.platform()},
         "hardware": hardware(),
         "scheduler": scheduler_record(job or {}),
@@ -76,7 +76,7 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
 
 
 def hardware() -> dict[str, Any]:
-    """This machine's CPU, cores, memory, and what `inventory` finds; on a cluster each node says it of itself."""
+    """This machine's CPU, cores, memory, and `inventory`; on a cluster each node writes its own."""
     return {
         "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -86,8 +86,8 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def variables() -> dict[str, str]:
-    """Environment variables that results may repeat (VARIABLES), their values without paths of this machine."""
+def kept_variables() -> dict[str, str]:
+    """The environment variables that results may repeat (VARIABLES), without paths of this machine."""
     return {
         name: scrub(value)
         for name, value in sorted(os.environ.items())
@@ -96,7 +96,7 @@ def variables() -> dict[str, str]:
 
 
 def versions_of(packages: Sequence[str]) -> dict[str, str]:
-    """Package -> version, of those that are installed."""
+    """Package -> version, for those of `packages` that are installed."""
     versions = {}
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -105,18 +105,18 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
 
 
 def git_state(folder: Path | None = None) -> dict[str, Any]:
-    """The commit of the repository that `folder` (None: where this process works) is in, and whether it has changes.
+    """The commit of the git repository around `folder` (None: the working folder), and whether it has changes.
 
     That is, whether files that git tracks have changes that are in no commit; None where there is no repository or no
     git.
     """
-    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    commit = _git(folder, "rev-parse", "HEAD") or "unknown"
+    changes = _git_output(folder, "status", "--porcelain", "--untracked-files=no")
+    commit = _git_output(folder, "rev-parse", "HEAD") or "unknown"
     return {"git_commit": commit, "git_dirty": None if changes is None else bool(changes)}
 
 
-def _git(folder: Path | None, *arguments: str) -> str | None:
-    """Output of git about `folder`; None where there is no repository or no git."""
+def _git_output(folder: Path | None, *arguments: str) -> str | None:
+    """What git prints about `folder`; None where there is no repository or no git."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=folder, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
@@ -135,14 +135,14 @@ def cpu_model() -> str:
 
 
 def inventory() -> dict[str, Any]:
-    """Whatever this node says of itself; a part whose command is missing or silent is left out."""
+    """What commands of this node say about it; the part of a missing or silent command is left out."""
     parts = {
         "gpus": gpus(),
-        "gpu_topology": topology(run_command("nvidia-smi", "topo", "-m")),
+        "gpu_topology": topology_lines(run_command("nvidia-smi", "topo", "-m")),
         "cuda_driver": next(iter(re.findall(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))), None),
         "nccl": next(iter(versions_of(NCCL_PACKAGES).values()), None),  # that was installed with torch
-        "infiniband": infiniband(run_command("ibstat")),
-        "networks": networks(),
+        "infiniband": infiniband_ports(run_command("ibstat")),
+        "networks": network_speeds(),
         "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
         "container": next((Path(os.environ[name]).name for name in CONTAINERS if os.environ.get(name)), None),
     }
@@ -150,43 +150,43 @@ def inventory() -> dict[str, Any]:
 
 
 def gpus() -> list[dict[str, str]]:
-    """nvidia-smi's description of each device, without the fields that this driver does not know.
+    """nvidia-smi's description of each device, without fields that this driver does not know.
 
     One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
     """
-    text = _query(GPU_FIELDS)
+    text = _query_gpus(GPU_FIELDS)
     if text:
         return gpu_rows(text, tuple(GPU_FIELDS))
-    known = [field for field in GPU_FIELDS if _query({field: GPU_FIELDS[field]})]
-    return gpu_rows(_query({field: GPU_FIELDS[field] for field in known}), known) if known else []
+    known = [field for field in GPU_FIELDS if _query_gpus({field: GPU_FIELDS[field]})]
+    return gpu_rows(_query_gpus({field: GPU_FIELDS[field] for field in known}), known) if known else []
 
 
-def _query(fields: Mapping[str, str]) -> str:
-    """nvidia-smi's table of `fields` (ours -> its own), a line for each device; empty where the query fails."""
+def _query_gpus(fields: Mapping[str, str]) -> str:
+    """nvidia-smi's table of `fields` (our name -> its name), one line per device; "" where it fails."""
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
 def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
-    """The rows of nvidia-smi's table `text`: field -> value with its unit, for the columns `fields` in their order."""
+    """nvidia-smi's table `text` as rows: field -> value with its unit. `fields`: the columns in their order."""
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
     return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
 
 
-def topology(text: str) -> list[str]:
-    """The lines of the matrix in `text`, which `nvidia-smi topo -m` printed, without the colours of a terminal."""
+def topology_lines(text: str) -> list[str]:
+    """The lines of the matrix that `nvidia-smi topo -m` printed, without colours of a terminal."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     matrix, *_ = plain.split("\nLegend", 1)
     return [re.sub(r"\s+", " ", line).strip() for line in matrix.splitlines() if line.strip()]
 
 
 def link_matrix(text: str) -> list[list[str]]:
-    """The cells of that matrix, a row for each GPU, without the names of rows and columns."""
-    rows = [line.split() for line in topology(text)]
+    """The cells of that matrix, one row per GPU, without the names of rows and columns."""
+    rows = [line.split() for line in topology_lines(text)]
     return [cells for name, *cells in rows if re.fullmatch(r"GPU\d+", name) and "X" in cells]  # the head has no X
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """What joins each two devices (NV18, PIX, SYS, ...): places in `uuids` -> link; empty where nothing says so."""
+    """The link (NV18, PIX, SYS, ...) between each two devices, by their indices in `uuids`; {} if unknown."""
     index_of = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}  # nvidia-smi's
     matrix = link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
@@ -195,7 +195,7 @@ def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
     return {(a, b): matrix[indices[a]][indices[b]] for a, b in combinations(range(len(uuids)), 2)}
 
 
-def infiniband(text: str) -> list[dict[str, str]]:
+def infiniband_ports(text: str) -> list[dict[str, str]]:
     """The ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
     ports, adapter = [], ""
     for line in text.splitlines():
@@ -208,7 +208,7 @@ def infiniband(text: str) -> list[dict[str, str]]:
     return ports
 
 
-def networks(root: Path = Path("/sys/class/net")) -> dict[str, int]:
+def network_speeds(root: Path = Path("/sys/class/net")) -> dict[str, int]:
     """Network interface -> speed in Mb/s, for those whose speed the system knows."""
     speeds = {}
     for path in sorted(root.glob("*/speed")):

@@ -28,7 +28,7 @@ PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in;
 
 
 def network_of(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
-    """A network of `transformers`, in fp32 and without dropout, with a classifier where there are `classes`.
+    """A network of `transformers`, in fp32 and without dropout; with `classes` it gets a classifier for so many.
 
     Weights are random numbers of torch, as the caller has seeded it. Raises UserError where it cannot be measured
     exactly: the first of its faults.
@@ -37,14 +37,14 @@ def network_of(model: ModelShape | TransformersModel, vocab_size: int, classes: 
         network = _from_function(model, vocab_size)
     else:
         network = _from_config(_config_of(model), vocab_size, classes)
-    for reason in _faults(network, classifies=classes > 0):
+    for reason in _network_faults(network, classifies=classes > 0):
         name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
         raise UserError(f"workload.model: {name} ({type(network).__name__}) cannot be measured exactly: {reason}")
     return network
 
 
 def blocks_of(network: PreTrainedModel) -> nn.ModuleList:
-    """The list of the network's blocks: what is sharded, checkpointed and compiled one by one."""
+    """The network's list of blocks: the modules that are sharded, checkpointed and compiled one by one."""
     (blocks,) = _lists_of_blocks(network)
     return blocks
 
@@ -74,7 +74,7 @@ def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """A network of this configuration, which is changed, with a token table of `vocab_size` rows.
+    """A network of this configuration, whose token table gets `vocab_size` rows; `config` is changed.
 
     A classifier where there are `classes`, else a language model. Raises UserError where transformers has none.
     """
@@ -102,7 +102,7 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
 
 
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """The network that the function in the user's file (`model.module`: path:function) makes.
+    """The network that the function in the user's file (`model.module`: path:function) returns.
 
     Raises UserError where it is no model of transformers, or cannot be measured exactly.
     """
@@ -118,7 +118,7 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
 
 
 def _function_in(path: Path, name: str) -> Any:
-    """The function called `name` of a Python file. Raises UserError where there is none."""
+    """The function `name` of a Python file. Raises UserError where the file has none."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # a file that ends with .py has a spec and a loader
     assert spec.loader is not None
@@ -129,8 +129,8 @@ def _function_in(path: Path, name: str) -> Any:
     return getattr(module, name)
 
 
-def _faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
-    """Reasons why formulas, strategies or the comparison of losses would be wrong about this network, if any."""
+def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
+    """Yield why formulas, strategies or the comparison of losses would be wrong about this network."""
     if len(_lists_of_blocks(network)) != 1:
         yield "it has no single list of as many blocks as layers"
     causal = {module.is_causal for module in network.modules() if isinstance(getattr(module, "is_causal", None), bool)}
@@ -153,7 +153,7 @@ def _faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]:
 
 
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
-    """The network's lists of modules that may be that of its blocks: those with an entry for each layer.
+    """The network's module lists with one entry per layer: one of them holds its blocks.
 
     Where transformers names classes of modules that it never splits over devices, those lists of them alone.
     """

@@ -23,8 +23,8 @@ MASKED = "scaleproof_masked"
 WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys of how many tokens a token sees
 
 
-def name_for(network: PreTrainedModel, seq_len: int, kind: str) -> str:
-    """The name of a decoder's attention: one of NAMES, or transformers' own where that would not be exact.
+def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
+    """The name of a decoder's attention: one of NAMES, or transformers' own where ours would not be exact.
 
     `kind`: as `execution.attention`. transformers' own is for a model that calls no registered function, and for one
     whose tokens see fewer than the `seq_len` before them.
@@ -36,7 +36,7 @@ def name_for(network: PreTrainedModel, seq_len: int, kind: str) -> str:
 
 
 def allow_kernels(kind: str) -> None:
-    """Let torch's fused attention take the kernel `kind` alone (flash, cudnn), or else any; for this whole process."""
+    """Let torch's fused attention use only the kernel `kind` (flash, cudnn), any for other kinds, in this process."""
     alone = kind in ("flash", "cudnn")
     torch.backends.cuda.enable_flash_sdp(kind == "flash" or not alone)
     torch.backends.cuda.enable_cudnn_sdp(kind == "cudnn" or not alone)
@@ -53,12 +53,12 @@ def sdpa(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """torch's fused attention with its causal flag, of arguments of shape (samples, heads, tokens, width of a head).
+    """torch's fused causal attention, for transformers; query, key and value are (samples, heads, tokens, head width).
 
     Keys and values may have fewer heads, each of which then serves several of the queries'. Returns shape (samples,
     tokens, heads, width), and None in place of the weights. Raises ValueError where there is a mask.
     """
-    _refuse(attention_mask)
+    _refuse_mask(attention_mask)
     shared = key.shape[1] != query.shape[1]
     mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling, enable_gqa=shared)
     return mixed.transpose(1, 2), None
@@ -73,11 +73,11 @@ def eager(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Causal attention by plain matrix products, and its weights of shape (samples, heads, tokens, tokens).
+    """Causal attention by plain matrix products, and its weights, of shape (samples, heads, tokens, tokens).
 
     Arguments are those of `sdpa`. The triangle is made on the device; nothing is read back.
     """
-    _refuse(attention_mask)
+    _refuse_mask(attention_mask)
     tokens, sharing = query.shape[-2], query.shape[1] // key.shape[1]
     if sharing > 1:
         key, value = key.repeat_interleave(sharing, 1), value.repeat_interleave(sharing, 1)
@@ -87,8 +87,8 @@ def eager(
     return (weights @ value).transpose(1, 2), weights
 
 
-def _refuse(mask: Tensor | None) -> None:
-    """Raise ValueError where there is a mask: samples are full windows of tokens, and it would be ignored here."""
+def _refuse_mask(mask: Tensor | None) -> None:
+    """Raise ValueError where there is a mask, which would be ignored: samples are full windows of tokens."""
     if mask is not None:
         raise ValueError(
             "transformers made an attention mask, although none was asked for: its version is not supported"
@@ -96,7 +96,7 @@ def _refuse(mask: Tensor | None) -> None:
 
 
 def always_masked(*arguments: Any, **options: Any) -> Tensor | None:
-    """transformers' mask for torch's fused attention, also where it lets every token see every other."""
+    """transformers' mask for torch's fused attention, made even where it lets each token see all others."""
     return sdpa_mask(*arguments, **options | {"allow_is_bidirectional_skip": False})
 
 

@@ -10,13 +10,13 @@ from scaleproof.measure.model.loss import scores
 
 
 class Classifier(nn.Module):
-    """Text classification: the mean of the encoded tokens, then one linear layer. Padding takes no part.
+    """Text classification by an encoder: the mean of the encoded tokens, without padding, and one linear layer.
 
     Samples come as one tensor and go out as one, because that is what every wrapper can follow: see `forward`.
     """
 
     def __init__(self, shape: EncoderShape, vocab_size: int, classes: int, checkpointing: bool = False) -> None:
-        """An encoder of this shape with random weights; `checkpointing`: blocks run again in the backward pass."""
+        """Make an encoder of this shape with random weights. `checkpointing`: the backward pass runs blocks again."""
         super().__init__()
         # The fused layer of evaluation reads weights past the modules that own them, which sharding cannot follow.
         torch.backends.mha.set_fastpath_enabled(False)
@@ -51,7 +51,7 @@ class Classifier(nn.Module):
         places = torch.arange(tokens.shape[1], device=tokens.device)
         hidden = self.tokens(tokens.clamp(min=0)) + self.positions(places)  # (samples, seq_len, width)
         for block in self.blocks:
-            hidden = self._through(block, hidden, padding)
+            hidden = self._run_block(block, hidden, padding)
         real = (~padding).unsqueeze(-1)
         mean = (self.norm(hidden) * real).sum(1) / real.sum(1)
         logits = self.classifier(mean.to(self.classifier.weight.dtype))
@@ -59,8 +59,8 @@ class Classifier(nn.Module):
             return scores(logits[:, None], labels[:, None])
         return functional.cross_entropy(logits.float(), labels)
 
-    def _through(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:
-        """`hidden` after a block, of the same shape; `padding`: true where there is no token."""
+    def _run_block(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:
+        """The output of a block for `hidden`, of the same shape. `padding`: True where there is no token."""
         if self.checkpointing and self.training:
             return checkpoint(block, hidden, src_key_padding_mask=padding, use_reentrant=False)
         return block(hidden, src_key_padding_mask=padding)

@@ -11,7 +11,7 @@ from scaleproof.measure.corpus.hub import hub_api
 
 
 def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> str:
-    """Keep the configuration of the model `hub` (owner/name) and return the line that a campaign needs.
+    """Store the configuration of the hub's model `hub` (owner/name), and return the line that a campaign needs.
 
     `revision`: a branch or a commit; `endpoint`: the hub's address; `token`: for a gated model, sent to the hub
     alone. Raises UserError where the hub does not give it, or its model cannot be measured.

@@ -11,7 +11,7 @@ SOME_CLASSES = 2  # of a classifier, where the corpus has not been read yet
 
 
 def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
-    """What the model of a cell consists of; `classes`: of the corpus, for classification.
+    """The tensors of a cell's model, counted for formulas. `classes`: of the corpus, for classification.
 
     Raises UserError where a model of transformers cannot be measured exactly.
     """
@@ -19,11 +19,11 @@ def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
     if not isinstance(shape, TransformersModel):
         return inventory_of_shape(shape, cell.vocab_size, classes)
     labels = (classes or SOME_CLASSES) if cell.workload.task == "classification" else 0
-    return _counted(shape, str(shape.description()), cell.vocab_size, labels)
+    return _count_network(shape, str(shape.description()), cell.vocab_size, labels)
 
 
 @lru_cache(maxsize=64)
-def _counted(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
+def _count_network(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
     """The inventory of a network that is built without memory for its weights.
 
     `description`: what the model's file holds; here for the cache alone, to which a changed file is another network.

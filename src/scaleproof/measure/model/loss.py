@@ -20,13 +20,13 @@ Kind = Literal["plain", "chunked", "fused"]
 
 
 class LossHead(nn.Linear):
-    """A head whose forward pass is the mean loss; in evaluation mode the scores of each sample.
+    """A linear head that returns the mean loss; in evaluation mode the scores of each sample.
 
     It is one module, so that what shards parameters (ZeRO-3, FSDP2) gathers the weight around all that uses it.
     """
 
     def __init__(self, head: nn.Linear, kind: Kind, chunk: int = CHUNK_TOKENS) -> None:
-        """A head with the parameters of `head`, tied where they were.
+        """Make a head with the parameters of `head`, which stay tied to those they were tied to.
 
         `kind`: how the loss is computed; `chunk`: tokens whose logits are alive at once. Raises UserError where the
         head has a bias, whose gradient `fused` does not make.
@@ -58,17 +58,17 @@ class LossHead(nn.Linear):
             return FusedCrossEntropy.apply(hidden, self.weight, targets, self.chunk)
         total = hidden.new_zeros((), dtype=torch.float32)
         for h, t in zip(hidden.split(self.chunk), targets.split(self.chunk), strict=True):
-            total = total + checkpoint(self._summed, h, t, use_reentrant=False)
+            total = total + checkpoint(self._summed_loss, h, t, use_reentrant=False)
         return total / len(targets)
 
-    def _summed(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def _summed_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """The summed loss of one chunk: `hidden` (tokens, width), `targets` (tokens,)."""
         logits = functional.linear(hidden, self.weight, self.bias)
         return functional.cross_entropy(logits.float(), targets, reduction="sum")
 
 
 class FusedCrossEntropy(torch.autograd.Function):
-    """Mean cross-entropy of `hidden @ weight.T`, with both gradients made in the forward pass.
+    """Mean cross-entropy of `hidden @ weight.T`, whose forward pass already computes both gradients.
 
     Gradients are kept without the factor of the mean and of a loss scale until the backward pass: in fp16 the terms of
     rare tokens would underflow with it. Their sum over chunks is in fp32.
@@ -113,7 +113,7 @@ class FusedCrossEntropy(torch.autograd.Function):
 
 
 def scores(logits: Tensor, targets: Tensor) -> Tensor:
-    """Of each sample its summed loss, the number of its targets, and how many of them have the highest logit.
+    """For each sample its summed loss, its number of targets, and how many of them have the highest logit.
 
     `logits` (samples, targets, classes), `targets` (samples, targets); returns float32 of shape (samples, 3).
     """

@@ -14,10 +14,10 @@ from scaleproof.measure.model.loss import Kind, LossHead, scores
 
 
 class _Wrapper(nn.Module):
-    """What both kinds of models have in common; `network` is changed in place."""
+    """What decoders and classifiers of transformers have in common; `network` is changed in place."""
 
     def __init__(self, network: PreTrainedModel, attention: str, checkpointing: bool) -> None:
-        """`attention`: transformers' name; `checkpointing`: activations are computed again in the backward pass."""
+        """`attention`: its name in transformers; `checkpointing`: the backward pass computes activations again."""
         super().__init__()
         self.network = network
         network.config._attn_implementation = attention
@@ -26,7 +26,7 @@ class _Wrapper(nn.Module):
 
     @property
     def blocks(self) -> nn.ModuleList:
-        """What is sharded by itself where parameters are."""
+        """The blocks, each of which is sharded by itself."""
         return blocks_of(self.network)
 
 
@@ -46,7 +46,7 @@ class LanguageModel(_Wrapper):
         compiled_loss: bool = False,
     ) -> None:
         """`network` is changed in place; `attention`, `loss`: as in `execution`; `compiled_loss`: by torch.compile."""
-        super().__init__(network, own_attention.name_for(network, seq_len, attention), checkpointing)
+        super().__init__(network, own_attention.attention_name(network, seq_len, attention), checkpointing)
         own_attention.allow_kernels(attention)
         head = LossHead(cast(nn.Linear, network.get_output_embeddings()), loss)
         if compiled_loss:  # the method alone: hooks that gather weights around the module stay outside of the graph

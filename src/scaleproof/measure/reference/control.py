@@ -21,7 +21,7 @@ LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def has_control(config: dict[str, Any]) -> bool:
-    """Whether a bare loop makes the arithmetic of a cell with the effective configuration `config`."""
+    """Whether a bare loop can train the cell with the effective configuration `config`."""
     execution = config["execution"]
     special = execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain"
     special = special or execution["attention"] in ("flash", "cudnn")  # kernels that transformers' mask excludes
@@ -31,22 +31,22 @@ def has_control(config: dict[str, Any]) -> bool:
 def bare_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int = 1
 ) -> dict[str, float] | None:
-    """Time `steps` steps of one device on the corpus in the folder `tokens`; fields of a BareLoop.
+    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`; returns fields of a BareLoop.
 
     `ranks_here`: processes that do so on this machine meanwhile. None where memory does not suffice.
     """
     try:
-        return _timed(config, tokens, device, steps, ranks_here)
+        return _time_loop(config, tokens, device, steps, ranks_here)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
         return None
 
 
-def _timed(
+def _time_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
 ) -> dict[str, float] | None:
-    """As `bare_loop`. Raises what says that memory ran out."""
+    """As `bare_loop`, but raises the error where memory runs out."""
     workload, work = config["workload"], config["work"]
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
@@ -61,7 +61,7 @@ def _timed(
     torch.set_float32_matmul_precision("high" if execution["precision"] == "tf32" else "highest")
     wall, busy = [], []
     for step in range(UNTIMED + steps):
-        _wait(device)
+        _wait_for_device(device)
         began, began_cpu = time.perf_counter(), time.process_time()
         ids = step_ids(train.count, work["global_batch"], work["seed"], step)
         for micro in range(work["accumulation"]):
@@ -73,13 +73,13 @@ def _timed(
             clip_grad_norm_(model.parameters(), work["optimizer"]["max_grad_norm"])
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        _wait(device)
+        _wait_for_device(device)
         wall.append(time.perf_counter() - began)
         busy.append(time.process_time() - began_cpu)
     return {"steps": steps, "step_s": median(wall[UNTIMED:]), "cpu_s": median(busy[UNTIMED:])}
 
 
-def _wait(device: torch.device) -> None:
-    """Wait until a GPU has done what it was given."""
+def _wait_for_device(device: torch.device) -> None:
+    """Wait until a GPU has finished its work; on a CPU there is nothing to wait for."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

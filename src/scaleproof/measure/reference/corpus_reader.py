@@ -36,7 +36,7 @@ Tokens = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def read_corpus(folder: Path) -> CorpusReading:
-    """The second reading of the token files in `folder`, results/corpora/<corpus>/<tokenizer>.
+    """Read the token files in `folder` (results/corpora/<corpus>/<tokenizer>) a second time, by code of its own.
 
     Raises UserError where a file is missing or damaged.
     """
@@ -55,14 +55,14 @@ def read_corpus(folder: Path) -> CorpusReading:
         for document in source.some_of(name, READ_AGAIN):
             read += 1
             differences += _document_differences(split, document, encoding)
-    return CorpusReading(documents=source.documents, read=read, differences=differences, **_statistics(splits))
+    return CorpusReading(documents=source.documents, read=read, differences=differences, **_split_statistics(splits))
 
 
 class _Split:
-    """The tokens of a split, and where its documents end. `largest`: the largest id."""
+    """The tokens of a split, and where its documents end. `largest`: the largest token id."""
 
     def __init__(self, folder: Path, described: dict[str, Any], name: str) -> None:
-        """Read the split `name` (train, val) of the corpus in `folder`; `described`: its tokens.json."""
+        """Read the split `name` (train, val) of the corpus in `folder`. `described`: the content of its tokens.json."""
         tokens: Tokens = np.memmap(folder / described[name]["file"], dtype=described["dtype"], mode="r")
         self.name, self.tokens = name, tokens
         self.end_of_text = int(described["end_of_text"])
@@ -85,7 +85,7 @@ class _Split:
 
     @cached_property
     def openings(self) -> npt.NDArray[np.uint64]:
-        """A hash of each document's length and first OPENING tokens; shorter documents are left out.
+        """A hash of each document's length and first OPENING tokens, without the shorter documents.
 
         It is a polynomial modulo 2^64 with an odd multiplier: equal openings have one, others hardly ever.
         """
@@ -104,7 +104,7 @@ class _Split:
 
 @dataclass(frozen=True)
 class _Document:
-    """A document of the corpus: its number there, its place in its split, its text."""
+    """A document of the corpus: its number in the corpus, its place in its split, its text."""
 
     number: int
     place: int
@@ -113,14 +113,14 @@ class _Document:
 
 @dataclass
 class _Source:
-    """The documents of a corpus, by their number."""
+    """The documents of a corpus, found by their numbers."""
 
     store: Path
     validation_fraction: float
 
     @cached_property
     def row_groups(self) -> list[int]:
-        """How many documents each row group of the file has. Raises UserError where it is missing or cut off."""
+        """How many documents each row group of documents.parquet has. Raises UserError where it is damaged."""
         if not self.store.is_file():
             raise missing_file(self.store)
         try:
@@ -136,18 +136,18 @@ class _Source:
 
     @cached_property
     def held_out(self) -> npt.NDArray[np.bool_]:
-        """True for the documents of the validation split."""
+        """A boolean mask of the documents of the validation split."""
         mask = np.zeros(self.documents, dtype=bool)
         count = max(1, round(self.documents * self.validation_fraction))
         mask[np.random.RandomState(0).permutation(self.documents)[:count]] = True
         return mask
 
     def numbers(self, split: str) -> npt.NDArray[np.int64]:
-        """The numbers of the documents of a split, in order."""
+        """The numbers of a split's documents, in order."""
         return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
 
     def some_of(self, split: str, count: int) -> Iterator[_Document]:
-        """At most `count` documents of a split, chosen at random."""
+        """Yield `count` documents of a split (all where it has fewer), chosen at random."""
         numbers = self.numbers(split)
         places = np.sort(np.random.default_rng().permutation(len(numbers))[:count])
         for place in places:
@@ -172,7 +172,7 @@ def _encoding(table: dict[str, Any]) -> tiktoken.Encoding:
 
 
 def _table_differences(described: dict[str, Any], entries: int, splits: dict[str, _Split]) -> Iterator[str]:
-    """What differs between tokens.json, the ids of the splits, and the tokenizer's table, a sentence each.
+    """Yield a sentence for each difference between tokens.json, the splits' ids, and the tokenizer's table.
 
     `described`: tokens.json; `entries`: how many the table has, end-of-text included; `splits`: name -> split.
     """
@@ -185,7 +185,7 @@ def _table_differences(described: dict[str, Any], entries: int, splits: dict[str
 
 
 def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
-    """A sentence for each split that has another number of ends of text than documents belong there."""
+    """Yield a sentence for each split that does not have one end of text for each of its documents."""
     for name, split in splits.items():
         expected = len(source.numbers(name))
         if len(split.ends) != expected:
@@ -194,7 +194,7 @@ def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[s
 
 
 def _document_differences(split: _Split, document: _Document, encoding: tiktoken.Encoding) -> Iterator[str]:
-    """A sentence where the tokens in a document's place are not those that `encoding` makes of its text.
+    """Yield a sentence where a document's tokens are not those that `encoding` makes of its text.
 
     Of a long document its first LONGEST characters are compared.
     """
@@ -216,8 +216,8 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
         )
 
 
-def _statistics(splits: dict[str, _Split]) -> dict[str, Any]:
-    """The fields of a CorpusReading that need no documents: how tokens are distributed, and which documents repeat."""
+def _split_statistics(splits: dict[str, _Split]) -> dict[str, Any]:
+    """The fields of a CorpusReading about tokens alone: their distribution, and which documents repeat."""
     train, validation = splits["train"], splits["val"]
     counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))  # of each id
     shares = counts[counts > 0] / max(1, counts.sum())

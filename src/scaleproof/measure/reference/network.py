@@ -16,7 +16,7 @@ from scaleproof.ground.errors import UserError
 
 
 class Decoder(nn.Module):
-    """Next-token prediction by a model of transformers, with its own head, plain attention and no dropout."""
+    """A decoder of transformers for next-token prediction, with its own head, plain attention and no dropout."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class ReplayedClassifier(nn.Module):
 
 
 def build(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
-    """The network of the effective `workload`, with the weights that `seed` gives it.
+    """The network of the effective `workload`, with the initial weights that `seed` gives it.
 
     `attention`: as transformers calls it; that of an Encoder is torch's own.
 
@@ -105,7 +105,7 @@ def build(workload: dict[str, Any], seed: int, classes: int, attention: str = "e
 
 
 def _configuration(shape: dict[str, Any]) -> Any:
-    """The configuration of transformers that `shape` stands for: the numbers of a GPT-2, or all keys of its file."""
+    """The configuration of transformers for `shape`: the numbers of a GPT-2, or all keys of a config.json."""
     from transformers import AutoConfig, GPT2Config
 
     if "transformers" in shape:
@@ -117,7 +117,7 @@ def _configuration(shape: dict[str, Any]) -> Any:
 
 
 def _from_configuration(config: Any, rows: int, task: str, classes: int, attention: str) -> nn.Module:
-    """The network of a configuration, in fp32, without dropout and special tokens; `rows`: of its token table."""
+    """The network of a configuration, in fp32, without dropout. `rows`: of its token table."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
     config.vocab_size = rows

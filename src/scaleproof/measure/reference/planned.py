@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.measure.reference.samples import SplitSamples, chain, checksum, step_ids, validation_ids
+from scaleproof.measure.reference.samples import SplitSamples, chained_checksum, checksum, step_ids, validation_ids
 from scaleproof.measure.reference.schema import Reference, second_reading, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
@@ -23,13 +23,13 @@ SERIES_PART = 0.2  # of the limit, for the steps made once; the rest is for star
 
 
 def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
-    """How many steps of about 6 x parameters FLOPs a token fit into the budget, whatever time they take."""
+    """How many steps fit into the budget of FLOPs, at about 6 x parameters FLOPs a token."""
     affordable = int(BUDGET_FLOPS / (6 * parameters * tokens_per_step))
     return max(LEAST_STEPS, min(MOST_STEPS, affordable))
 
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
-    """Seconds that a replay of a run of `total_steps` takes, where one step takes `step_s`."""
+    """Seconds that the replay of a run of `total_steps` is expected to take. `step_s`: of one step."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
     # The least number of steps, or the most where they are made within the budget.
@@ -55,51 +55,51 @@ class PlannedSteps:
         return dict(self.config["work"])
 
     @cached_property
-    def train(self) -> SplitSamples:
-        """Raises UserError where a token file is not the one that its tokens.json describes; so does `validation`."""
+    def train_split(self) -> SplitSamples:
+        """The training split as samples. Raises UserError where a file is not as tokens.json describes it."""
         return self._samples("train")
 
     @cached_property
-    def validation(self) -> SplitSamples:
-        """The samples of the split that is held out."""
+    def validation_split(self) -> SplitSamples:
+        """The validation split as samples. Raises as `train_split`."""
         return self._samples("val")
 
     def _samples(self, split: str) -> SplitSamples:
-        """The samples of a split, with their labels for classification. Raises UserError as `train`."""
+        """A split as samples, with labels for classification. Raises as `train_split`."""
         labelled = self.workload["task"] == "classification"
         return SplitSamples(self.tokens, split, self.workload["seq_len"], labelled)
 
     @cached_property
-    def scored(self) -> np.ndarray:
-        """Sample ids of the validation; none where nothing is scored."""
-        return validation_ids(self.validation.count, self.work["validation_samples"])
+    def scored_ids(self) -> np.ndarray:
+        """The ids of the samples that the validation scores; empty without a validation."""
+        return validation_ids(self.validation_split.count, self.work["validation_samples"])
 
     @property
     def total_steps(self) -> int:
-        """Of a run: warm-up and window."""
+        """How many steps the run has: warm-up and window."""
         return int(self.work["warmup_steps"] + self.work["steps"])
 
-    def ids(self, step: int) -> np.ndarray:
-        """Sample ids of a step."""
-        return step_ids(self.train.count, self.work["global_batch"], self.work["seed"], step)
+    def ids_of_step(self, step: int) -> np.ndarray:
+        """The ids of the samples that a step trains on."""
+        return step_ids(self.train_split.count, self.work["global_batch"], self.work["seed"], step)
 
     def reference(self, shortened: str | None = None) -> Reference:
-        """The reference as far as tokens alone make it: checksums, but no losses. `shortened`: why it has no steps."""
+        """The reference without losses: only what tokens alone give. `shortened`: why no steps were replayed."""
         total = self.total_steps
         # Those that may be replayed, the last one, and the one that would follow.
         noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})
         window = range(self.work["warmup_steps"], total)
         return Reference(
             workload=workload_name(self.config),
-            train_sha256=self.train.sha256,
+            train_sha256=self.train_split.sha256,
             device="none",
             torch_version=version("torch"),
             parameters=None,
             losses=[],
             total_steps=total,
-            validation_checksum=checksum(self.validation.rows(self.scored)) if len(self.scored) else None,
-            step_checksums={step: checksum(self.train.rows(self.ids(step))) for step in noted},
-            window_chain=chain(self.train, self.work["global_batch"], self.work["seed"], window),
+            validation_checksum=checksum(self.validation_split.rows(self.scored_ids)) if len(self.scored_ids) else None,
+            step_checksums={step: checksum(self.train_split.rows(self.ids_of_step(step))) for step in noted},
+            window_chain=chained_checksum(self.train_split, self.work["global_batch"], self.work["seed"], window),
             corpus=second_reading(self.tokens),
             shortened=shortened,
             seconds=0.0,

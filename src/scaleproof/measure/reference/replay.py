@@ -29,9 +29,9 @@ from scaleproof.measure.reference.schema import Reference, Repetition
 from scaleproof.measure.reference.training import (
     OTHER_ORDERS,
     ROWS_AS_WRITTEN,
+    CutShort,
     GoesOn,
     Rounding,
-    TooMuch,
     TrainedSteps,
     bytes_of_row,
     free_bytes,
@@ -46,25 +46,25 @@ PATIENCE = 1.5  # a replay that takes so many times its limit ends within a step
 
 
 def replay(config: dict[str, Any], tokens: Path) -> Reference:
-    """Replay the workload of a cell with the effective configuration `config` on the corpus in the folder `tokens`.
+    """The reference of a cell with the configuration `config`, replayed on the corpus in the folder `tokens`.
 
     Where time or memory does not suffice the reference has fewer losses, or none, and says why. Raises UserError where
     a token file is missing or not the one that its tokens.json describes.
     """
     began, plan = time.perf_counter(), PlannedSteps(config, tokens)
     reference = plan.reference()
-    return reference.model_copy(update=replayed(plan) | {"seconds": time.perf_counter() - began})
+    return reference.model_copy(update=replay_fields(plan) | {"seconds": time.perf_counter() - began})
 
 
-def replayed(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """Train as planned for about `limit_s` seconds at most; returns the fields of a Reference that come of it.
+def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """Train as planned for about `limit_s` seconds at most; returns the fields of a Reference that this gives.
 
     Never raises where the tokens are right: `shortened` says why there are no more steps.
     """
     fields: dict[str, Any] = {}  # also of a replay that ends early
     try:
         _add_replays(fields, plan, SERIES_PART * limit_s)
-    except TooMuch as reason:
+    except CutShort as reason:
         fields["shortened"] = str(reason)
     except Exception as error:  # a device or a library that fails: no run is worse for it
         traceback.print_exc()
@@ -82,14 +82,14 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")
     fields["device"] = "cpu" if on_cpu else torch.cuda.get_device_name(device)
-    original = build(plan.workload, plan.work["seed"], plan.train.classes)
+    original = build(plan.workload, plan.work["seed"], plan.train_split.classes)
     parameters = sum(parameter.numel() for parameter in original.parameters())
     fields["parameters"] = parameters
     fields["decayed"] = sum(parameter.numel() for parameter in original.parameters() if parameter.dim() > 1)
     rows = rows_that_fit(plan.workload, parameters, device)
     if on_cpu and not rows:  # the system would end this process, or another
         free = f"{free_bytes(device) / 1e9:.1f} GB are free"
-        raise TooMuch(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
+        raise CutShort(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
     fields["first_losses"], row_s = _first_losses(plan, deepcopy(original).to(device))
     tokens_per_step = plan.work["global_batch"] * plan.workload["seq_len"]
     pace = ReplayPace(
@@ -100,7 +100,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
     )
 
     def train(rows: int, rounding: Rounding, goes_on: GoesOn) -> tuple[TrainedSteps, str | None]:
-        """Train from the initial weights; the steps, and why they ended early; None where they did not."""
+        """Train from the initial weights; returns the steps, and why they ended early (None: they did not)."""
         steps, model = TrainedSteps(rows), deepcopy(original).to(device)
         return steps, _train_and_validate(plan, model, steps, rounding, goes_on, PATIENCE * limit_s)
 
@@ -124,16 +124,16 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
 def _train_and_validate(
     plan: PlannedSteps, model: nn.Module, trained: TrainedSteps, rounding: Rounding, goes_on: GoesOn, limit_s: float
 ) -> str | None:
-    """Add the steps of one replay to `trained`, and the validation loss if all steps were trained.
+    """Train the steps of one replay, add them to `trained`, and validate if all were trained.
 
     Returns why training ended before `goes_on` did, else None. `limit_s`: of the steps, and again of the validation.
     """
     try:
-        make_steps(model, plan.train, plan.work, trained, rounding, goes_on, time.monotonic() + limit_s)
-        if len(trained.losses) == plan.total_steps and len(plan.scored):
+        make_steps(model, plan.train_split, plan.work, trained, rounding, goes_on, time.monotonic() + limit_s)
+        if len(trained.losses) == plan.total_steps and len(plan.scored_ids):
             deadline = time.monotonic() + limit_s
-            trained.validation_loss = mean_loss(model, plan.validation, plan.scored, trained.rows, deadline)
-    except TooMuch as reason:
+            trained.validation_loss = mean_loss(model, plan.validation_split, plan.scored_ids, trained.rows, deadline)
+    except CutShort as reason:
         return str(reason)
     return None
 
@@ -164,7 +164,7 @@ def _first_losses(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], fl
     device, began = next(model.parameters()).device, time.monotonic()
     losses: list[float] = []
     with torch.no_grad():
-        for row in plan.train.rows(np.sort(plan.ids(0))[:FIRST_ROWS]):
+        for row in plan.train_split.rows(np.sort(plan.ids_of_step(0))[:FIRST_ROWS]):
             started = time.monotonic()
             losses += model(torch.from_numpy(row[None]).to(device)).tolist()
             if time.monotonic() - began > FIRST_S:

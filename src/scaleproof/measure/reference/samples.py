@@ -38,7 +38,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class SplitSamples:
-    """One split of a tokenised corpus: rows of int64, by the rule above."""
+    """One split of a tokenised corpus as samples: rows of int64, by the rule above."""
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
         """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
@@ -47,11 +47,11 @@ class SplitSamples:
         self.sha256 = part["sha256"]
         self.classes = len(description.get("classes", []))
         self.seq_len = seq_len
-        self.tokens = np.memmap(_checked(folder / part["file"], part), dtype=description["dtype"], mode="r")
+        self.tokens = np.memmap(_checked_path(folder / part["file"], part), dtype=description["dtype"], mode="r")
         self.labels: np.ndarray | None = None
         if labelled:
             labels = part["labels"]
-            self.labels = np.fromfile(_checked(folder / labels["file"], labels), dtype="<u2")
+            self.labels = np.fromfile(_checked_path(folder / labels["file"], labels), dtype="<u2")
             self.ends = np.flatnonzero(self.tokens == description["end_of_text"])
         self.count = len(self.ends) if labelled else (len(self.tokens) - 1) // seq_len
 
@@ -72,30 +72,30 @@ class SplitSamples:
 
 
 def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarray:
-    """Sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: how many the split has."""
+    """The sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: how many the split has."""
     ids = []
     for position in range(step * global_batch, (step + 1) * global_batch):
         epoch, place = divmod(position, samples)
-        ids.append(_epoch(samples, seed, epoch)[place])
+        ids.append(_epoch_order(samples, seed, epoch)[place])
     return np.array(ids, dtype=np.int64)
 
 
 def validation_ids(samples: int, count: int) -> np.ndarray:
-    """Sample ids of the validation, int64: `count` of the `samples` of the split, or all where there are fewer."""
+    """The sample ids of the validation, int64: `count` of the split's `samples`, or all where there are fewer."""
     scored = min(samples, count)
     return np.array([number * samples // scored for number in range(scored)], dtype=np.int64)
 
 
 def checksum(rows: np.ndarray) -> str:
-    """The checksum of the tokens in some rows, whatever their order, by the rule above."""
+    """The checksum, by the rule above, of the tokens in `rows`; their order does not count."""
     total = 0
     for row in rows:
         total += int.from_bytes(hashlib.sha256(row.astype("<i8").tobytes()).digest()[:8], "little")
     return f"{total % MODULUS:016x}"
 
 
-def chain(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
-    """The chain of the tokens of some steps, which depends on their order, by the rule above."""
+def chained_checksum(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
+    """The checksum, by the rule above, of the tokens of some steps; the order of steps counts."""
     powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     total = 0
     for step in steps:
@@ -108,8 +108,8 @@ def chain(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> 
 _orders: dict[tuple[int, int, int], np.ndarray] = {}
 
 
-def _epoch(samples: int, seed: int, epoch: int) -> np.ndarray:
-    """The order of the samples in an epoch, a permutation of their ids."""
+def _epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
+    """The order of the samples in an epoch: a permutation of their ids."""
     key = (samples, seed, epoch)
     if key not in _orders:
         _orders.clear()  # steps go on in order: one epoch in memory is enough
@@ -117,8 +117,8 @@ def _epoch(samples: int, seed: int, epoch: int) -> np.ndarray:
     return _orders[key]
 
 
-def _checked(path: Path, part: dict[str, Any]) -> Path:
-    """The path itself. Raises UserError where the file there is not the one that tokens.json describes as `part`."""
+def _checked_path(path: Path, part: dict[str, Any]) -> Path:
+    """`path` itself. Raises UserError where the file is not the one that tokens.json describes as `part`."""
     size, expected = path.stat().st_size if path.exists() else 0, part["bytes"]
     if size != expected:
         raise UserError(f"{path} has {size:,} bytes, tokens.json describes {expected:,}: tokenise the corpus again")

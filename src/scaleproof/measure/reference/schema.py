@@ -23,7 +23,7 @@ HOW_IT_IS_CUT = ("micro_batch", "accumulation")
 
 
 class Repetition(BaseModel):
-    """The same steps made again and rounded otherwise: how far apart they come to be is what rounding explains."""
+    """The first steps once more, rounded differently: how far the two differ is what rounding explains."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,7 +33,7 @@ class Repetition(BaseModel):
 
 
 class CorpusReading(BaseModel):
-    """The token files against the documents that they are made of (`corpus_reader`)."""
+    """The token files, compared with the documents that they are made of (`corpus_reader`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -92,7 +92,7 @@ class Reference(BaseModel):
 
 
 def second_reading(tokens: Path) -> CorpusReading | None:
-    """What a second reader says of the token files in the folder `tokens`; None where none has read them.
+    """What the second reader found about the token files in the folder `tokens`; None if it has not read them.
 
     Raises UserError where its file is damaged.
     """
@@ -101,7 +101,7 @@ def second_reading(tokens: Path) -> CorpusReading | None:
 
 
 def workload_name(config: Mapping[str, object]) -> str:
-    """Name of the reference of a cell with the effective configuration `config`; equal for cells that train alike."""
+    """The name of the reference for a cell with the configuration `config`; equal for cells that train alike."""
     workload, work = config["workload"], config["work"]
     assert isinstance(workload, dict)
     assert isinstance(work, dict)
@@ -113,12 +113,13 @@ def workload_name(config: Mapping[str, object]) -> str:
 
 
 def reference_of(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
-    """The reference of the run in `run_folder`, from the results that it is part of; None where there is none.
+    """The reference for the run in `run_folder`, from the results around it; None where these have none.
 
     `config`: the run's effective configuration; `train_sha256`: of the token file that it read, as the reference must
     have. Raises UserError where the file is damaged.
     """
-    folder = os.path.realpath(run_folder) if run_folder.is_symlink() else _real_place(run_folder)
+    is_link = run_folder.is_symlink()
+    folder = os.path.realpath(run_folder) if is_link else os.path.join(_real_path(run_folder.parent), run_folder.name)
     name = None
     for _ in range(5):  # the folders above the run, the nearest first
         folder = os.path.dirname(folder)
@@ -132,25 +133,20 @@ def reference_of(run_folder: Path, config: Mapping[str, object], train_sha256: s
     return None
 
 
-def _real_place(run_folder: Path) -> str:
-    """The real path of a folder that is no link itself."""
-    return os.path.join(_real_path(run_folder.parent), run_folder.name)
-
-
 @lru_cache(maxsize=4096)
 def _real_path(folder: Path) -> str:
-    """The real path of a folder, kept: the system looks at each part of the path, and is asked three times a run."""
+    """The real path of a folder, cached: it is asked for three times a run, and costs a look at each part."""
     return os.path.realpath(folder)
 
 
 def read_reference(path: Path) -> Reference:
-    """The reference in `path`. Raises UserError where it is none."""
-    return _read(path, path.stat().st_mtime_ns)
+    """The reference in the file `path`. Raises UserError where it is damaged."""
+    return _read_cached(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, changed: int) -> Reference:
-    """The reference in `path`; `changed` (ns) only makes the cache read a changed file again."""
+def _read_cached(path: Path, changed: int) -> Reference:
+    """The reference in the file `path`. `changed`: its time of change (ns), so that a changed file is read again."""
     try:
         return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:

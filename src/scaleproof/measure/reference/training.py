@@ -27,13 +27,13 @@ CGROUP = Path("/proc/self/cgroup")
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-class TooMuch(Exception):
-    """The replay ends here: its time or its memory does not suffice. The message says why, in words."""
+class CutShort(Exception):
+    """Raised where a replay ends early, because time or memory does not suffice; the message says which."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """How the steps are computed where that matters to rounding alone.
+    """What may differ between replays because it changes rounding alone.
 
     `order`: 0, the rows of each step as the rule has them; else the seed of another order. `factor` multiplies the loss
     and is taken out of the gradients again: where it is no power of two, each product of the backward pass is rounded
@@ -50,7 +50,7 @@ OTHER_ORDERS = (Rounding(1, 3.0), Rounding(2, 5.0))
 
 @dataclass
 class TrainedSteps:
-    """The steps trained so far in one replay; `rows`: how many go through the model at once, as memory allows."""
+    """The steps of one replay so far. `rows`: how many rows go through the model at once, as memory allows."""
 
     rows: int
     losses: list[float] = field(default_factory=list)
@@ -58,7 +58,7 @@ class TrainedSteps:
     validation_loss: float | None = None
 
     def fields(self) -> dict[str, Any]:
-        """As a Reference or a Repetition has them."""
+        """The steps as fields of a Reference or a Repetition."""
         return {
             "losses": self.losses,
             "gradient_norms": self.gradient_norms,
@@ -75,7 +75,7 @@ def make_steps(
     goes_on: GoesOn,
     deadline: float,
 ) -> None:
-    """Train `model` from step 0 on, and note each step in `made`, while `goes_on` of the number of steps made.
+    """Train `model` from step 0 while `goes_on(number of steps made)`; append each step to `made`.
 
     `work`: of the effective configuration. Raises TooMuch at `deadline` (of `time.monotonic`), where not even one row
     fits into memory, and where a loss or a norm is no number.
@@ -87,9 +87,9 @@ def make_steps(
             ids = np.random.RandomState((rounding.order, step)).permutation(ids)
         rows = torch.from_numpy(train.rows(ids)).to(next(model.parameters()).device)
         loss = _gradients_in_memory(model, rows, made, rounding.factor, deadline)
-        norm = clip(model.parameters(), work["optimizer"]["max_grad_norm"])
+        norm = clip_gradients(model.parameters(), work["optimizer"]["max_grad_norm"])
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise TooMuch(f"in step {step} the loss is {loss:.4g} and the norm of the gradients {norm:.4g}")
+            raise CutShort(f"in step {step} the loss is {loss:.4g} and the norm of the gradients {norm:.4g}")
         made.losses.append(loss)
         made.gradient_norms.append(norm)
         for group in optimizer.param_groups:
@@ -99,26 +99,28 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
-    """Add the gradients of the rows' mean loss; returns that loss, as `gradients` does.
+    """As `add_gradients`, with fewer rows at once where memory runs out.
 
     Where memory runs out it begins again with half as many rows at once (`made.rows`). Raises TooMuch where one row
     does not fit, or at `deadline`.
     """
     while True:
         try:
-            return gradients(model, rows, made.rows, factor, deadline)
+            return add_gradients(model, rows, made.rows, factor, deadline)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
         if made.rows == 1:
-            raise TooMuch("memory does not suffice for one row")
+            raise CutShort("memory does not suffice for one row")
         made.rows //= 2
         model.zero_grad(set_to_none=True)
         if rows.is_cuda:
             torch.cuda.empty_cache()
 
 
-def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0, deadline: float = math.inf) -> float:
+def add_gradients(
+    model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0, deadline: float = math.inf
+) -> float:
     """Add the gradients of the rows' mean loss to the parameters; returns that loss.
 
     `at_once`: rows that go through the model together; `factor`: of a Rounding. Raises TooMuch at `deadline`.
@@ -126,7 +128,7 @@ def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0,
     total = 0.0
     for some_rows in rows.split(at_once):
         if time.monotonic() > deadline:
-            raise TooMuch("its time was over within a step")
+            raise CutShort("its time was over within a step")
         losses = model(some_rows)
         (losses.sum() * (factor / len(rows))).backward()
         total += float(losses.detach().double().sum())
@@ -138,20 +140,20 @@ def gradients(model: nn.Module, rows: Tensor, at_once: int, factor: float = 1.0,
 
 
 def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once: int, deadline: float) -> float:
-    """Mean loss over the samples with these ids, `at_once` together, without training. Raises TooMuch at `deadline`."""
+    """The mean loss over the samples with these ids, `at_once` at a time, untrained. Raises CutShort at `deadline`."""
     model.eval()
     device, total = next(model.parameters()).device, 0.0
     with torch.no_grad():
         for first in range(0, len(ids), at_once):
             if time.monotonic() > deadline:
-                raise TooMuch(f"its time was over after {first:,} of the {len(ids):,} validation samples")
+                raise CutShort(f"its time was over after {first:,} of the {len(ids):,} validation samples")
             rows = torch.from_numpy(samples.rows(ids[first : first + at_once])).to(device)
             total += float(model(rows).double().sum())
     return total / len(ids)
 
 
 def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
-    """AdamW with weight decay on tensors of two or more dimensions; its learning rate is set before every step."""
+    """AdamW with weight decay on tensors of two or more dimensions; the learning rate is set before each step."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
     groups = [
@@ -167,8 +169,8 @@ def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> tor
     )
 
 
-def clip(parameters: Iterable[Tensor], limit: float) -> float:
-    """Scale all gradients so that their total 2-norm is at most `limit`; 0: leave them. Returns their norm before."""
+def clip_gradients(parameters: Iterable[Tensor], limit: float) -> float:
+    """Scale all gradients so that their total 2-norm is at most `limit` (0: no limit). Returns the norm before."""
     present = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = math.sqrt(sum(float(gradient.pow(2).sum()) for gradient in present))
     if limit:
@@ -178,7 +180,7 @@ def clip(parameters: Iterable[Tensor], limit: float) -> float:
 
 
 def rate_of_step(work: dict[str, Any], step: int) -> float:
-    """Learning rate of a step, counted from 0 over warm-up and window.
+    """The learning rate of a step; steps are counted from 0 over warm-up and window.
 
     A linear ramp over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak), then constant, or a line or half a
     cosine from the peak down to `final_fraction` of it at the end of the run.
@@ -196,13 +198,13 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
 
 
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
-    """How many rows, at most ROWS_AT_ONCE, fit into free memory for a forward and a backward pass; 0: not one."""
+    """How many rows, at most ROWS_AT_ONCE, fit into free memory for both passes; 0 where not one fits."""
     left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
     return int(max(0, min(ROWS_AT_ONCE, left / bytes_of_row(workload))))
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Bytes that one row keeps for its backward pass, in fp32 with plain attention; runs took 0.55 to 1.0 of that.
+    """Bytes that one row keeps for its backward pass (fp32, plain attention); runs took 0.55 to 1.0 of that.
 
     Counted for each of its places: in every layer 50 vectors of the model's width, and 3 matrices of attention in every
     head; of a language model also 5 copies of the logits.
@@ -215,7 +217,7 @@ def bytes_of_row(workload: dict[str, Any]) -> int:
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
-    """Layers, width and heads of a model, as far as activations go; zeros for a Python function, as it is not called.
+    """Layers, width and heads of a model; zeros for a Python function, which is not called for them.
 
     A configuration of transformers has these numbers under the names of its family: `AutoConfig` knows them all.
     """
@@ -234,14 +236,14 @@ def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that this process may still take on `device`; on a CPU also by the limits of its control groups."""
+    """Bytes that this process may still take on `device`; on a CPU within the limits of its control groups."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    return int(min([psutil.virtual_memory().available, *_left_in_groups()]))
+    return int(min([psutil.virtual_memory().available, *_left_by_control_groups()]))
 
 
-def _left_in_groups() -> list[int]:
-    """Bytes that the memory limit of each control group (version 2) of this process leaves, its own group first."""
+def _left_by_control_groups() -> list[int]:
+    """Bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
     left = []
     with suppress(OSError, ValueError, StopIteration):
         line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # that of version 2
@@ -256,5 +258,5 @@ def _left_in_groups() -> list[int]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, of a device or of the host."""
+    """Whether `error` says that memory ran out, of a device or of the host."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

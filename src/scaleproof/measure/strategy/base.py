@@ -21,7 +21,7 @@ LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Strategy(ABC):
-    """One way in which ranks share an optimizer step.
+    """One way in which ranks share the work of an optimizer step.
 
     The trainer calls `micro_step` for every micro-batch of a step, `boundary` being true for the last, then `update`.
     """
@@ -36,18 +36,18 @@ class Strategy(ABC):
 
     @abstractmethod
     def prepare(self, model: nn.Module) -> None:
-        """Wrap the model and make the optimizer."""
+        """Wrap the model and make its optimizer."""
 
     @abstractmethod
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Forward and backward of one micro-batch; returns this rank's mean loss, detached, without waiting for it."""
+        """Forward and backward pass of one micro-batch; returns this rank's mean loss, without waiting for it."""
 
     @abstractmethod
     def update(self, step: int) -> None:
-        """The optimizer's part of step `step` (counted from 0, warm-up included), with clipping and learning rate."""
+        """Clip, set the learning rate, and let the optimizer update: step `step`, counted from 0 with warm-up."""
 
     def evaluate(self, tokens: Tensor) -> Tensor:
-        """Scores of each sample of a micro-batch (`model.scores`), without gradients. Every rank must take part.
+        """The scores of each sample of a micro-batch (`model.scores`), without gradients. Every rank must take part.
 
         The module stays in evaluation mode: nothing is trained after it.
         """
@@ -55,16 +55,16 @@ class Strategy(ABC):
         with torch.no_grad():
             return self.module(tokens)
 
-    def executed(self) -> int:
-        """Updates that AdamW itself has counted, without steps that overflowed in fp16. Waits for the device."""
+    def executed_updates(self) -> int:
+        """How many updates AdamW counted, without steps that overflowed in fp16. Waits for the device."""
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
-        """The effective configuration of an engine that has one of its own."""
+        """The effective configuration of the engine behind the strategy; None without an engine."""
         return None
 
     def dtypes(self) -> dict[str, str]:
-        """Dtypes of parameters and optimizer state as they are, not as they were asked for; several joined by "+"."""
+        """The dtypes that parameters and optimizer state really have; several are joined by "+"."""
         values = [value for state in self.optimizer.state.values() for value in state.values()]
         moments = [value for value in values if isinstance(value, Tensor) and value.dim()]  # not the counts of steps
         return {
@@ -74,14 +74,14 @@ class Strategy(ABC):
 
 
 class Native(Strategy):
-    """Strategies of torch itself: they differ in how they wrap the model and when they synchronise."""
+    """Strategies that torch itself has: they differ in how the model is wrapped and when ranks synchronise."""
 
     # Whether the optimizer can take the clipping factor instead of a pass over all gradients: not with DTensors, whose
     # norm is itself distributed.
     folds_clipping = True
 
     def prepare(self, model: nn.Module) -> None:
-        """Wrap the model, which moves it to the device, and make the optimizer."""
+        """Wrap the model, which moves it to the device, and make its optimizer."""
         self.precision = Precision(self.cell.execution.precision, self.device)
         self.module = self.wrap(model)
         self.optimizer = make_optimizer(self.module, self.cell)
@@ -93,17 +93,17 @@ class Native(Strategy):
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The module that the trainer calls, on the device; its parameters are those that the optimizer gets."""
+        """The module that the trainer calls, on the device; the optimizer gets its parameters."""
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """The context for forward and backward of a micro-batch, in which gradients are exchanged at the `boundary`.
+        """The context of a micro-batch's passes; gradients are exchanged if it is the step's last (`boundary`).
 
-        That is, for the last micro-batch of a step. Here it does nothing: there is nobody to exchange them with.
+        Here it does nothing: there is nobody to exchange them with.
         """
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Forward and backward of one micro-batch, in the cell's precision, with the loss scaled in fp16."""
+        """Forward and backward pass of one micro-batch in the cell's precision; fp16 scales the loss."""
         with self.synchronising(boundary):
             with self.precision.autocast():
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device
@@ -116,7 +116,7 @@ class Native(Strategy):
             return super().evaluate(tokens)
 
     def update(self, step: int) -> None:
-        """Set the learning rate of step `step`, clip, update the weights (not after an overflow), clear gradients."""
+        """Set the learning rate, clip, update the weights (not after an overflow), and clear the gradients."""
         work, scaler = self.cell.work, self.precision.scaler
         set_learning_rate(self.optimizer, learning_rate(work, step))
         if work.optimizer.max_grad_norm:
@@ -142,23 +142,23 @@ class Native(Strategy):
 
 
 def dtype_names(dtypes: Iterable[torch.dtype]) -> str:
-    """The names of some dtypes as text: "bfloat16+float32"."""
+    """The names of dtypes as text: "bfloat16+float32"."""
     return "+".join(sorted({str(dtype).removeprefix("torch.") for dtype in dtypes}))
 
 
-def local_part(tensor: Tensor) -> Tensor:
-    """This rank's part of a tensor, outside of the graph; the whole where it is not sharded."""
+def local_shard(tensor: Tensor) -> Tensor:
+    """This rank's shard of a tensor, detached; the whole tensor where it is not sharded."""
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
 def compiled(module: nn.Module, cell: Cell) -> nn.Module:
-    """The module, compiled where the cell says so."""
+    """The module, compiled if the cell says so."""
     options = compile_options(cell)
     return module if options is None else cast(nn.Module, torch.compile(module, **options))
 
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
-    """Arguments of torch.compile for the model or its blocks; None where they run as they are written."""
+    """The arguments of torch.compile for the model or its blocks; None where the cell does not compile."""
     modes = {"max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
     mode = modes.get(str(cell.execution.compile))
     return {"mode": mode} if mode else {} if cell.execution.compile is True else None
@@ -179,7 +179,7 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
 
 
 def learning_rate(work: Work, step: int) -> float:
-    """Learning rate of step `step`, counted from 0 over warm-up and window.
+    """The learning rate of step `step`, counted from 0 over warm-up and window.
 
     It rises linearly to its peak, stays there or falls (linearly, as a cosine) to a fraction of it at the last step.
     """
@@ -195,13 +195,13 @@ def learning_rate(work: Work, step: int) -> float:
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
-    """Let the optimizer make its next update with this learning rate, in all groups of parameters."""
+    """Set the learning rate of all parameter groups."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 class Precision:
-    """fp32 parameters; matrix products in the asked-for format; a loss scaler that does nothing but in fp16."""
+    """Number formats of a run: fp32 parameters, the format of matrix products, and a loss scaler for fp16."""
 
     def __init__(self, name: str, device: torch.device, autocast: bool = True) -> None:
         """`name`: fp32, tf32, bf16 or fp16; `autocast`: False where something else casts to a low precision."""
@@ -210,11 +210,11 @@ class Precision:
         self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")
 
     def autocast(self) -> AbstractContextManager:
-        """The context of forward passes: torch's autocast in a low precision, else one that does nothing."""
+        """The context of forward passes: torch's autocast for bf16 and fp16, else an empty one."""
         return torch.autocast(self.device.type, self.low) if self.low else nullcontext()
 
 
 def set_matmul_precision(name: str) -> None:
-    """TF32 for tf32 alone: strict fp32 products otherwise."""
+    """Allow TF32 in matrix products for the precision tf32 alone; else they are strict fp32."""
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = name == "tf32"

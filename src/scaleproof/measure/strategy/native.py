@@ -19,18 +19,18 @@ DDP_OPTIONS = ("find_unused_parameters", "gradient_as_bucket_view", "broadcast_b
 
 
 class Single(Native):
-    """One device and no wrapper: what every way of sharing has to beat."""
+    """One device, no wrapper: what every way of sharing has to beat."""
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model itself, compiled where the cell says so."""
+        """The model itself, compiled if the cell says so."""
         return compiled(model.to(self.device), self.cell)
 
 
 class DDP(Native):
-    """A full replica on each device, gradients averaged by all-reduce while the backward pass runs."""
+    """A full replica on each device; gradients are averaged by all-reduce during the backward pass."""
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model in DDP, compiled around it where the cell says so."""
+        """The model in DistributedDataParallel, compiled around it if the cell says so."""
         elements = self.cell.execution.bucket_elements
         self.replica = DistributedDataParallel(
             model.to(self.device),
@@ -45,16 +45,16 @@ class DDP(Native):
         return compiled(self.replica, self.cell)
 
     def engine_config(self) -> dict[str, Any]:
-        """Options read back from torch."""
+        """DistributedDataParallel's options, read back from torch."""
         return {"ddp": {name: bool(getattr(self.replica, name)) for name in DDP_OPTIONS}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """The context for a micro-batch: gradients are summed locally, and reduced once, with the last of a step."""
+        """The context of a micro-batch: gradients are summed locally, and reduced with the step's last one."""
         return nullcontext() if boundary else self.replica.no_sync()
 
 
 class DP(Native):
-    """One process: replicas are made anew and gradients gathered on the first device in every pass.
+    """One process: in every pass replicas are made anew, and gradients gathered on the first device.
 
     The micro-batch that arrives is that of all devices together; DataParallel cuts it along its first dimension.
     """
@@ -103,7 +103,7 @@ class FSDP(Native):
     folds_clipping = False
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with each block sharded by itself, and what is left of it (embeddings, head) as a whole.
+        """The model with each block sharded by itself, and the rest (embeddings, head) as one more unit.
 
         Each part is moved to the device as it is sharded: the whole of the model need not fit there.
         """
@@ -126,7 +126,7 @@ class FSDP(Native):
         return cast(nn.Module, self.root)
 
     def _mesh(self) -> DeviceMesh:
-        """The mesh of the devices that share, one row of them for each replica.
+        """The mesh of the devices that share: one row for each replica.
 
         Without a mesh torch takes that of the machine's accelerator, for a cell on the CPU as well.
         """
@@ -137,7 +137,7 @@ class FSDP(Native):
         return init_device_mesh(self.device.type, (ranks // sharing, sharing), mesh_dim_names=("replicate", "shard"))
 
     def _prefetch(self, depth: int) -> None:
-        """Gather `depth` blocks ahead, in both passes."""
+        """Have `depth` blocks gathered ahead, in both passes."""
         if depth <= 1:  # what torch does by itself, in the order in which blocks were used
             return
         for index, block in enumerate(self.sharded):
@@ -145,14 +145,14 @@ class FSDP(Native):
             block.set_modules_to_backward_prefetch(self.sharded[max(0, index - depth) : index][::-1])
 
     def engine_config(self) -> dict[str, Any]:
-        """Settings read back from torch: blocks that are gathered ahead (0: in its own order), and replicas."""
+        """Settings read back from torch: how many blocks are gathered ahead (0: torch's own order), and replicas."""
         state = self.sharded[0]._get_fsdp_state()  # what was set can be read back by private names alone
         mesh = cast(DTensor, next(self.module.parameters())).device_mesh
         replicas = mesh.size(0) if mesh.ndim > 1 else 1
         return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """The context for a micro-batch; nothing is left to do in it, since torch is told here what is to follow.
+        """An empty context; torch is told here whether gradients are exchanged, at the step's last micro-batch.
 
         Gradients stay whole on each device up to the last micro-batch of a step (the `boundary`), and are reduced and
         sharded with it.

@@ -22,10 +22,10 @@ BUCKET = 500_000_000  # DeepSpeed's default of both bucket sizes, in elements
 
 
 class Zero(Strategy):
-    """Stage 0 replicates everything; 1 shards the optimizer's state, 2 the gradients as well, 3 the parameters too."""
+    """DeepSpeed's ZeRO. Stage 0 replicates all; 1 shards the optimizer's state, 2 also gradients, 3 also parameters."""
 
     def prepare(self, model: nn.Module) -> None:
-        """Make DeepSpeed's engine of the model and of torch's AdamW."""
+        """Make DeepSpeed's engine around the model and torch's AdamW."""
         deepspeed = _import_deepspeed(self.device)
         set_matmul_precision(self.cell.execution.precision)
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -44,7 +44,7 @@ class Zero(Strategy):
         self.module, self.optimizer = self.engine, optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Run forward and backward of one micro-batch, the last of its step at the `boundary`; return its loss.
+        """Forward and backward pass of one micro-batch, the step's last if `boundary`; returns its loss.
 
         DeepSpeed's `step` is due once after each micro-batch. It merely counts all but the last one of a step; after
         the last it updates the weights, and that call is left to `update`.
@@ -63,7 +63,7 @@ class Zero(Strategy):
         self.engine.step()  # counts the last micro-batch, clips, updates, and zeroes the gradients
 
     def engine_config(self) -> dict[str, Any]:
-        """The configuration that the engine was given, with the settings of ZeRO that it has made of it."""
+        """The configuration given to the engine, with the ZeRO settings that it made of it."""
         # `engine.config` is what it was given; what it has made of that has no public name.
         effective = self.engine._config.zero_config.model_dump(mode="json")
         overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
@@ -103,12 +103,12 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
         "wall_clock_breakdown": False,
         "timers": {"throughput": {"enabled": False, "synchronized": False}},
         "steps_per_print": 10**9,
-        **_arithmetic(execution.precision, stage),
+        **_precision_options(execution.precision, stage),
     }
 
 
-def _arithmetic(precision: str, stage: int) -> dict[str, Any]:
-    """The part of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) in stage 0 to 3 of ZeRO."""
+def _precision_options(precision: str, stage: int) -> dict[str, Any]:
+    """The part of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) and a stage of ZeRO."""
     if precision in ("fp32", "tf32"):
         return {}
     if stage == 0:

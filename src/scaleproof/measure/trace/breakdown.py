@@ -10,9 +10,9 @@ import pandas as pd
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFIED, UNCLASSIFIED, classify
 from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
-from scaleproof.measure.trace.ranges import top_entries, tree
-from scaleproof.measure.trace.time_spans import Spans, union, within, without
-from scaleproof.measure.trace.waiting import Waiting, waiting
+from scaleproof.measure.trace.ranges import range_tree, top_entries
+from scaleproof.measure.trace.time_spans import Spans, difference, ns_in_windows, union
+from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
 GAP_NS = 10_000
 PHASES = ("data", "forward", "backward", "reduce", "optimizer")
@@ -21,7 +21,7 @@ TOP = 10
 
 @dataclass(frozen=True)
 class Windows:
-    """The traced steps of one rank; on a GPU from a step's first kernel to the next step's."""
+    """When the traced steps of one rank began and ended; on a GPU a step lasts until the next one's first kernel."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -31,7 +31,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """What one rank's device did, as parallel arrays; `kind` and `collective` index the breakdown's lists of names."""
+    """What one rank's device did, as parallel arrays. `kind`, `collective`: indices of the breakdown's name lists."""
 
     launched: np.ndarray
     start: np.ndarray
@@ -40,18 +40,18 @@ class DeviceWork:
     collective: np.ndarray
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
-        """When any of the `chosen` (boolean mask) work ran; pauses of at most `pause` ns count as work."""
+        """When any of the work in the boolean mask `chosen` ran; pauses of at most `pause` ns count as work."""
         return union(self.start[chosen], self.end[chosen], pause)
 
 
 class StepBreakdown:
-    """Where the time of a trace's steps went. `unknown`: a name of what cannot be said -> why.
+    """Where the time of a trace's steps went. `unknown`: name of a figure that is missing -> why.
 
     `world` and `n_devices`: how many ranks and devices the run had, where that is known.
     """
 
     def __init__(self, trace: Trace, world: int | None = None, n_devices: int | None = None) -> None:
-        """Classify the trace's kernels and find its steps; what takes time is computed when it is asked for."""
+        """Classify the trace's kernels and find its steps; figures are computed when asked for."""
         self.trace, self.ranks = trace, trace.ranks
         self.world = world or len(self.ranks)
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
@@ -64,7 +64,7 @@ class StepBreakdown:
         # -1: the work is no collective.
         collective = np.array([self.collective_names.index(c) if c else -1 for c in collectives], np.int8)[codes]
         self.kind = kind
-        self.work = {rank: self._work(rank, kind, collective) for rank in self.ranks}
+        self.work = {rank: self._work_of_rank(rank, kind, collective) for rank in self.ranks}
         self.steps = min((len(window.starts) for window in self.windows.values()), default=0) or None
         self.unknown: dict[str, str] = {}
         reason = self._why_no_communication()
@@ -73,29 +73,31 @@ class StepBreakdown:
         if not self.steps:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
-    def _work(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> DeviceWork:
-        """The work of one rank; `kind` and `collective` are of the whole trace, an index for each row of its work."""
+    def _work_of_rank(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> DeviceWork:
+        """The work of one rank. `kind`, `collective`: an index for each row of the whole trace's work."""
         own = (self.trace.work["rank"] == rank).to_numpy()
         launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
         return DeviceWork(launched, start, end, kind[own], collective[own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
-        """Which entries of `kind` (indices of `kinds`) are the class called `name`, as a boolean mask."""
+        """A boolean mask: which entries of `kind` (indices of `kinds`) are the class called `name`."""
         return kind == self.kinds.index(name)
 
     @cached_property
     def windows(self) -> dict[int, Windows]:
-        """When each rank's steps began and ended, by rank."""
+        """When each rank's steps began and ended: rank -> Windows."""
         step_ranges = self.trace.ranges[self.trace.ranges["name"] == "step"]
         windows = {}
         for rank in self.ranks:
             own = step_ranges[step_ranges["rank"] == rank].sort_values("start")
             host = own["start"].to_numpy(), own["end"].to_numpy()
-            windows[rank] = self._on_device(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
+            windows[rank] = (
+                self._device_windows(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
+            )
         return windows
 
-    def _on_device(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
-        """The steps of a rank as its GPU worked on them: from a step's first kernel to the next step's.
+    def _device_windows(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
+        """The steps of a rank as its GPU worked on them: each lasts until the next one's first kernel.
 
         `starts` and `ends`: of the steps on the host, which runs ahead. Steps that launched nothing are left out.
         """
@@ -120,7 +122,7 @@ class StepBreakdown:
 
     @cached_property
     def coverage(self) -> TraceCoverage:
-        """How much of the trace is understood: the share of device time in known classes, and what is missing."""
+        """The share of device time in known classes of kernels, and what is missing from the trace."""
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
         unknown = self.is_kind(self.kind, UNCLASSIFIED)
@@ -136,7 +138,7 @@ class StepBreakdown:
         )
 
     def _why_no_communication(self) -> str | None:
-        """Why nothing is said about communication; None where the trace carries it."""
+        """Why the trace says nothing about communication; None where it does."""
         if self.trace.source.device == "none":
             return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
         if self.shares_process:
@@ -152,12 +154,12 @@ class StepBreakdown:
         return None
 
     @cached_property
-    def known(self) -> bool:
-        """Whether the trace tells what was communication."""
+    def knows_communication(self) -> bool:
+        """Whether the trace tells which work was communication."""
         return "communication" not in self.unknown
 
     @cached_property
-    def _spans(self) -> dict[int, tuple[Spans, Spans]]:
+    def _activity(self) -> dict[int, tuple[Spans, Spans]]:
         """When each rank's device computed and when it communicated: rank -> (computing, communicating)."""
         spans = {}
         for rank, work in self.work.items():
@@ -168,8 +170,8 @@ class StepBreakdown:
 
     @cached_property
     def waits(self) -> Waiting | str:
-        """Waiting apart from transfer, or why that is not known."""
-        if not self.known:
+        """When ranks waited for others within collectives, or why that is not known."""
+        if not self.knows_communication:
             return self.unknown["communication"]
         if self.coverage.missing_ranks:
             return f"ranks {', '.join(map(str, self.coverage.missing_ranks))} are not in the trace"
@@ -182,10 +184,10 @@ class StepBreakdown:
             columns = {"rank": rank, "collective": names, "start": work.start[is_call], "end": work.end[is_call]}
             calls.append(pd.DataFrame(columns))
         windows = {rank: (window.starts, window.ends) for rank, window in self.windows.items()}
-        return waiting(pd.concat(calls, ignore_index=True), windows, self.steps or 0)
+        return find_waiting(pd.concat(calls, ignore_index=True), windows, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
-        """One row a rank and step, milliseconds; None for what the trace does not tell. Empty without steps."""
+        """One row per rank and step, in milliseconds; None for figures that the trace lacks. Empty without steps."""
         if not self.steps:
             return []
         rows = []
@@ -193,21 +195,21 @@ class StepBreakdown:
         recorded = self.trace.source.device != "none" and not self.shares_process
         for rank in self.ranks:
             window = self.windows[rank]
-            compute, communication = self._spans[rank]
+            compute, communication = self._activity[rank]
             starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
             busy = union(starts, ends)
-            exposed = without(communication, compute)
+            exposed = difference(communication, compute)
             parts = {"compute": compute, "communication": communication, "exposed": exposed}
-            ns = {name: within(spans, window.starts, window.ends) for name, spans in parts.items()}
+            ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in parts.items()}
             ns["overlapped"] = ns["communication"] - ns["exposed"]
             ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
             ms = {name: values / 1e6 for name, values in ns.items()}
-            waits = None if waited is None else _ms(waited[rank], window)
-            exposed_waits = None if waited is None else _ms(without(waited[rank], compute), window)
-            phases = self._phases(rank, window)
-            gaps = _gaps(busy, window)
+            waits = None if waited is None else _step_ms(waited[rank], window)
+            exposed_waits = None if waited is None else _step_ms(difference(waited[rank], compute), window)
+            phases = self._phase_times(rank, window)
+            gaps = _count_gaps(busy, window)
             for step in range(self.steps):
-                known_ms = {name: round(float(ms[name][step]), 6) if self.known else None for name in ms}
+                known_ms = {name: round(float(ms[name][step]), 6) if self.knows_communication else None for name in ms}
                 rows.append(
                     TracedStep(
                         step=step,
@@ -226,59 +228,59 @@ class StepBreakdown:
                 )
         return rows
 
-    def _phases(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
-        """Phase of the program -> its milliseconds on the host in each step."""
+    def _phase_times(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
+        """Phase of the program (forward, ...) -> milliseconds that it took on the host in each step."""
         own = self.trace.ranges[self.trace.ranges["rank"] == rank]
         phases = {}
         for name in PHASES:
             chosen = own[own["name"] == name]
             if len(chosen):
                 spans = union(chosen["start"].to_numpy(), chosen["end"].to_numpy())
-                phases[name] = within(spans, window.host_starts, window.host_ends) / 1e6
+                phases[name] = ns_in_windows(spans, window.host_starts, window.host_ends) / 1e6
         return phases
 
-    def _mean(self, spans: dict[int, Spans]) -> float:
-        """Mean milliseconds per step and rank that `spans` (by rank) take within the steps."""
+    def _mean_ms(self, spans: dict[int, Spans]) -> float:
+        """Milliseconds that `spans` (by rank) take within the steps: mean per step and rank."""
         total_ns = 0
         for rank, of_rank in spans.items():
-            total_ns += int(within(of_rank, self.windows[rank].starts, self.windows[rank].ends).sum())
+            total_ns += int(ns_in_windows(of_rank, self.windows[rank].starts, self.windows[rank].ends).sum())
         return total_ns / 1e6 / ((self.steps or 1) * len(self.ranks))
 
-    def classes(self) -> dict[str, float] | None:
+    def class_times(self) -> dict[str, float] | None:
         """Class of kernels -> milliseconds per step and rank; None where communication is not known."""
-        if not self.steps or not self.known:
+        if not self.steps or not self.knows_communication:
             return None
         classes = {}
         for name in self.kinds:
             spans = {rank: work.spans(self.is_kind(work.kind, name)) for rank, work in self.work.items()}
             if any(len(starts) for starts, _ in spans.values()):
-                classes[name] = round(self._mean(spans), 6)
+                classes[name] = round(self._mean_ms(spans), 6)
         return classes
 
     def collectives(self) -> dict[str, Collective]:
-        """Calls and milliseconds of each collective, per step and rank; empty where communication is not known."""
-        if not self.steps or not self.known:
+        """Calls and milliseconds of each collective per step and rank; {} where communication is not known."""
+        if not self.steps or not self.knows_communication:
             return {}
         collectives = {}
         waits = self.waits.by_collective if isinstance(self.waits, Waiting) else {}
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
-            computing = {rank: self._spans[rank][0] for rank in self.ranks}
-            exposed = {rank: without(spans[rank], computing[rank]) for rank in self.ranks}
-            total = self._mean(spans)
-            wait = self._mean(waits[name]) if name in waits else None
-            calls = sum(self._started(rank, place) for rank in self.ranks)
+            computing = {rank: self._activity[rank][0] for rank in self.ranks}
+            exposed = {rank: difference(spans[rank], computing[rank]) for rank in self.ranks}
+            total = self._mean_ms(spans)
+            wait = self._mean_ms(waits[name]) if name in waits else None
+            calls = sum(self._calls_started(rank, place) for rank in self.ranks)
             collectives[name] = Collective(
                 calls=calls / (self.steps * len(self.ranks)),
                 total_ms=total,
-                exposed_ms=self._mean(exposed),
+                exposed_ms=self._mean_ms(exposed),
                 transfer_ms=None if wait is None else total - wait,
                 wait_ms=wait,
             )
         return collectives
 
-    def _started(self, rank: int, place: int) -> int:
-        """How many calls of a collective a rank asked for in its traced steps; `place`: in `collective_names`."""
+    def _calls_started(self, rank: int, place: int) -> int:
+        """How many calls of a collective a rank asked for in its steps. `place`: index in `collective_names`."""
         window, work = self.windows[rank], self.work[rank]
         launched = work.launched[work.collective == place]
         step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first
@@ -286,11 +288,11 @@ class StepBreakdown:
         return int(inside.sum())
 
     def slowest(self) -> Slowest | None:
-        """The rank that the others wait for most often; None where waiting is not known, or nobody waits."""
+        """The rank that the others wait for most often; None where nobody waits, or that is not known."""
         return self.waits.slowest if isinstance(self.waits, Waiting) else None
 
     def kernels(self) -> list[Kernel]:
-        """The TOP kernels by device time; figures are per step and rank, or totals where there are no steps."""
+        """The TOP kernels by device time; figures are per step and rank, or totals of a trace without steps."""
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total = int(work["ns"].sum())
@@ -309,20 +311,20 @@ class StepBreakdown:
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:
-        """Sum over all kernels in milliseconds, and the share of communication in it; null where they are unknown."""
+        """Milliseconds of all kernels, and communication's share of them; None where not known."""
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total = int(lengths.sum())
         if not total:
             return None, None
         communication = int(lengths[self.is_kind(self.kind, COMMUNICATION)].sum())
-        return total / 1e6, communication / total if self.known else None
+        return total / 1e6, communication / total if self.knows_communication else None
 
     def profile_fields(self) -> dict[str, Any]:
-        """The fields of a Profile that the trace alone gives, by name."""
+        """The fields of a Profile that come from the trace alone: name -> value."""
         total, share = self.kernel_time()
         calls = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
-        if isinstance(self.waits, str) and self.known:
+        if isinstance(self.waits, str) and self.knows_communication:
             self.unknown["waiting"] = self.waits
         return {
             "tool": self.trace.source.tool,
@@ -334,25 +336,25 @@ class StepBreakdown:
             "coverage": self.coverage,
             "unknown": self.unknown,
             "per_step": rows,
-            "classes_ms": self.classes(),
+            "classes_ms": self.class_times(),
             "kernel_time_ms": total,
             "communication_share": share,
             "collectives": self.collectives(),
             "calls_by_kernel": {str(name): int(count) for name, count in calls.items() if count},
             "slowest": self.slowest(),
-            "ranges": tree(self.trace.ranges, self.steps or 1, len(self.ranks)),
+            "ranges": range_tree(self.trace.ranges, self.steps or 1, len(self.ranks)),
             "kernels_top": self.kernels(),
             **top_entries(self.trace),
         }
 
 
-def _ms(spans: Spans, window: Windows) -> np.ndarray:
-    """Milliseconds of `spans` in each step."""
-    return within(spans, window.starts, window.ends) / 1e6
+def _step_ms(spans: Spans, window: Windows) -> np.ndarray:
+    """Milliseconds that `spans` take in each step of `window`."""
+    return ns_in_windows(spans, window.starts, window.ends) / 1e6
 
 
-def _gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """How many pauses of more than GAP_NS begin in each window. `busy`: when the device was at work."""
+def _count_gaps(busy: Spans, window: Windows) -> np.ndarray:
+    """How many pauses of more than GAP_NS begin in each step. `busy`: when the device worked."""
     starts, ends = busy
     if not len(starts):
         return np.zeros(len(window.starts), np.int64)

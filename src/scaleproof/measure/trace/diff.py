@@ -18,8 +18,8 @@ EXPLAINING = ("exposed communication", "idle")  # of PARTS, those that stand in 
 MOST_MOVED = 5  # parts in the sentence
 
 
-def diff(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[dict[str, Any]]:
-    """Rows of name, a, b, and b - a; milliseconds (calls where the name says so), per optimizer step and rank.
+def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[dict[str, Any]]:
+    """Rows with name, a, b, and b - a, per step and rank: milliseconds, or calls where the name says so.
 
     A figure that one of the traces does not have is None, and so is the difference. Raises UserError where the traces
     have no steps: totals of runs of different lengths are not compared.
@@ -28,24 +28,23 @@ def diff(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[di
         if profile.status != "ok":
             raise UserError(f"{name} is no trace ({profile.reason}); there is nothing to compare")
         if not profile.steps:
-            raise UserError(
-                f"{name} has no steps, and totals of runs of different lengths cannot be compared; {_hint(profile)}"
-            )
-    rows = [_row(label, mean(a, key), mean(b, key)) for label, key in PARTS.items() if a.per_step and b.per_step]
+            why = "has no steps, and totals of runs of different lengths cannot be compared"
+            raise UserError(f"{name} {why}; {_steps_hint(profile)}")
+    rows = [_diff_row(label, mean(a, key), mean(b, key)) for label, key in PARTS.items() if a.per_step and b.per_step]
     classes = [profile.classes_ms for profile in (a, b)]
     for name in sorted({name for times in classes for name in times or {}}):
         in_a, in_b = (None if times is None else times.get(name, 0.0) for times in classes)
-        rows.append(_row(f"class {name}", in_a, in_b))
-    calls = [_calls(profile) if "communication" not in profile.unknown else None for profile in (a, b)]
-    for name in sorted({*_calls(a), *_calls(b)}):
+        rows.append(_diff_row(f"class {name}", in_a, in_b))
+    calls = [_calls_per_step(profile) if "communication" not in profile.unknown else None for profile in (a, b)]
+    for name in sorted({*_calls_per_step(a), *_calls_per_step(b)}):
         in_a, in_b = (None if counts is None else counts.get(name, 0.0) for counts in calls)
-        rows.append(_row(f"calls of {name}", in_a, in_b))
-    rows.append(_row("share of communication in kernel time", a.communication_share, b.communication_share))
+        rows.append(_diff_row(f"calls of {name}", in_a, in_b))
+    rows.append(_diff_row("share of communication in kernel time", a.communication_share, b.communication_share))
     return rows
 
 
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
-    """Which parts moved, as a sentence, the largest first. `rows`: as `diff` returns them."""
+    """A sentence on the parts that differ most, the largest difference first. `rows`: of `diff_rows`."""
     step = next((row for row in rows if row["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."
@@ -59,8 +58,8 @@ def summarise_diff(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """The rows of `diff` as text in columns, with a head."""
+def diff_table(rows: list[dict[str, Any]]) -> str:
+    """The rows of `diff_rows` as a text table with a heading."""
     width = max(len(row["name"]) for row in rows)
     lines = [f"{'per step and rank':{width}}  {'A':>12}  {'B':>12}  {'B - A':>12}"]
     for row in rows:
@@ -70,18 +69,18 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _row(name: str, a: float | None, b: float | None) -> dict[str, Any]:
-    """A row of `diff`: two figures and their difference, None where one of them is."""
+def _diff_row(name: str, a: float | None, b: float | None) -> dict[str, Any]:
+    """A row of `diff_rows`: two figures, and their difference, None where either is None."""
     return {"name": name, "a": a, "b": b, "difference": None if a is None or b is None else b - a}
 
 
-def _calls(profile: Profile) -> dict[str, float]:
-    """Calls of each collective, per optimizer step and rank."""
+def _calls_per_step(profile: Profile) -> dict[str, float]:
+    """Collective -> its calls per optimizer step and rank."""
     return {name: figures.calls for name, figures in profile.collectives.items()} or profile.calls_per_step
 
 
-def _hint(profile: Profile) -> str:
-    """How to give steps to a profile that has none."""
+def _steps_hint(profile: Profile) -> str:
+    """How to make a profile that has steps, for the end of a message."""
     return (
         "say how many with --steps and --ranks"
         if profile.tool == "nsys stats"

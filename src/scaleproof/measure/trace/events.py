@@ -17,7 +17,7 @@ HOST = {"kind": "str", "name": "str", "calls": "int64", "total_ns": "int64"}
 
 @dataclass(frozen=True)
 class TraceSource:
-    """Where a trace comes from and what is known to be missing in it."""
+    """Where a trace comes from, and what it is known to lack."""
 
     tool: str  # "nsys 2022.4", "torch.profiler"
     files: list[str]
@@ -30,7 +30,7 @@ class TraceSource:
 
 @dataclass(frozen=True)
 class Trace:
-    """One capture over some ranks, columns as above."""
+    """One capture of some ranks, as tables with the columns above."""
 
     work: pd.DataFrame
     ranges: pd.DataFrame
@@ -39,19 +39,19 @@ class Trace:
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks that have work or ranges in the trace, in order."""
+        """The ranks that have work or ranges in the trace, ascending."""
         return sorted({*self.work["rank"].unique().tolist(), *self.ranges["rank"].unique().tolist()})
 
 
-def frame(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = None) -> pd.DataFrame:
-    """`data` as a table with these columns (name -> dtype), in their order; an empty one without `data`."""
+def make_table(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | None = None) -> pd.DataFrame:
+    """`data` as a table with these columns (name -> dtype), in their order; an empty table without `data`."""
     if data is None:
         data = {name: np.empty(0, object if kind in ("str", "category") else kind) for name, kind in columns.items()}
     return pd.DataFrame(data)[list(columns)].astype(columns)
 
 
-def joined(traces: list[Trace]) -> Trace:
-    """The ranks of several files as one trace."""
+def join_traces(traces: list[Trace]) -> Trace:
+    """One trace with the ranks of all `traces`."""
     sources = [trace.source for trace in traces]
     devices = [source.device for source in sources if source.device != "none"]
     source = TraceSource(
@@ -64,15 +64,15 @@ def joined(traces: list[Trace]) -> Trace:
         ranks_from=sources[0].ranks_from,
     )
     return Trace(
-        _stacked([trace.work for trace in traces], WORK),
-        _stacked([trace.ranges for trace in traces], RANGES),
+        _stack_tables([trace.work for trace in traces], WORK),
+        _stack_tables([trace.ranges for trace in traces], RANGES),
         pd.concat([trace.host for trace in traces]).groupby(["kind", "name"], as_index=False).sum().astype(HOST),
         source,
     )
 
 
-def _stacked(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """All rows as one table with `columns`. Names' categories are united first, or pandas would make them strings."""
+def _stack_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
+    """The rows of all tables as one table. Categories are united first, or pandas would turn them into strings."""
     from pandas.api.types import union_categoricals
 
     names = union_categoricals([table["name"] for table in frames])

@@ -14,7 +14,7 @@ from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_
 from scaleproof.measure.trace.ranges import top_entries
 from scaleproof.measure.trace.readers.interconnect import read_interconnect
 from scaleproof.measure.trace.readers.nsys_stats import summarise_text
-from scaleproof.measure.trace.readers.open_trace import kind_of, read_trace
+from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind
 from scaleproof.measure.trace.timeline import COLUMNS, timeline
 
 TIMELINE = "timeline.csv"
@@ -23,13 +23,13 @@ INTERCONNECT_FILES = (".log", ".xml", ".txt")
 
 
 def summarise_capture(folder: Path) -> Profile:
-    """Summarise the capture in `folder` and write its profile and timeline there. Raises UserError."""
+    """Summarise the capture in `folder`: write its profile and timeline there. Raises UserError."""
     captured = read_capture(folder)
-    known = _known(captured, folder)
+    known = _capture_fields(captured, folder)
     if captured.status == "ok":
         paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
         breakdown = StepBreakdown(read_trace(paths), captured.world_size, known["n_devices"])
-        fields = known | breakdown.profile_fields() | {"interconnect": _interconnect(folder, captured)}
+        fields = known | breakdown.profile_fields() | {"interconnect": _read_interconnects(folder, captured)}
         reports = [name for name in captured.files if name.endswith(".nsys-rep")]
         fields |= {
             "inputs": [path.name for path in paths],
@@ -66,11 +66,11 @@ def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
 
 
 def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
-    """The profile of files that were not captured here.
+    """The profile of trace files that scaleproof did not capture.
 
     `ranks` and `steps`: how many the run had, for files that do not say it. Raises UserError where a file is no trace.
     """
-    kinds = {kind_of(path) for path in paths}
+    kinds = {trace_kind(path) for path in paths}
     if "text" in kinds and len(kinds) > 1:
         raise UserError("text reports and single events cannot be summarised together; give one kind of file")
     fields = (
@@ -78,11 +78,11 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
         if kinds == {"text"}
         else StepBreakdown(read_trace(paths), ranks).profile_fields()
     )
-    return Profile(**_about(paths[0].parent) | {"inputs": [path.name for path in paths]} | fields)
+    return Profile(**_origin_fields(paths[0].parent) | {"inputs": [path.name for path in paths]} | fields)
 
 
-def _interconnect(folder: Path, captured: Captured) -> dict[str, Any]:
-    """Name of a file -> kind and content of what it reports about links; one that cannot be read says so."""
+def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
+    """File name -> kind and content of each report about links; an unreadable one has the reason."""
     evidence: dict[str, Any] = {}
     for name in captured.files:
         if name.endswith(INTERCONNECT_FILES):
@@ -94,15 +94,15 @@ def _interconnect(folder: Path, captured: Captured) -> dict[str, Any]:
     return evidence
 
 
-def _about(folder: Path) -> dict[str, Any]:
-    """The fields of a Profile that say when and of which folder it was made."""
+def _origin_fields(folder: Path) -> dict[str, Any]:
+    """The fields of a Profile that say when and from which folder it was made."""
     return {"generated_at_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "run_dir": scrub(str(folder))}
 
 
-def _known(captured: Captured, folder: Path) -> dict[str, Any]:
-    """The fields of a Profile that the capture, not the trace, gives: by name."""
+def _capture_fields(captured: Captured, folder: Path) -> dict[str, Any]:
+    """The fields of a Profile that come from the capture, not from the trace: name -> value."""
     config, collectives = captured.training_config, captured.collectives
-    return _about(folder) | {
+    return _origin_fields(folder) | {
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),
         "hosts": list(dict.fromkeys(place["host"] for place in captured.ranks)),
         "world_size": captured.world_size,

@@ -10,7 +10,7 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def union(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
-    """The time that some intervals cover together; holes of at most `pause` ns are filled."""
+    """The time that any of some intervals covers; holes of at most `pause` ns are filled."""
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     nonempty = ends > starts
     order = np.argsort(starts[nonempty], kind="stable")
@@ -23,23 +23,23 @@ def union(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
     return starts[first], reached[last]
 
 
-def both(a: Spans, b: Spans) -> Spans:
-    """Time in `a` and in `b`."""
-    return _where(a, b, lambda in_a, in_b: in_a & in_b)
+def intersection(a: Spans, b: Spans) -> Spans:
+    """The time that is in both `a` and `b`."""
+    return _combined(a, b, lambda in_a, in_b: in_a & in_b)
 
 
-def without(a: Spans, b: Spans) -> Spans:
-    """Time in `a` and not in `b`."""
-    return _where(a, b, lambda in_a, in_b: in_a & ~in_b)
+def difference(a: Spans, b: Spans) -> Spans:
+    """The time that is in `a` and not in `b`."""
+    return _combined(a, b, lambda in_a, in_b: in_a & ~in_b)
 
 
-def length(spans: Spans) -> int:
-    """Nanoseconds that the spans take."""
+def total_ns(spans: Spans) -> int:
+    """Nanoseconds of all spans together."""
     return int((spans[1] - spans[0]).sum())
 
 
-def within(spans: Spans, starts: NDArray, ends: NDArray) -> NDArray[np.int64]:
-    """How much of `spans` lies in each of the windows [start, end): nanoseconds, one number a window."""
+def ns_in_windows(spans: Spans, starts: NDArray, ends: NDArray) -> NDArray[np.int64]:
+    """Nanoseconds of `spans` within each of the windows [start, end)."""
     return _covered_before(spans, np.asarray(ends, np.int64)) - _covered_before(spans, np.asarray(starts, np.int64))
 
 
@@ -55,8 +55,8 @@ def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
     return before[begun] - unfinished
 
 
-def _where(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
-    """The time that `chosen_by` chooses: from whether each moment is in `a` and in `b` (boolean arrays) to a mask."""
+def _combined(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
+    """The time for which `chosen_by` is true: it gets two boolean arrays, whether each moment is in `a` and in `b`."""
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
     times = times[order]

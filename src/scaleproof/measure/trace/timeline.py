@@ -7,7 +7,7 @@ import pandas as pd
 
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION
 from scaleproof.measure.trace.breakdown import PHASES, StepBreakdown
-from scaleproof.measure.trace.time_spans import Spans, both, union
+from scaleproof.measure.trace.time_spans import Spans, intersection, union
 from scaleproof.measure.trace.waiting import Waiting
 
 COLUMNS = ["step", "rank", "lane", "what", "start_ms", "end_ms"]
@@ -15,7 +15,7 @@ FINEST = 2000  # parts of the step: what is closer together is drawn as one
 
 
 def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
-    """The spans of the step of median length, milliseconds from its start on the first rank; empty without steps.
+    """The spans of the step of median length, in ms from its start on the first rank; empty without steps.
 
     Lanes: `program` (phases on the host), `compute` (by class), `communication` (by collective, and `waiting`).
     """
@@ -37,24 +37,28 @@ def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
         own = breakdown.trace.ranges[breakdown.trace.ranges["rank"] == rank]
         for name in PHASES:
             chosen = own[own["name"] == name]
-            rows += _rows(step, rank, "program", name, chosen["start"], chosen["end"], host, pause, zero)
-        if not breakdown.known:
+            rows += _span_rows(step, rank, "program", name, chosen["start"], chosen["end"], host, pause, zero)
+        if not breakdown.knows_communication:
             continue
         work = breakdown.work[rank]
         near = (work.end > window.starts[step]) & (work.start < window.ends[step])
         for label in breakdown.kinds:
             if label != COMMUNICATION:
                 chosen = near & breakdown.is_kind(work.kind, label)
-                rows += _rows(step, rank, "compute", label, work.start[chosen], work.end[chosen], device, pause, zero)
+                rows += _span_rows(
+                    step, rank, "compute", label, work.start[chosen], work.end[chosen], device, pause, zero
+                )
         for place, label in enumerate(breakdown.collective_names):
             chosen = near & (work.collective == place)
-            rows += _rows(step, rank, "communication", label, work.start[chosen], work.end[chosen], device, 0, zero)
+            rows += _span_rows(
+                step, rank, "communication", label, work.start[chosen], work.end[chosen], device, 0, zero
+            )
         if isinstance(breakdown.waits, Waiting):
-            rows += _rows(step, rank, "communication", "waiting", *breakdown.waits.by_rank[rank], device, 0, zero)
+            rows += _span_rows(step, rank, "communication", "waiting", *breakdown.waits.by_rank[rank], device, 0, zero)
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _rows(
+def _span_rows(
     step: int,
     rank: int,
     lane: str,
@@ -65,11 +69,11 @@ def _rows(
     pause: int,
     zero: int,
 ) -> list[list[Any]]:
-    """Rows of COLUMNS for the intervals `starts` to `ends` (ns) inside of `window`; `zero` (ns) is where 0 ms is.
+    """Rows of COLUMNS for the intervals `starts` to `ends` (ns) within `window`. `zero`: the ns that is 0 ms.
 
     Intervals at most `pause` ns apart are drawn as one.
     """
-    inside = both(union(np.asarray(starts), np.asarray(ends), pause), window)
+    inside = intersection(union(np.asarray(starts), np.asarray(ends), pause), window)
     return [
         [step, rank, lane, what, (start - zero) / 1e6, (end - zero) / 1e6] for start, end in zip(*inside, strict=True)
     ]

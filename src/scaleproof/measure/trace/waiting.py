@@ -11,22 +11,22 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.ground.records.profile_schema import Slowest
-from scaleproof.measure.trace.time_spans import Spans, union, within
+from scaleproof.measure.trace.time_spans import Spans, ns_in_windows, union
 
 Steps = tuple[np.ndarray, np.ndarray]  # when a rank's steps began and ended
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """When ranks waited for others in their collectives, and for whom."""
+    """When ranks waited for others in their collectives, and for which rank."""
 
     by_rank: dict[int, Spans]
     by_collective: dict[str, dict[int, Spans]]  # collective -> rank -> when it waited
     slowest: Slowest | None  # None where nobody waits
 
 
-def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
-    """Tell waiting from transfer in the collectives of the first `steps` steps, or why that cannot be done.
+def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
+    """When ranks waited in the collectives of the first `steps` steps, apart from transfer; or why it is unknown.
 
     `calls`: one row a call, columns rank, collective, start and end (ns). `windows`: rank -> when its steps began and
     ended. All ranks must make the same calls in each step.
@@ -34,7 +34,7 @@ def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiti
     if not steps:
         return "the trace has no `step` ranges to match collectives in"
     ranks = sorted(windows)
-    numbered = _numbered(calls, windows)
+    numbered = _number_calls(calls, windows)
     counts = numbered.groupby(["step", "collective", "rank"]).size().unstack("rank", fill_value=0)
     if counts.empty:
         return "no collective begins inside of a traced step"
@@ -49,7 +49,7 @@ def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiti
     numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
 
     def waiting_spans(chosen: pd.DataFrame) -> dict[int, Spans]:
-        """When each rank waited in some of the numbered calls: from its own arrival to the last one."""
+        """When each rank waited in some of the numbered calls: from its own arrival to the last rank's."""
         spans = {}
         for rank in ranks:
             own = chosen[chosen["rank"] == rank]
@@ -57,12 +57,12 @@ def waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiti
         return spans
 
     by_rank = waiting_spans(numbered)
-    waits = np.stack([within(by_rank[rank], *windows[rank])[:steps] / 1e6 for rank in ranks], axis=1)
+    waits = np.stack([ns_in_windows(by_rank[rank], *windows[rank])[:steps] / 1e6 for rank in ranks], axis=1)
     by_collective = {name: waiting_spans(chosen) for name, chosen in numbered.groupby("collective")}
-    return Waiting(by_rank, by_collective, _slowest(waits, ranks))
+    return Waiting(by_rank, by_collective, _slowest_rank(waits, ranks))
 
 
-def _numbered(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
+def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
     """The calls that begin inside of a step, with two more columns: `step`, and `call`, which counts from 0.
 
     `call`: how many-th it is of its rank and collective in that step, so that the same call of all ranks is matched.
@@ -92,8 +92,8 @@ def _numbered(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
     return numbered
 
 
-def _slowest(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """The rank that in most steps waits least, as the others wait for it; None where nobody waits.
+def _slowest_rank(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
+    """The rank that waits least in most steps, as the others wait for it; None where nobody waits.
 
     `waits`: milliseconds of shape (steps, ranks), the ranks in the order of `ranks`.
     """

@@ -27,18 +27,18 @@ DEVICE_OOM = re.compile(
 )
 
 
-def measured(request: Request) -> Any:
-    """Make the timed run of `request` and return its session.
+def make_timed_run(request: Request) -> Any:
+    """Make the timed run of `request`; returns its session.
 
     Imported here, so that a library that cannot be loaded is a run that failed.
     """
-    from scaleproof.measure.trainer.run import measure
+    from scaleproof.measure.trainer.run import make_run
 
-    return measure(request, began)
+    return make_run(request, began)
 
 
-def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
-    """Make the run of the request in the file `path`, and end this process. `make` returns the session to leave."""
+def main(path: Path, make: Callable[[Request], Any] = make_timed_run) -> None:
+    """Make the run of the request in the file `path`, and end this process. `make`: returns the session to leave."""
     # Until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time.
     gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
@@ -47,25 +47,26 @@ def main(path: Path, make: Callable[[Request], Any] = measured) -> None:
     try:
         session = make(request)
     except BaseException as error:
-        report(error, Path(request.out))
+        report_failure(error, Path(request.out))
         # Not sys.exit: other threads of a broken collective could keep the process, and the other ranks, waiting.
         os._exit(1)
     session.leave()
 
 
-def report(error: BaseException, out: Path) -> None:
-    """Write why this rank ends: a traceback into the log, and a file for the launcher into the folder `out`."""
+def report_failure(error: BaseException, out: Path) -> None:
+    """Print why this rank ends, as a traceback, and write it into a file for the launcher in the folder `out`."""
     traceback.print_exception(error)
     sys.stdout.flush()
     sys.stderr.flush()
     rank = int(os.environ["RANK"])
     reason = scrub(" ".join(f"{type(error).__name__}: {error}".split()))[:400]
     write_json(
-        out / FAILURE.format(rank=rank), {"class": classify(error), "reason": reason, "rank": rank, "time": time.time()}
+        out / FAILURE.format(rank=rank),
+        {"class": failure_class(error), "reason": reason, "rank": rank, "time": time.time()},
     )
 
 
-def classify(error: BaseException) -> str:
+def failure_class(error: BaseException) -> str:
     """The failure class of `error`: one of KNOWN, host_oom, oom (of a device), or crash.
 
     Only what says that memory ran out is out of memory; an illegal access is a crash.

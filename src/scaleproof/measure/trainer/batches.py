@@ -12,7 +12,7 @@ from scaleproof.measure.machine import accelerator
 
 
 class Batches:
-    """Hands out this rank's share of each step and remembers what it handed out."""
+    """Hands out this rank's micro-batches of each step, and notes the sample ids of each."""
 
     def __init__(self, file: TokenFile, plan: SamplePlan, batch: Batch, shares: range, device: torch.device) -> None:
         """`shares`: the devices that this rank feeds, counted over all ranks: one, all under DataParallel."""
@@ -30,30 +30,30 @@ class Batches:
             self.read_ahead()
 
     def read_ahead(self) -> None:
-        """From now on, read one micro-batch ahead, in a thread of its own."""
+        """From now on, read the next micro-batch ahead, in another thread."""
         # A thread begins on the first device, which may be another rank's.
-        self._reader = ThreadPoolExecutor(1, "reader", accelerator.use, (self.device,))
+        self._reader = ThreadPoolExecutor(1, "reader", accelerator.use_device, (self.device,))
 
     def take(self, step: int, micro: int) -> Tensor:
-        """Samples of micro-batch `micro` of step `step`, both counted from 0, on the device.
+        """The samples of micro-batch `micro` of step `step`, both counted from 0, on the device; their ids are noted.
 
         int64 of shape (micro x devices of this rank, seq_len + 1).
         """
         ahead = self._ahead.pop((step, micro), None)
-        ids, tokens = ahead.result() if ahead else self._read(step, micro)
+        ids, tokens = ahead.result() if ahead else self._read_micro_batch(step, micro)
         if self._reader:
             following = (step, micro + 1) if micro + 1 < self.batch.accumulation else (step + 1, 0)
-            self._ahead = {following: self._reader.submit(self._read, *following)}
+            self._ahead = {following: self._reader.submit(self._read_micro_batch, *following)}
         self.taken.setdefault(step, []).append(ids)
         self.tokens[step] = self.tokens.get(step, 0) + self.file.count(ids)
         return tokens.to(self.device, non_blocking=True)
 
-    def read(self, step: int, micro: int) -> Tensor:
-        """The samples of a micro-batch as `take` hands them out, of which no note is made."""
-        return self._read(step, micro)[1].to(self.device)
+    def read_unnoted(self, step: int, micro: int) -> Tensor:
+        """As `take`, but the samples are not noted."""
+        return self._read_micro_batch(step, micro)[1].to(self.device)
 
-    def _read(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
-        """Sample ids and tokens of a micro-batch; tokens are pinned for a GPU, so that copying is asynchronous."""
-        ids = np.concatenate([self.plan.share(step, self.batch, device)[micro] for device in self.shares])
+    def _read_micro_batch(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
+        """Sample ids and tokens of a micro-batch; pinned beside a GPU, so that they are copied in the background."""
+        ids = np.concatenate([self.plan.ids_of_rank(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         return ids, tokens.pin_memory() if accelerator.is_accelerator(self.device) else tokens

@@ -23,47 +23,47 @@ WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer
 LEAST_S = 1e-4  # of a function that is named
 
 
-def packages(model: nn.Module) -> set[str]:
-    """Return the packages that the classes of a model come from, less this one: what they do is training."""
+def model_packages(model: nn.Module) -> set[str]:
+    """Packages that the classes of a model come from, but this one: what their functions do is training."""
     return {type(module).__module__.partition(".")[0] for module in model.modules()} - {"scaleproof"}
 
 
 def foreign_hooks(model: nn.Module) -> list[str]:
-    """Return the names of the functions that hang on modules and parameters, and are of no library that trains."""
-    known = packages(model) | {"torch", "deepspeed"}
+    """Names of hooks on modules and parameters whose functions are of no library that trains."""
+    known = model_packages(model) | {"torch", "deepspeed"}
     owners: list[tuple[Any, tuple[str, ...]]] = [(module, HOOKS) for module in model.modules()]
     owners += [(parameter, OF_PARAMETERS) for parameter in model.parameters()]
     names = set()
     for owner, kinds in owners:
         for hook in (hook for kind in kinds for hook in (getattr(owner, kind, None) or {}).values()):
-            function = _unwrapped(hook)
+            function = _innermost(hook)
             module = getattr(function, "__module__", None) or type(function).__module__
             if module.partition(".")[0] not in known and module not in WATCHING:
                 names.add(f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}")
     return sorted(names)
 
 
-def _unwrapped(hook: Any) -> Any:
-    """Return the function inside of partial ones."""
+def _innermost(hook: Any) -> Any:
+    """The function inside of partial ones."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     return hook
 
 
 def time_beside(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
-    """Call `step` twice, and return the seconds of processor time that functions beside training took in it at least.
+    """Call `step` twice; returns CPU seconds of functions that do not train, by name: the smaller of both calls.
 
     By file and function, of this thread: code of this package or of none, less what it calls of itself and of torch;
     what code of no package calls of torch counts. Neither other programs nor waiting lengthen that.
     """
-    files = set(_files(model))
-    first, second = _profiled(step, files), _profiled(step, files)
+    files = set(_files_of_model(model))
+    first, second = _seconds_beside(step, files), _seconds_beside(step, files)
     least = {name: min(seconds, second.get(name, 0.0)) for name, seconds in first.items()}
     return {name: seconds for name, seconds in sorted(least.items()) if seconds >= LEAST_S}
 
 
-def _profiled(step: Callable[[], object], of_model: set[str]) -> dict[str, float]:
-    """Return the seconds of each function beside training that `step` calls."""
+def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str, float]:
+    """CPU seconds of each function that `step` calls and that does not train, by its name."""
     profile = cProfile.Profile(time.thread_time)
     with profile:
         step()
@@ -72,19 +72,21 @@ def _profiled(step: Callable[[], object], of_model: set[str]) -> dict[str, float
         code = entry.code
         if isinstance(code, str) or not _is_beside(code.co_filename, of_model):
             continue
-        called = [call for call in entry.calls or () if _counts(call.code, code.co_filename.startswith(OURS), of_model)]
+        called = [
+            call for call in entry.calls or () if _counts_as_own(call.code, code.co_filename.startswith(OURS), of_model)
+        ]
         name = f"{Path(code.co_filename).name}:{code.co_qualname}"
         seconds[name] = seconds.get(name, 0.0) + entry.inlinetime + sum(call.totaltime for call in called)
     return seconds
 
 
 def _is_beside(file: str, of_model: set[str]) -> bool:
-    """Return whether the functions of a file are of no library and no model."""
+    """Whether the functions of a file are of no library and no model."""
     return file not in of_model and (file.startswith(OURS) or not file.startswith(LIBRARIES))
 
 
-def _counts(called: CodeType | str, by_us: bool, of_model: set[str]) -> bool:
-    """Return whether what a function beside training calls counts as its own time; `by_us`: it is of this package.
+def _counts_as_own(called: CodeType | str, by_us: bool, of_model: set[str]) -> bool:
+    """Whether what a function beside training calls counts as its own time. `by_us`: the function is of this package.
 
     `called`: a name if it is written in C.
     """
@@ -95,18 +97,18 @@ def _counts(called: CodeType | str, by_us: bool, of_model: set[str]) -> bool:
 
 
 def _is_training(name: str) -> bool:
-    """Return whether a function written in C is one of torch's or NumPy's, by its name."""
+    """Whether a function written in C is torch's or NumPy's, by its name."""
     return any(word in name for word in ("torch", "numpy", "type object", "PyCapsule"))
 
 
-def _files(model: nn.Module) -> Iterator[str]:
-    """Yield the files of the classes of a model, and of all modules of their packages."""
+def _files_of_model(model: nn.Module) -> Iterator[str]:
+    """Yield the files of a model's classes, and of all modules of their packages."""
     for module in model.modules():
         try:
             yield inspect.getfile(type(module))
         except (OSError, TypeError):  # of a class that has no file
             continue
-    roots = packages(model)
+    roots = model_packages(model)
     for name, loaded in list(sys.modules.items()):
         if name.partition(".")[0] in roots or name.startswith("scaleproof.measure.model"):
             yield getattr(loaded, "__file__", None) or ""

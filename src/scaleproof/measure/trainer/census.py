@@ -13,9 +13,9 @@ from torch.distributed.tensor import DTensor
 
 from scaleproof.ground.cores import cores_of_this_process
 from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep
-from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, variables
+from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, kept_variables
 from scaleproof.measure.strategy import Strategy
-from scaleproof.measure.strategy.base import local_part
+from scaleproof.measure.strategy.base import local_shard
 from scaleproof.measure.trainer.probe import Probe
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # null where they are not set
@@ -27,14 +27,14 @@ INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # of as many bytes
 
 
 class TokenChecksum:
-    """Sum over all rows that enter a model of a hash of their tokens; the rule is in measure/reference/samples.py."""
+    """Sum of a hash of the tokens of each row that enters a model; its rule is in measure/reference/samples.py."""
 
     def __init__(self) -> None:
         self.total = 0
         self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
 
     def add(self, rows: Tensor) -> None:
-        """Add the rows of one forward pass, int64 of shape (rows, tokens), less those that do not count."""
+        """Add the rows of one forward pass, int64 of shape (rows, tokens), without rows that do not count."""
         if self.counted is not None and len(self.counted) == len(rows):
             rows = rows[self.counted]
         for row in rows.detach().cpu().numpy().astype("<i8"):
@@ -55,12 +55,12 @@ class TokenChecksum:
 
 
 def add_checksums(checksums: list[str]) -> str:
-    """The checksum of all ranks' tokens together; one of each rank is given, in hexadecimal digits."""
+    """The checksum of all ranks' tokens together, from one checksum of each rank, in hexadecimal digits."""
     return f"{sum(int(checksum, 16) for checksum in checksums) % MODULUS:016x}"
 
 
 def graph_nodes() -> int:
-    """Number of the autograd node that is made here, counted over all that this thread has made."""
+    """The number of the autograd node that this call makes, of all that this thread has made."""
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it
@@ -75,7 +75,7 @@ def probed_step(
     tokens_inside: int | None,
     saved_on_host: bool = False,
 ) -> ProbedStep:
-    """What `probe` has counted of step `step`, in which this thread made `nodes` autograd nodes.
+    """The record of step `step`, from what `probe` counted in it. `nodes`: autograd nodes that it made.
 
     `checksum`: of the tokens that entered the model; None where nobody could look. `tokens_inside`: how many reached
     its table of tokens. `saved_on_host`: whether the step kept what its backward pass needs in the host's memory.
@@ -103,8 +103,8 @@ def probed_step(
     )
 
 
-def take_census(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census:
-    """The census of this rank, made once the window is over.
+def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census:
+    """The census of this rank, taken after the window.
 
     `model`: as it was built; `of_steps`: the fields of the census that say what was seen of steps.
     """
@@ -114,7 +114,7 @@ def take_census(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census
         "torch_version": torch.__version__,
         "cpu_model": cpu_model(),
         "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
-        **{name: value for name, value in variables().items() if name.startswith(OF_ARITHMETIC)},
+        **{name: value for name, value in kept_variables().items() if name.startswith(OF_ARITHMETIC)},
     }
     return Census(
         parameters=sum(map(elements_of, parameters)),
@@ -132,7 +132,7 @@ def take_census(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
-    """Checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank has only a part of them.
+    """Checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank holds only a part.
 
     The sum over parameters of (place + 1) x the sum of their elements' bits, modulo 2^64: a rank's weights are those of
     another if, but for rare chance, the checksums are equal.
@@ -147,7 +147,7 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
 
 
 def coarse_share(strategy: Strategy) -> float | None:
-    """Part of the fp32 weights which AdamW updates that bf16 holds exactly: by chance it is one in 65,536.
+    """Share of the fp32 weights updated by AdamW that bf16 holds exactly: by chance it is one in 65,536.
 
     Some SAMPLED elements of a tensor are looked at, and no zeros. None where there are no others.
     """
@@ -155,7 +155,7 @@ def coarse_share(strategy: Strategy) -> float | None:
     for tensor in strategy.optimizer.state:
         if tensor.dtype != torch.float32:
             continue
-        whole = local_part(tensor).flatten()
+        whole = local_shard(tensor).flatten()
         bits = whole[:: max(1, len(whole) // SAMPLED)].contiguous().view(torch.int32)
         looked_at += int((bits != 0).sum())
         exact += int(((bits != 0) & (bits & 0xFFFF == 0)).sum())
@@ -163,7 +163,7 @@ def coarse_share(strategy: Strategy) -> float | None:
 
 
 def collectives_made() -> int:
-    """Collectives that this rank has begun so far, in process groups that number them: those of NCCL and gloo do."""
+    """How many collectives this rank has begun in process groups that number them: those of NCCL and gloo."""
     # Both names are private. In public a collective is seen by a dispatch mode alone, which would slow the window, and
     # there is no list of all groups: FSDP2 and DeepSpeed make their own.
     groups: list[Any] = list(_world.pg_map)
@@ -175,7 +175,7 @@ def collectives_made() -> int:
 
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
-    """Parameter groups of the optimizer that updates the weights: torch's own, inside of an engine too."""
+    """The parameter groups of the optimizer that updates the weights: torch's own, also inside of an engine."""
     groups = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer).param_groups
     elements = _elements_of_groups(strategy)
     return [
@@ -193,7 +193,7 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 
 
 def _elements_of_groups(strategy: Strategy) -> list[int]:
-    """Elements of the whole tensors that each parameter group updates; an engine keeps those beside its partitions."""
+    """Elements of the whole tensors that each parameter group updates; engines keep them beside their partitions."""
     owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
     if hasattr(owner, "bit16_groups"):  # stages 1 and 2
         groups = owner.bit16_groups
@@ -205,7 +205,7 @@ def _elements_of_groups(strategy: Strategy) -> list[int]:
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
-    """What DeepSpeed's engine says of itself; None without one."""
+    """What DeepSpeed's engine says of its own settings; None without an engine."""
     engine = getattr(strategy, "engine", None)
     if engine is None:
         return None
@@ -218,7 +218,7 @@ def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
 
 
 def compiled_graphs() -> int:
-    """Graphs that torch.compile has made in this process."""
+    """How many graphs torch.compile has made in this process."""
     from torch._dynamo.utils import counters  # what its logs print; torch.compiler has no count
 
     return int(counters["stats"]["unique_graphs"])
@@ -241,6 +241,6 @@ def compiled_parts(model: nn.Module) -> str:
 
 
 def elements_of(parameter: Tensor) -> int:
-    """The number of elements of a parameter on all ranks together, of which this one may have a part, or nothing."""
+    """The number of elements of a parameter over all ranks, even where this rank has only a part, or nothing."""
     whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
     return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3

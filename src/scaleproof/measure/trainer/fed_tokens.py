@@ -12,36 +12,36 @@ MODULUS = 2**64
 
 
 class FedTokens:
-    """One number for each row of tokens that enters a module: two operations on its device, which nobody waits for."""
+    """Hashes each row of tokens that enters a module, with two operations on its device, which nobody waits for."""
 
     def __init__(self, rows: int, length: int, device: torch.device) -> None:
-        """`rows` of `length` tokens are expected on `device`, whose kernels for them are loaded here."""
+        """Load the device's kernels for the expected `rows` of `length` tokens."""
         self.sums: list[Tensor] = []  # int64 of shape (rows,), one for each forward pass
         self._powers = {length: powers_of_multiplier(length).to(device)}
-        self._sum(torch.zeros(rows, length, dtype=torch.int64, device=device))
+        self._hash_rows(torch.zeros(rows, length, dtype=torch.int64, device=device))
 
-    def _sum(self, rows: Tensor) -> Tensor:
+    def _hash_rows(self, rows: Tensor) -> Tensor:
         """The hash of each row of tokens, its polynomial in MULTIPLIER modulo 2^64: int64 of shape (rows,)."""
         length = rows.shape[1]
         if length not in self._powers:
             self._powers[length] = powers_of_multiplier(length).to(rows.device)
         return (rows * self._powers[length]).sum(dim=1)
 
-    def _note(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        """The hook before a forward pass, whose first argument is its rows of tokens."""
-        self.sums.append(self._sum(arguments[0]))
+    def _note_rows(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        """The hook before a forward pass, whose first argument is the rows of tokens."""
+        self.sums.append(self._hash_rows(arguments[0]))
 
     @contextmanager
     def of(self, module: nn.Module) -> Iterator["FedTokens"]:
         """Note the tokens that enter `module` within the `with` block."""
-        hook = module.register_forward_pre_hook(self._note)
+        hook = module.register_forward_pre_hook(self._note_rows)
         try:
             yield self
         finally:
             hook.remove()
 
-    def chain(self, first_step: int, accumulation: int) -> str:
-        """The checksum of all forward passes: the sum of (step + 1) x the squared hashes of its rows, modulo 2^64.
+    def chained_checksum(self, first_step: int, accumulation: int) -> str:
+        """The checksum of all forward passes: sum of (step + 1) x its rows' squared hashes, modulo 2^64.
 
         `accumulation` passes make a step, the first of them step `first_step`. Returns 16 hexadecimal digits.
         """
@@ -53,13 +53,13 @@ class FedTokens:
 
 
 class TokensInside:
-    """Counts the tokens that reach the table of tokens of a model, its first embedding: those that it computes with.
+    """Counts the tokens that reach a model's table of tokens, its first embedding: those that it computes with.
 
     What enters the model may be cut or scored behind the door that FedTokens watches.
     """
 
     def __init__(self, model: nn.Module | None) -> None:
-        """`model`: None where nobody can look: hooks would be compiled, or run in threads. `tokens` is None then."""
+        """`model`: None where hooks would be compiled, or run in threads; then nothing is counted: `tokens` is None."""
         modules = model.modules() if model else ()
         self._table = next((module for module in modules if isinstance(module, nn.Embedding)), None)
         self.tokens: int | None = 0 if self._table else None
@@ -70,7 +70,7 @@ class TokensInside:
         self.tokens += arguments[0].numel()
 
     def __enter__(self) -> "TokensInside":
-        """Start to count; a model without a table of tokens is not looked at."""
+        """Start to count, if the model has a table of tokens."""
         self._hook = self._table.register_forward_pre_hook(self._count) if self._table else None
         return self
 

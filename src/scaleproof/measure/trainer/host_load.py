@@ -15,27 +15,27 @@ SCHEDSTAT = Path("/proc/self/task")  # Linux: time that each thread was ready to
 
 
 class HostLoad:
-    """Readings at both ends of the window. `result` has seconds of the window, of this process and of the machine."""
+    """What this process and the machine did between both ends of the `with` block; `result` has it."""
 
     def __init__(self, cores: Sequence[int]) -> None:
-        """`cores`: those that this process is bound to; none where it is bound to none."""
+        """`cores`: the cores that this process is bound to; empty where it is bound to none."""
         self.cores = list(cores)
 
     def __enter__(self) -> "HostLoad":
-        """Read the counters of process and machine, then the clocks: the readings take no time of the window."""
-        self._before = _readings(self.cores)
+        """Read the counters of process and machine, and then the clocks: the window does not hold the readings."""
+        self._before = _read_counters(self.cores)
         self.start_epoch_s = time.time()
         self.start_monotonic_s = time.monotonic()
         return self
 
     def __exit__(self, *failure: object) -> None:
-        """Read the clocks, then the counters once more."""
+        """Read the clocks, and then the counters."""
         self.end_monotonic_s = time.monotonic()
         self.end_epoch_s = time.time()
-        self._after = _readings(self.cores)
+        self._after = _read_counters(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Fields of a rank's record: ends of the window, and counters over it; null where they were not read."""
+        """Fields of a rank's record: ends of the window, and counters over it; None where not read."""
         ends = {name: (self._before[name], value) for name, value in self._after.items()}
         passed = {name: None if None in pair else pair[1] - pair[0] for name, pair in ends.items()}  # type: ignore[operator]
         return {
@@ -50,8 +50,8 @@ class HostLoad:
         }
 
 
-def _readings(cores: list[int]) -> dict[str, float | None]:
-    """Counters of this process, of the machine and of its `cores` as they stand now, times in seconds."""
+def _read_counters(cores: list[int]) -> dict[str, float | None]:
+    """Counters of this process, of the machine and of its `cores`, as they are now; times in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
@@ -59,7 +59,7 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "main_thread_s": time.thread_time(),
         "involuntary_switches": float(usage.ru_nivcsw),
-        "run_delay_s": _run_delay(),
+        "run_delay_s": _run_delay_s(),
         "machine_busy_s": busy_s(machine),
         "cores_busy_s": sum(busy_s(times) for core, times in enumerate(per_core) if core in cores),
         "machine_steal_s": getattr(machine, "steal", 0.0),
@@ -69,7 +69,7 @@ def _readings(cores: list[int]) -> dict[str, float | None]:
 
 
 def busy_s(times: Any) -> float:
-    """CPU seconds of psutil's `times` that were used here. `guest` is part of `user`; stolen time went elsewhere."""
+    """CPU seconds that were used, of psutil's `times`: without idle and stolen time (`guest` is part of `user`)."""
     unused = times.idle + sum(getattr(times, name, 0.0) for name in ("iowait", "steal", "guest", "guest_nice"))
     return float(sum(times)) - unused
 
@@ -82,8 +82,8 @@ def _bytes_written() -> int | None:
         return None
 
 
-def _run_delay() -> float | None:
-    """Seconds that the threads of this process have waited for a core; None where the kernel does not count them."""
+def _run_delay_s() -> float | None:
+    """Seconds that this process' threads have waited for a core; None where the kernel does not count them."""
     try:
         nanoseconds = 0
         for task in SCHEDSTAT.iterdir():
@@ -95,7 +95,7 @@ def _run_delay() -> float | None:
 
 
 class ClockReading(NamedTuple):
-    """Clocks of one thread, in seconds. `waiting_s`: ready to run, without a core."""
+    """A thread's clocks, in seconds. `waiting_s`: time in which it was ready to run and had no core."""
 
     wall_s: float
     busy_s: float
@@ -103,7 +103,7 @@ class ClockReading(NamedTuple):
 
 
 class IdleClock:
-    """Splits the time of this thread between `start` and `stop`, without what goes by in `paused`.
+    """Splits this thread's time between `start` and `stop` by what it did, without blocks of `paused`.
 
     `busy_s`: processor time. `idle_s`: the rest, in which the thread slept, less the time that it waited for a core.
     Both are None where the kernel does not count waiting (Linux does, /proc/self/task).
@@ -116,14 +116,14 @@ class IdleClock:
         self.idle_s: float | None = 0.0 if counts else None
 
     def start(self) -> None:
-        """Count from now on."""
-        self._last = self._read()
+        """Start to count."""
+        self._last = self._read_clocks()
 
     def stop(self) -> None:
-        """Add what has passed since the last `start`."""
+        """Add the time since the last `start`."""
         if self.busy_s is None or self.idle_s is None:
             return
-        now = self._read()
+        now = self._read_clocks()
         busy_s = now.busy_s - self._last.busy_s
         self.busy_s += busy_s
         waiting_s = now.waiting_s - self._last.waiting_s
@@ -131,14 +131,14 @@ class IdleClock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave out the time of the `with` block: a collective, in which a rank may wait for others."""
+        """Leave out the time of the `with` block: of a collective, in which a rank may wait for others."""
         self.stop()
         try:
             yield
         finally:
             self.start()
 
-    def _read(self) -> ClockReading:
+    def _read_clocks(self) -> ClockReading:
         """The thread's clocks now; waiting is 0 where the kernel does not count it."""
         waiting_s = 0.0
         if self.busy_s is not None:

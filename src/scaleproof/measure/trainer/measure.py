@@ -29,11 +29,11 @@ from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.beside import foreign_hooks
 from scaleproof.measure.trainer.census import (
     TokenChecksum,
+    census_of_rank,
     coarse_share,
     collectives_made,
     graph_nodes,
     probed_step,
-    take_census,
 )
 from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
 from scaleproof.measure.trainer.host_load import HostLoad
@@ -44,7 +44,7 @@ from scaleproof.measure.trainer.request import Request, heartbeat
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
 from scaleproof.measure.trainer.updates import UpdateLog, active_modes
-from scaleproof.measure.trainer.validation import Scored, score, validate
+from scaleproof.measure.trainer.validation import Scored, mean_score, score_held_out
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
@@ -54,7 +54,7 @@ BUDGET_FLOPS = 2e10  # about a second of a core; one sample is scored whatever i
 
 @dataclass(frozen=True)
 class Ready:
-    """A run that is set up on this rank; `steps(first, count)` makes some of its steps."""
+    """A run that is set up on this rank; `steps(first, count)` makes and times steps of it."""
 
     tokens: TokenFile
     plan: SamplePlan
@@ -68,17 +68,17 @@ class Ready:
 
     @property
     def entrance(self) -> nn.Module:
-        """The innermost module that every micro-batch enters as it was read, and that a hook leaves as it is."""
+        """The innermost module that every micro-batch enters unchanged, and that hooks do not disturb."""
         return self.strategy.module if self.inside is None else self.model
 
     @property
     def inside(self) -> nn.Module | None:
-        """The model, for hooks on its parts; None where they would be compiled, or run in threads of replicas."""
+        """The model, for hooks on its parts; None where they would be compiled, or run in replicas' threads."""
         return None if self.compiled or self.strategy.cell.execution.strategy == "dp" else self.model
 
 
 def set_up(session: Session, request: Request, look: bool = False, watched: bool = True) -> Ready:
-    """Make model, strategy and data of the cell, as they are timed, and return them. No step is made.
+    """Make the cell's model, strategy and data as they are timed; no step is made.
 
     `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps. From here on
     garbage is collected as in any program: while libraries were imported it was not.
@@ -120,7 +120,7 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep, 
 
 
 def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> tuple[Series, Probe, ProbedStep]:
-    """Make step `step` under a probe; returns its time, the probe, and what was counted.
+    """Make step `step` under a probe; returns its time, the probe, and the record of what it counted.
 
     `measure_state`: also measure the state in memory.
     """
@@ -137,7 +137,7 @@ def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> tuple
 
 
 def keeps_on_host(ready: Ready) -> bool:
-    """Whether the probed step keeps what its backward pass needs in the host's memory, as the device may be too small.
+    """Whether the probed step keeps its activations in the host's memory, as the device may be too small.
 
     A compiled cell is probed uncompiled, which takes about twice the memory of the compiled steps so far. Each rank
     decides for itself: operators and collectives are the same either way.
@@ -153,7 +153,7 @@ def keeps_on_host(ready: Ready) -> bool:
 
 
 def _probed_step(ready: Ready, step: int) -> Series:
-    """Step `step`, made uncompiled under a probe.
+    """Make step `step` uncompiled, under a probe.
 
     Where memory runs out, the error of a compiled cell says that this step takes more than the timed ones.
     """
@@ -170,15 +170,15 @@ def _probed_step(ready: Ready, step: int) -> Series:
 
 
 def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
-    """Make the steps of the window, with nothing beside them that costs time, and return what was seen of them."""
+    """Make the steps of the window, with nothing beside them that costs time; returns what was seen of them."""
     cell = request.cell
     work = cell.work
     device = session.device
-    executed = ready.strategy.executed()
+    executed = ready.strategy.executed_updates()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
     accelerator.forget_peaks(device)
-    say(session, f"window: {work.steps} steps; nothing is printed until they are done")
+    log_line(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     inside = TokensInside(ready.inside)
     update_log = UpdateLog(work.warmup_steps)
@@ -197,21 +197,21 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
         "nodes_in_window": graph_nodes() - first_node - 1,  # less the node that counting makes
         "collectives_in_window": exchanges,
     }
-    say(session, f"window: {series.wall:.2f} s")
+    log_line(session, f"window: {series.wall:.2f} s")
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
     return TimedWindow(
         series=series,
         warmed_up_at=warmed_up_at,
         max_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit,
-        cuda_memory=accelerator.memory(device),
-        updates=ready.strategy.executed() - executed,
+        cuda_memory=accelerator.memory_peaks(device),
+        updates=ready.strategy.executed_updates() - executed,
         machine_readings=monitor.result() | host_load.result(),
         census=counted
         | {
             "coarse": coarse_share(ready.strategy),
             "slowed_by": sorted(update_log.slowed_by)
             + [f"the hook {name}" for name in foreign_hooks(ready.strategy.module)],
-            "tokens_in_window": fed.chain(work.warmup_steps, cell.batch.accumulation),
+            "tokens_in_window": fed.chained_checksum(work.warmup_steps, cell.batch.accumulation),
             "tokens_inside_window": inside.tokens,
             "updates_in_window": update_log.summary(work.warmup_steps, work.steps),
         },
@@ -220,7 +220,7 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
 
 @dataclass(frozen=True)
 class Closing:
-    """What was looked at after the window: the validation of all ranks, and one more probed step."""
+    """What was seen after the window: the validation of all ranks, and one more probed step."""
 
     scored: list[Scored]
     epoch_s: float
@@ -229,12 +229,12 @@ class Closing:
     twice: list[float] | None  # loss of the probed step, as it is scored and as it is trained on
 
 
-def close(session: Session, request: Request, run: Ready) -> Closing:
-    """Score held-out samples, and look at a last step from inside, where that fits into memory."""
+def look_after_window(session: Session, request: Request, run: Ready) -> Closing:
+    """Score held-out samples, and probe one more step, where that fits into memory."""
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
     samples = work.validation_samples
-    own = validate(run.strategy, held_out, samples, cell.batch, session.shares, session.device, run.entrance)
+    own = score_held_out(run.strategy, held_out, samples, cell.batch, session.shares, session.device, run.entrance)
     scored = session.gather(own)
     epoch, monotonic = time.time(), time.monotonic()
     probed: ProbedStep | None = None
@@ -242,7 +242,9 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
     # A compiled cell would run as written, which takes more memory than what was timed.
     if not run.compiled and not any(rank.out_of_memory for rank in scored):
         step = work.warmup_steps + work.steps
-        as_scored = score(run.strategy, (run.batches.read(step, micro) for micro in range(cell.batch.accumulation)))
+        as_scored = mean_score(
+            run.strategy, (run.batches.read_unnoted(step, micro) for micro in range(cell.batch.accumulation))
+        )
         run.strategy.module.train()
         series, _, probed = probed_step_of(run, step, measure_state=False)
         losses = [as_scored, float(series.loss[0])]
@@ -251,17 +253,17 @@ def close(session: Session, request: Request, run: Ready) -> Closing:
 
 
 def measure_in(session: Session, request: Request, began: float) -> tuple[Measured | None, float, float]:
-    """Make a run in a world that has come up; rank 0 writes its metrics. `began`: of this program, epoch seconds.
+    """Make a run in a `session` that has come up; rank 0 writes its metrics. `began`: this program's start (epoch s).
 
     Returns the metrics on rank 0, and the seconds of the probed step and of a timed one.
     """
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()
-    say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
+    log_line(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup, probe, before, exchanges = warm_up(run, work.warmup_steps)
     window = time_window(session, request, run)
-    closing = close(session, request, run)
+    closing = look_after_window(session, request, run)
     own = RankRecord(
         warmup=warmup,
         window=window,
@@ -274,7 +276,7 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
         engine_config=run.strategy.engine_config(),
         parameters=run.parameters,
         ready=ready,
-        census=take_census(
+        census=census_of_rank(
             run.strategy,
             run.model,
             before=before,
@@ -296,28 +298,28 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
 ) -> Measured:
-    """Write, and return, the metrics of the run, and steps.csv, from the records of all ranks."""
+    """Write the run's metrics and steps.csv from the records of all ranks; returns the metrics."""
     if any(rank.out_of_memory for rank in scored):
-        say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
+        log_line(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
     metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
-    write_json(Path(request.out) / METRICS, content(metrics))
-    say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
+    write_json(Path(request.out) / METRICS, metrics_content(metrics))
+    log_line(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
     return metrics
 
 
-def content(metrics: Measured) -> dict[str, Any]:
-    """What the file of the metrics holds."""
+def metrics_content(metrics: Measured) -> dict[str, Any]:
+    """The metrics as the content of their file."""
     return metrics.model_dump(mode="json", by_alias=True)
 
 
-def say(session: Session, text: str) -> None:
-    """A line in the log, from rank 0; never inside the window."""
+def log_line(session: Session, text: str) -> None:
+    """Print a line from rank 0; never called inside the window."""
     if session.rank == 0:
         print(text, flush=True)
 
 
 def losses_as_built(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
-    """Losses of the samples of step 0 with the smallest ids, one by one: 1 to MOST_ROWS of them.
+    """Losses of the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one.
 
     The model is on `device` meanwhile. Empty where that runs out of memory.
     """

@@ -19,7 +19,7 @@ from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.run_sections import Energy, Memory, Model, Startup, TokenLedger, Utilization, Window
 from scaleproof.ground.records.steps import ROW, window_steps, write_steps
-from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, digest
+from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, digest_of_ids
 from scaleproof.measure.model.inventory import inventory_of
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.timed_loop import Series
@@ -28,7 +28,7 @@ from scaleproof.measure.trainer.validation import NotFinite, Scored, summarise_v
 
 @dataclass(frozen=True)
 class TimedWindow:
-    """The timed steps on one rank, and what was seen beside them."""
+    """The timed steps on one rank, and what was seen during them."""
 
     series: Series
     warmed_up_at: float  # epoch seconds: before the window
@@ -41,7 +41,7 @@ class TimedWindow:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What one rank saw of a run."""
+    """What one rank saw of a whole run."""
 
     warmup: list[Series]  # in parts
     window: TimedWindow
@@ -67,7 +67,7 @@ def summarise(
     began: float,
     scored: list[Scored],
 ) -> Measured:
-    """Write steps.csv and return the metrics of a run, from the records of all `ranks` in their order.
+    """Write steps.csv, and return the metrics of a run from the records of all `ranks`, in their order.
 
     `file`: the training samples; `began`: when the program of the ranks started (epoch seconds); `scored`: each rank's
     part of the validation. Raises NotFinite where a loss is not finite.
@@ -75,7 +75,7 @@ def summarise(
     cell = request.cell
     work = cell.work
     steps_file = Path(request.out) / STEPS
-    rows = _rows(ranks, work.warmup_steps)
+    rows = _step_rows(ranks, work.warmup_steps)
     write_steps(rows, steps_file)
     bad = rows[~np.isfinite(rows["loss"])]
     if len(bad):
@@ -86,7 +86,7 @@ def summarise(
     tokens_per_sample = ledger.tokens_consumed / ledger.samples_consumed
     inventory = inventory_of(cell, len(request.description.get("classes", [])))
     counts = counts_of(inventory, tokens_per_sample)
-    window = _window(request, ranks, rows, ledger)
+    window = _window_figures(request, ranks, rows, ledger)
     ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     ended = time.time()
     return Measured(
@@ -102,7 +102,7 @@ def summarise(
         window=window,
         validation=validation,
         utilization=utilization(cell, counts, window.tokens_per_s_per_device, ranks[0].place["device_name"]),
-        energy=_energy(ranks, ledger.tokens_consumed),
+        energy=_total_energy(ranks, ledger.tokens_consumed),
         startup=Startup(
             launch_s=began - request.started,
             setup_s=ready - began,
@@ -111,11 +111,11 @@ def summarise(
             launcher_epoch_s=request.started,
             program_epoch_s=began,
         ),
-        memory=_memory(cell, ranks),
+        memory=_largest_memory(cell, ranks),
         collectives=ranks[0].collectives,
         dtypes=ranks[0].dtypes,
         engine_config=ranks[0].engine_config,
-        ranks=[_of_rank(rank) for rank in ranks],
+        ranks=[_rank_entry(rank) for rank in ranks],
         total_wall_time_s=ended - request.started,
         closing_s=ended - max(rank.closing for rank in ranks),
         census=[rank.census for rank in ranks],
@@ -123,7 +123,7 @@ def summarise(
     )
 
 
-def _of_rank(rank: RankRecord) -> dict[str, Any]:
+def _rank_entry(rank: RankRecord) -> dict[str, Any]:
     """A rank's entry in the metrics: its place and load, and what figures over all ranks are computed from."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
@@ -136,8 +136,8 @@ def _of_rank(rank: RankRecord) -> dict[str, Any]:
     }
 
 
-def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
-    """The rows of steps.csv, an array of ROW, by step and rank; steps below `warmup_steps` are warm-up."""
+def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
+    """The rows of steps.csv, as an array of ROW, by step and rank. `warmup_steps`: how many come first."""
     tables = []
     for number, rank in enumerate(ranks):
         for series in (*rank.warmup, rank.window.series):
@@ -154,8 +154,8 @@ def _rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
     return np.sort(np.concatenate(tables), order=["step", "rank"])
 
 
-def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: TokenLedger) -> Window:
-    """The figures of the window: rates by the slowest rank's clock, times and losses of steps merged over ranks."""
+def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: TokenLedger) -> Window:
+    """The figures of the window: rates by the slowest rank's clock, times and losses merged over ranks."""
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
@@ -187,11 +187,11 @@ def _window(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger:
 
 
 def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """Utilization of one device, by its name, that processes `tokens_per_sec`; null where its peak is not known."""
+    """Utilization of one device that processes `tokens_per_sec`; None where the device's peak is not known."""
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        """The part of the peak that so many FLOPs a token are; None where they or the peak are not known."""
+        """The share of the peak that so many FLOPs a token are; None where either is not known."""
         if flops_per_token is None:
             return None
         return mfu(flops_per_token * tokens_per_sec, device_name, cell.execution.precision)
@@ -209,8 +209,8 @@ def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: 
     )
 
 
-def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Energy of all devices, as a whole and for each of the `tokens`; withheld where that of one device is."""
+def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
+    """Energy of all devices, in all and per token; None where a device's energy is not known."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     if not gpus:
         return Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter")
@@ -222,8 +222,8 @@ def _energy(ranks: list[RankRecord], tokens: int) -> Energy:
     return Energy(joules=joules, joules_per_token=joules / tokens, withheld=None)
 
 
-def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
-    """Memory of the rank that took most, for each kind; CUDA's is null on a CPU."""
+def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
+    """The largest memory of any rank, for each kind; CUDA's kinds are None on a CPU."""
     cuda = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
     names = ("allocated", "reserved", "retries")
     peaks: dict[str, int | None] = dict.fromkeys(names)
@@ -245,7 +245,7 @@ def _memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
 def make_ledger(
     plan: SamplePlan, first: int, count: int, file: TokenFile, taken: list[dict], tokens: list[dict]
 ) -> TokenLedger:
-    """The ledger of steps `first` to `first + count`.
+    """The ledger of `count` steps from step `first` on: samples and tokens that were consumed, and planned.
 
     `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the counted
     tokens of each step. A sample that two micro-batches of one step consumed is `shared`.
@@ -253,21 +253,21 @@ def make_ledger(
     steps = range(first, first + count)
     consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
     planned = [plan.step(step) for step in steps]
-    shared = sum(_excess(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
+    shared = sum(_count_excess(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
     return TokenLedger(
         samples_consumed=sum(len(ids) for ids in consumed),
         samples_planned=sum(len(ids) for ids in planned),
         tokens_consumed=sum(rank[step] for rank in tokens for step in steps),
         tokens_planned=sum(file.count(ids) for ids in planned),
-        consumed_sha256=digest(consumed),
-        planned_sha256=digest(planned),
+        consumed_sha256=digest_of_ids(consumed),
+        planned_sha256=digest_of_ids(planned),
         samples_shared=shared,
         samples_by_rank=[sum(len(ids) for step in steps for ids in rank[step]) for rank in taken],
     )
 
 
-def _excess(consumed: np.ndarray, planned: np.ndarray) -> int:
-    """How many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
+def _count_excess(consumed: np.ndarray, planned: np.ndarray) -> int:
+    """How many consumed samples of a step exceed their number in its plan; both are arrays of sample ids.
 
     A tiny corpus repeats within a step. A sample that is not in the plan at all may be there once.
     """

@@ -21,7 +21,7 @@ REASONS = {0x4: "power_cap", 0x8: "hardware", 0x20: "thermal_software", 0x40: "t
 
 @dataclass
 class GpuSamples:
-    """Series of one GPU; power in watts, clock in MHz."""
+    """The readings of one GPU so far; power in watts, clock in MHz."""
 
     times: list[float] = field(default_factory=list)
     power: list[float] = field(default_factory=list)
@@ -31,10 +31,10 @@ class GpuSamples:
 
 
 class GpuMonitor:
-    """Samples some GPUs, named by UUID, in a thread, and reads their energy counters at both ends."""
+    """Samples GPUs, named by UUID, in a thread, and reads their energy counters at both ends."""
 
     def __init__(self, nvml: Any, uuids: list[str], period: float = PERIOD) -> None:
-        """`nvml`: the module pynvml, initialised, or something that answers like it."""
+        """`nvml`: the module pynvml, initialised, or a stand-in for it."""
         self.nvml, self.period = nvml, period
         self.handles = [nvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
         self.samples = [GpuSamples() for _ in uuids]
@@ -42,9 +42,9 @@ class GpuMonitor:
 
     def __enter__(self) -> "GpuMonitor":
         """Read the energy counters, take a first sample, and start the thread that takes the others."""
-        self.before = [self._counter(handle) for handle in self.handles]
-        self._sample()
-        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.before = [self._energy_j(handle) for handle in self.handles]
+        self._add_sample()
+        self.thread = threading.Thread(target=self._sample_until_closed, daemon=True)
         self.thread.start()
         return self
 
@@ -52,32 +52,32 @@ class GpuMonitor:
         """End the thread, take a last sample, and read the energy counters again."""
         self.done.set()
         self.thread.join()
-        self._sample()
-        self.after = [self._counter(handle) for handle in self.handles]
+        self._add_sample()
+        self.after = [self._energy_j(handle) for handle in self.handles]
 
-    def _run(self) -> None:
-        """Take a sample every `period` seconds until the window is over: what the thread does."""
+    def _sample_until_closed(self) -> None:
+        """Take a sample every `period` seconds until the window is over; runs in the thread."""
         while not self.done.wait(self.period):
-            self._sample()
+            self._add_sample()
 
-    def _sample(self) -> None:
+    def _add_sample(self) -> None:
         """Add one reading to the series of each GPU."""
         for handle, samples in zip(self.handles, self.samples, strict=True):
             samples.times.append(time.perf_counter())
-            samples.power.append(self._power(handle))
-            samples.clock.append(self._ask("nvmlDeviceGetClockInfo", handle, 1))  # 1: streaming multiprocessors
+            samples.power.append(self._power_w(handle))
+            samples.clock.append(self._nvml_answer("nvmlDeviceGetClockInfo", handle, 1))  # 1: streaming multiprocessors
             samples.load.append(self._utilization(handle))
-            samples.reasons.append(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
+            samples.reasons.append(self._nvml_answer("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
-    def _ask(self, name: str, *arguments: Any) -> float:
-        """The answer of the NVML function `name`; NaN where the device has none, or may not give it."""
+    def _nvml_answer(self, name: str, *arguments: Any) -> float:
+        """The answer of the NVML function `name`; NaN where the device lacks it, or refuses."""
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
             return float("nan")
 
-    def _power(self, handle: Any) -> float:
-        """Watts that the device draws now; NaN where it does not say.
+    def _power_w(self, handle: Any) -> float:
+        """Watts that the device draws now; NaN where unknown.
 
         nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation).
         """
@@ -87,25 +87,25 @@ class GpuMonitor:
                 return value.value.uiVal / 1e3
         except (self.nvml.NVMLError, AttributeError):  # drivers and libraries before 530
             pass
-        return self._ask("nvmlDeviceGetPowerUsage", handle) / 1e3
+        return self._nvml_answer("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
-        """The part of the last moments in which a kernel ran, 0 to 1; NaN where it is not known."""
+        """Share of the last moments in which a kernel ran, 0 to 1; NaN where unknown."""
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except self.nvml.NVMLError:
             return float("nan")
 
-    def _counter(self, handle: Any) -> float | None:
-        """The energy counter in joules; None on devices before Volta."""
-        return _finite(self._ask("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
+    def _energy_j(self, handle: Any) -> float | None:
+        """The device's energy counter in joules; None where it has none (before Volta)."""
+        return _number_or_none(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
-        """One entry a GPU. `energy_j` is null where counter and integral disagree; both stand beside it."""
-        return [self._describe(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
+        """One entry per GPU. Where energy counter and integral of power disagree, `energy_j` is None beside both."""
+        return [self._gpu_entry(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
 
-    def _describe(self, samples: GpuSamples, before: float | None, after: float | None) -> dict[str, Any]:
-        """The entry of one GPU; `before` and `after`: its energy counter in joules, None where it has none."""
+    def _gpu_entry(self, samples: GpuSamples, before: float | None, after: float | None) -> dict[str, Any]:
+        """The entry of one GPU. `before`, `after`: its energy counter in joules, None where it has none."""
         counter = None if before is None or after is None else after - before
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
         integral = sum(
@@ -118,32 +118,32 @@ class GpuMonitor:
         throttled = {name: sum(1 for bits in reasons if bits & bit) / count for bit, name in REASONS.items()}
         return {
             "samples": count,
-            "utilization_mean": _mean(samples.load),
-            "sm_clock_mhz_mean": _mean(samples.clock),
-            "sm_clock_mhz_min": _finite(min(samples.clock)),
-            "power_w_mean": _mean(samples.power),
+            "utilization_mean": _mean_or_none(samples.load),
+            "sm_clock_mhz_mean": _mean_or_none(samples.clock),
+            "sm_clock_mhz_min": _number_or_none(min(samples.clock)),
+            "power_w_mean": _mean_or_none(samples.power),
             "throttled": {name: share for name, share in throttled.items() if share} if reasons else None,
             "energy_j": counter if agree else None,
             "energy_counter_j": counter,
-            "energy_integral_j": _finite(integral),
+            "energy_integral_j": _number_or_none(integral),
         }
 
 
 class Monitor(ExitStack):
-    """What this rank's GPUs do while the window is open."""
+    """Watches this rank's GPUs and memory during the `with` block."""
 
     def __init__(self, device: torch.device, uuids: list[str]) -> None:
         super().__init__()
         self.gpus = _gpu_monitor(device, uuids)
 
     def __enter__(self) -> "Monitor":
-        """Start to look at the GPUs, where there are any."""
+        """Start to watch the GPUs, if there are any."""
         if self.gpus:
             self.enter_context(self.gpus)
         return self
 
     def result(self) -> dict[str, Any]:
-        """Resident memory, and an entry a GPU; `gpus` is null where there are none."""
+        """Resident memory, and `gpus` with one entry per GPU; `gpus` is None where there are none."""
         return {
             "rss_bytes": psutil.Process().memory_info().rss,
             "gpus": self.gpus.result() if self.gpus else None,
@@ -151,7 +151,7 @@ class Monitor(ExitStack):
 
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
-    """A monitor of this rank's GPUs; None on a CPU and where NVML does not answer."""
+    """A monitor of this rank's GPUs; None on a CPU, and where NVML does not answer."""
     if not is_accelerator(device):
         return None
     nvml = driver_library()
@@ -162,11 +162,11 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
         return None
 
 
-def _finite(value: float) -> float | None:
-    """The value; None in place of NaN, which JSON does not have."""
+def _number_or_none(value: float) -> float | None:
+    """The value; None for NaN, which JSON does not have."""
     return value if value == value else None  # NaN is not equal to itself
 
 
-def _mean(values: list[float]) -> float | None:
-    """The mean of all values; None where one of them is NaN."""
-    return _finite(sum(values) / len(values))
+def _mean_or_none(values: list[float]) -> float | None:
+    """The mean of all values; None where any is NaN."""
+    return _number_or_none(sum(values) / len(values))

@@ -26,7 +26,7 @@ MAIN_SHARE = 0.01  # of the reduced bytes: the dtypes that gradients travel in h
 
 
 class OperationCounter(TorchDispatchMode):
-    """Counts the products, kernels and collectives of whatever runs meanwhile, and notes their dtypes.
+    """Counts matrix products, fused kernels and collectives in its `with` block, and notes their dtypes.
 
     The dispatcher sees every collective: those of DDP's reducer in C++, of FSDP2 and of DeepSpeed alike.
     """
@@ -44,31 +44,31 @@ class OperationCounter(TorchDispatchMode):
         self.clock: IdleClock | None = None  # paused in collectives
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
-        """Run one operation `func` of torch, note it, and return its result."""
+        """Run one operation `func` of torch, count it, and return its result."""
         if func.namespace == "c10d":
-            self._collective(func.overloadpacket.__name__, args)
+            self._note_collective(func.overloadpacket.__name__, args)
         if "c10d" in func.namespace:  # functional collectives as well
-            return self._completed(func, args, kwargs or {})
+            return self._run_collective(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if func.namespace == "aten":
-            self._operation(func, func.overloadpacket.__name__, args, kwargs or {}, result)
+            self._note_operation(func, func.overloadpacket.__name__, args, kwargs or {}, result)
         return result
 
-    def _completed(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run the collective `func`; with a clock, wait for it while the clock is paused. Returns its result."""
+    def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run the collective `func`; with a clock, wait for it with the clock paused. Returns its result."""
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.paused():
             result = func(*args, **kwargs)
-            works: list[Any] = [part for part in _parts(result) if isinstance(part, torch.ScriptObject)]
+            works: list[Any] = [part for part in _results(result) if isinstance(part, torch.ScriptObject)]
             for work in works:  # torch.classes.c10d.Work
                 work.wait()
         return result
 
-    def _operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        """Note the operation `name` of torch's own (aten) that has returned `result`: products, fused kernels."""
+    def _note_operation(self, func: Any, name: str, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Count the operation `name` of torch's own (aten), if it is a product or a fused kernel."""
         if name in PRODUCTS:
-            self.products |= {dtype_names([tensor.dtype]) for tensor in _tensors(args)}
+            self.products |= {dtype_names([tensor.dtype]) for tensor in _tensors_in(args)}
             if func.overloadpacket in flop_registry:
                 flops = flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
                 self.flops[PRODUCTS[name]] += int(flops)
@@ -77,21 +77,21 @@ class OperationCounter(TorchDispatchMode):
         elif name.startswith(UPDATES):
             self.updates[name] += 1
 
-    def _collective(self, called: str, args: tuple) -> None:
-        """Note the call of a collective by its name in torch (allreduce_) and its bytes; a barrier has none."""
-        tensors = _tensors(args)
+    def _note_collective(self, called: str, args: tuple) -> None:
+        """Count a call of a collective, by torch's name (allreduce_), and its bytes; a barrier has none."""
+        tensors = _tensors_in(args)
         if not tensors:
             return
         name = called.strip("_")
         # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
         sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
         self.calls[name] += 1
-        self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _larger_side(args)
+        self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _largest_argument_bytes(args)
         for tensor, size in zip(tensors, sizes, strict=True):
             self.moved[name][dtype_names([tensor.dtype])] += size
 
     def collectives(self) -> dict[str, dict]:
-        """Collective -> its calls, logical bytes (full size of what is reduced, gathered, scattered), and dtypes."""
+        """Collective -> its calls, dtypes, and logical bytes (full size of what is exchanged)."""
         return {
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)
@@ -111,7 +111,7 @@ class OperationCounter(TorchDispatchMode):
 
 
 class Probe(OperationCounter):
-    """Counts the operations of a step, and notes dtypes of gradients and the state in memory just before the update."""
+    """Looks into one step: counts its operations, and notes gradients' dtypes and the state before the update."""
 
     def __init__(self, strategy: Strategy, measure_state: bool = True) -> None:
         """`measure_state`: also measure the state in memory, which takes a good part of a second on a CPU."""
@@ -123,10 +123,10 @@ class Probe(OperationCounter):
         self.clock = None if is_accelerator(strategy.device) else IdleClock()
 
     def __enter__(self) -> "Probe":
-        """Hook gradients and update, have compiled code run as it is written, and start the clock."""
+        """Hook gradients and update, have compiled code run uncompiled, and start the clock."""
 
         def note(parameter: Tensor) -> None:
-            """Note the dtype of a gradient that has just been added up."""
+            """Note the dtype of a gradient that is complete."""
             if parameter.grad is not None:
                 self.gradients.add(dtype_names([parameter.grad.dtype]))
 
@@ -137,7 +137,7 @@ class Probe(OperationCounter):
         ]
         self.hooks = [parameter.register_post_accumulate_grad_hook(note) for parameter in parameters]
         # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
-        self.strategy.update = self._update  # type: ignore[method-assign]  # for one step, and undone
+        self.strategy.update = self._watched_update  # type: ignore[method-assign]  # for one step, and undone
         # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
         self.eager = torch.compiler.set_stance("force_eager")
         self.eager.__enter__()
@@ -147,7 +147,7 @@ class Probe(OperationCounter):
         return self
 
     def __exit__(self, *failure: object) -> None:
-        """Undo all of `__enter__`."""
+        """Undo all that `__enter__` did."""
         if self.clock:
             self.clock.stop()
         super().__exit__(*failure)
@@ -156,7 +156,7 @@ class Probe(OperationCounter):
         for hook in self.hooks:
             hook.remove()
 
-    def _update(self, step: int) -> None:
+    def _watched_update(self, step: int) -> None:
         """The strategy's update of step `step`, with a look at memory and gradients before and after it."""
         with self.clock.paused() if self.clock else nullcontext():
             if self.measure_state:
@@ -174,7 +174,7 @@ class Probe(OperationCounter):
 
 
 def state_bytes(device: torch.device) -> int:
-    """Bytes of floating-point tensors that are alive: allocated memory on a GPU, distinct storages on the CPU."""
+    """Bytes of all floating-point tensors: allocated memory on a GPU, distinct storages on the CPU."""
     if is_accelerator(device):
         return torch.accelerator.memory_allocated(device)
     gc.collect()
@@ -188,20 +188,20 @@ def state_bytes(device: torch.device) -> int:
     return sum(storages.values())
 
 
-def _parts(result: object) -> tuple:
-    """What an operation has returned, as a tuple: torch returns several results as one, and one as it is."""
+def _results(result: object) -> tuple:
+    """What an operation returned, as a tuple: torch returns a single result as it is."""
     return result if isinstance(result, tuple) else (result,)
 
 
-def _tensors(value: object) -> list[Tensor]:
-    """All tensors in an argument: itself, or those in a list or tuple, however deep."""
+def _tensors_in(value: object) -> list[Tensor]:
+    """All tensors in an argument: the argument itself, or those in a list or tuple, at any depth."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, list | tuple):
-        return [tensor for part in value for tensor in _tensors(part)]
+        return [tensor for part in value for tensor in _tensors_in(part)]
     return []
 
 
-def _larger_side(args: tuple) -> int:
-    """Bytes of the largest of a collective's arguments. A coalesced collective has lists: each counts as a whole."""
-    return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors(argument)) for argument in args)
+def _largest_argument_bytes(args: tuple) -> int:
+    """Bytes of the largest argument of a collective; a list of tensors counts as a whole."""
+    return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors_in(argument)) for argument in args)

@@ -25,7 +25,7 @@ PHASES = 3  # marks per step: samples taken, gradients computed, weights updated
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that is to be made: of which cell of which campaign, on which tokens, and how long it may take."""
+    """A run to make: of which cell of which campaign, on which tokens, and how long it may take."""
 
     cell: Cell
     campaign: str
@@ -37,7 +37,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Request:
-    """One run to make: the cell, where its tokens are, where the results go, and who asked."""
+    """A run to make, as the ranks read it: the cell, its tokens, the folder for results, and who asked."""
 
     campaign: str
     slug: str
@@ -56,7 +56,7 @@ class Request:
 
     @classmethod
     def of(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
-        """The request for one run of `cell` that starts now. `names`: the other fields; the repeat is the first."""
+        """The request for a run of `cell` that starts now. `names`: other fields; by default it is the first repeat."""
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(
@@ -83,7 +83,7 @@ class Request:
         return json.loads((Path(self.tokens) / "tokens.json").read_text())
 
     def known(self) -> dict[str, Any]:
-        """The fields of the metrics that are known before the run, and therefore stand in those of a failed run too."""
+        """The fields of the metrics that are known before the run; those of a failed run have them too."""
         names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,
@@ -101,10 +101,10 @@ class Request:
         data |= {f"{split}_sha256": described["sha256"] for split, described in splits.items()}
         labels = {split: described[LABELS] for split, described in splits.items() if LABELS in described}
         data |= {f"{split}_labels_sha256": described["sha256"] for split, described in labels.items()}
-        return names | {"data": data, "training_config": self._training_config()}
+        return names | {"data": data, "training_config": self._training_section()}
 
-    def _training_config(self) -> TrainingConfig:
-        """The run's settings with the names and sizes of its model and its data set."""
+    def _training_section(self) -> TrainingConfig:
+        """The section `training_config` of the metrics: settings, with names and sizes of model and data."""
         cell = self.cell
         shape = shape_of(cell.workload.model)
         if isinstance(shape, EncoderShape):
@@ -138,7 +138,7 @@ class Request:
 
 
 def heartbeat(local_rank: int) -> np.ndarray:
-    """The rank's mark, int64 of shape (1,): PHASES x steps done + phases done of the next one."""
+    """This rank's mark in the launcher's file, an int64: PHASES x steps done + phases done of the next step."""
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks
         return np.zeros(1, dtype=np.int64)

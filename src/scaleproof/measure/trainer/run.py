@@ -20,7 +20,15 @@ from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.reference.control import bare_loop, has_control
 from scaleproof.measure.trainer.beside import time_beside
-from scaleproof.measure.trainer.measure import TIGHT, Ready, content, measure_in, probed_step_of, say, set_up
+from scaleproof.measure.trainer.measure import (
+    TIGHT,
+    Ready,
+    log_line,
+    measure_in,
+    metrics_content,
+    probed_step_of,
+    set_up,
+)
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
@@ -42,8 +50,8 @@ KIND = (
 )
 
 
-def measure(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics.
+def make_run(request: Request, began: float) -> Session:
+    """Make the run that `request` asks for; rank 0 writes its metrics. Returns the session.
 
     `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
     """
@@ -55,12 +63,12 @@ def measure(request: Request, began: float) -> Session:
         if metrics and metrics.census:  # on rank 0
             pairs = zip(metrics.census, fields_of_ranks, strict=True)
             census = [of_rank.model_copy(update=fields) for of_rank, fields in pairs]
-            write_json(Path(request.out) / METRICS, content(metrics.model_copy(update={"census": census})))
+            write_json(Path(request.out) / METRICS, metrics_content(metrics.model_copy(update={"census": census})))
     return session
 
 
 def second_look(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
-    """The fields `witness` and `control` of this rank's census. Every rank must take part.
+    """The fields `witness` and `control` of this rank's census, measured now. Every rank must take part.
 
     `probed_s`, `step_s`: seconds of a probed step, and of a step of the window.
 
@@ -69,7 +77,7 @@ def second_look(session: Session, request: Request, probed_s: float, step_s: flo
     gc.collect()
     accelerator.release_memory(session.device)
     steps = steps_to_witness(session, request, probed_s)
-    say(session, f"witness: {steps} steps once more, each of them looked at")
+    log_line(session, f"witness: {steps} steps once more, each of them looked at")
     fields: dict[str, Any] = {}
     if steps:
         fields["witness"] = witnessed_steps(session, request, steps)
@@ -89,7 +97,7 @@ def second_look(session: Session, request: Request, probed_s: float, step_s: flo
 
 
 def steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
-    """How many steps are witnessed: as many as were asked for, or as time allows; the same on every rank.
+    """How many steps are witnessed: as many as asked for, or as time allows; the same on every rank.
 
     `probed_s`: seconds of a probed step. 0 where a compiled cell may not fit into memory as it is written.
     """
@@ -104,7 +112,7 @@ def steps_to_witness(session: Session, request: Request, probed_s: float) -> int
 
 
 def witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
-    """Set the cell up anew, make its first `steps` steps, each under a probe, and return what was seen of them."""
+    """Set the cell up anew, make its first `steps` steps, each under a probe; returns their record."""
     began = time.monotonic()
     run = set_up(session, request, watched=False)
     losses: list[float] = []
@@ -115,9 +123,13 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
             series, _, probed = probed_step_of(run, number, measure_state=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
-    plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_s(run, steps) for _ in range(PLAIN)]
+    plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_seconds(run, steps) for _ in range(PLAIN)]
     beside = {} if run.compiled else time_beside(run.model, lambda: run.steps(steps, 1))
-    changed = [step for before, step in pairwise(probed_steps) if _differ(before, step)]
+    changed = [
+        step
+        for before, step in pairwise(probed_steps)
+        if any(getattr(before, name) != getattr(step, name) for name in KIND)
+    ]
     return WitnessedSteps(
         seconds=time.monotonic() - began,
         losses=losses,
@@ -130,13 +142,8 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
     )
 
 
-def _thread_s(run: Ready, step: int) -> float:
-    """Make step `step` with nobody looking, and return the processor time that this thread took for it."""
+def _thread_seconds(run: Ready, step: int) -> float:
+    """CPU seconds that this thread takes to make step `step`, with nothing watching it."""
     began = time.thread_time()
     run.steps(step, 1)
     return time.thread_time() - began
-
-
-def _differ(before: ProbedStep, after: ProbedStep) -> bool:
-    """Whether two steps ran different things."""
-    return any(getattr(before, name) != getattr(after, name) for name in KIND)

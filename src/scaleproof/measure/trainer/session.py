@@ -30,7 +30,7 @@ class Session:
     """Rank, world and device of this process, as torchrun set them up."""
 
     def __init__(self, cell: Cell, timeout_s: float, hosts: Sequence[str] = (), gpus: int = 0) -> None:
-        """Join the world. `timeout_s`: seconds after which a collective that a rank never joins is an error.
+        """Join the world. `timeout_s`: how long a collective waits for a missing rank before it is an error.
 
         `hosts`: the nodes that it must be on, where they are known; `gpus`: CUDA devices that the launcher saw. Raises
         WrongWorld where the world is not that of `cell`, NotApplicable where torch has no kernels for a device.
@@ -42,10 +42,10 @@ class Session:
         self.host = socket.gethostname()
         self.cores: list[int] = []
         self.near_cores: list[int] = []  # beside a GPU: those of its NUMA node, shared with other ranks
-        self.device = self._device(cell, gpus)
+        self.device = self._bind_device(cell, gpus)
         self.store = next(dist.rendezvous("env://"))[0]
         dist.init_process_group(
-            accelerator.backend(self.device),
+            accelerator.collective_backend(self.device),
             store=dist.PrefixStore("ranks", self.store),
             rank=self.rank,
             world_size=self.world_size,
@@ -53,10 +53,10 @@ class Session:
             device_id=self.device if accelerator.is_accelerator(self.device) else None,
         )
         # Before anything is timed: the ranks are where they were asked for, and every device is there once.
-        check(cell, self.gather(self.place), hosts)
+        check_world(cell, self.gather(self.place), hosts)
 
-    def _device(self, cell: Cell, gpus: int) -> torch.device:
-        """The (first) device of this rank, to which it is also bound; `gpus`: CUDA devices that the launcher saw.
+    def _bind_device(self, cell: Cell, gpus: int) -> torch.device:
+        """The (first) device of this rank, which is bound to it. `gpus`: CUDA devices that the launcher saw.
 
         Raises WrongWorld where it is not there, NotApplicable where torch has no kernels for it.
         """
@@ -94,16 +94,16 @@ class Session:
         return range(self.rank * self.devices_here, (self.rank + 1) * self.devices_here)
 
     @cached_property
-    def _gpus(self) -> list:
-        """Properties of this rank's GPUs, as torch has them; empty on a CPU."""
+    def _gpu_properties(self) -> list:
+        """torch's properties of this rank's GPUs; empty on a CPU."""
         if not accelerator.is_accelerator(self.device):
             return []
         return [torch.cuda.get_device_properties(self.local_rank + offset) for offset in range(self.devices_here)]
 
     @property
     def uuids(self) -> list[str]:
-        """The GPUs of this rank as NVML names them: its numbering need not be that of CUDA."""
-        return [nvml_uuid(properties) for properties in self._gpus]
+        """The UUIDs of this rank's GPUs as NVML writes them: NVML may number devices differently."""
+        return [nvml_uuid(properties) for properties in self._gpu_properties]
 
     @property
     def place(self) -> dict:
@@ -112,23 +112,23 @@ class Session:
             "rank": self.rank,
             "host": self.host,
             "devices": self.uuids or ["cpu"],
-            "device_name": self._gpus[0].name if self._gpus else "cpu",
+            "device_name": self._gpu_properties[0].name if self._gpu_properties else "cpu",
             "cores": self.cores,
             "near_cores": self.near_cores,
             "threads": torch.get_num_threads(),
             "backend": dist.get_backend(),
             "start": os.environ.get(START_VARIABLE, "fresh"),
-            "interface": os.environ.get("NCCL_SOCKET_IFNAME" if self._gpus else "GLOO_SOCKET_IFNAME"),
+            "interface": os.environ.get("NCCL_SOCKET_IFNAME" if self._gpu_properties else "GLOO_SOCKET_IFNAME"),
         }
 
     def gather(self, value: object) -> list:
-        """`value` of every rank, in order of rank, on every rank."""
+        """The `value` of every rank, in order of rank; every rank gets all."""
         values: list = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
 
     def leave(self) -> None:
-        """End this process without waiting for anyone for long.
+        """End this process, and wait for the other ranks only for a short time.
 
         Rank 0 notifies the others through the store that the results are written; nobody enters a barrier, which would
         hang where a rank is gone. The rest works around a crash of gloo's threads in the interpreter's last moments:
@@ -137,7 +137,7 @@ class Session:
 
         def leave_group() -> None:
             """Leave the process group once rank 0 has written the results."""
-            accelerator.use(self.device)  # a thread begins on the first one, which may be another rank's
+            accelerator.use_device(self.device)  # a thread begins on the first one, which may be another rank's
             if self.rank == 0:
                 self.store.set("results-written", "yes")
             else:
@@ -155,31 +155,31 @@ class Session:
 
 
 def nvml_uuid(properties: Any) -> str:
-    """The UUID of a device, or of a part of one (MIG), as NVML writes it; `properties` are torch's."""
+    """The UUID of a device, or of a MIG instance, as NVML writes it. `properties`: torch's."""
     uuid = amd.serial(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 
 
 def bind_to_cores(local_rank: int, threads: int) -> list[int]:
-    """Bind this process to its own `threads` cores: a CPU device is the same piece of hardware at every world size.
+    """Bind this process to `threads` cores of its own, so that a CPU device is the same at every world size.
 
     Hardware threads of one core are taken last. Where there are fewer cores than asked for, ranks share them. Returns
     the cores (empty on systems without affinities).
     """
     if not hasattr(os, "sched_setaffinity"):
         return []
-    cores = _by_core(sorted(os.sched_getaffinity(0)))
+    cores = _one_thread_per_core_first(sorted(os.sched_getaffinity(0)))
     places = range(local_rank * threads, (local_rank + 1) * threads)  # beyond the last core they begin again
     own = sorted({cores[place % len(cores)] for place in places})
     os.sched_setaffinity(0, own)
     return own
 
 
-def _by_core(allowed: list[int]) -> list[int]:
-    """Logical CPUs ordered so that the first threads of all cores come before any second thread."""
+def _one_thread_per_core_first(allowed: list[int]) -> list[int]:
+    """Logical CPUs, the first thread of each core before any second thread."""
 
     def siblings(cpu: int) -> str:
-        """The threads of the core that `cpu` is one of, as Linux lists them."""
+        """The threads of the core of `cpu`, as Linux lists them."""
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         return path.read_text() if path.exists() else str(cpu)
 
@@ -193,15 +193,15 @@ def _by_core(allowed: list[int]) -> list[int]:
 
 
 class WrongWorld(Exception):
-    """Ranks, nodes or devices are not those of the cell: its numbers would be those of another geometry."""
+    """Raised where ranks, nodes or devices are not those of the cell: figures would be of another geometry."""
 
 
 class NotApplicable(Exception):
-    """This machine cannot run the cell, which only a rank could find out."""
+    """Raised where this machine cannot run the cell for a reason that only a rank could find."""
 
 
-def check(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()) -> None:
-    """Raise WrongWorld unless the ranks' `places` are the nodes and devices of `cell`, each device once.
+def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()) -> None:
+    """Raise WrongWorld unless the ranks' `places` are on the nodes and devices of `cell`, each device once.
 
     `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
     """
@@ -213,7 +213,7 @@ def check(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] 
 def world_mismatch(
     nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
-    """What is wrong with a world; None where it is `nodes` nodes with `per_node` ranks each, each device used once.
+    """How the ranks differ from `nodes` nodes with `per_node` ranks each, each on its own device; else None.
 
     `places`: of each rank its `host` and `devices`; `hosts`: the nodes of the allocation, empty where none is known.
     """

@@ -15,7 +15,7 @@ from scaleproof.measure.trainer.request import PHASES
 
 @dataclass(frozen=True)
 class Series:
-    """What one rank saw of some steps; arrays of shape (steps,), times in seconds."""
+    """What one rank measured of some steps; arrays of shape (steps,), times in seconds."""
 
     first: int  # number of the first step
     step_time: np.ndarray
@@ -25,7 +25,7 @@ class Series:
 
 
 class StepTimer:
-    """Marks the ends of steps: a monotonic clock on the CPU, on a GPU events, never awaited in the window."""
+    """Marks the ends of steps: by a monotonic clock on the CPU, by events on a GPU, never awaited in the window."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -33,17 +33,17 @@ class StepTimer:
         self.marks: list = []  # events, or seconds of the clock
 
     def start(self) -> None:
-        """Wait until the device has nothing to do, and mark where the first step begins."""
+        """Wait until the device is idle, and mark the begin of the first step."""
         accelerator.synchronize(self.device)
         self.began = perf_counter()
         self.mark()
 
     def mark(self) -> None:
         """Mark the end of a step, where the next one begins."""
-        self.marks.append(accelerator.mark(self.device) if self._by_events else perf_counter())
+        self.marks.append(accelerator.mark_event(self.device) if self._by_events else perf_counter())
 
     def stop(self) -> tuple[np.ndarray, float]:
-        """Seconds of each step, and of all of them together by the host's clock."""
+        """Seconds of each step, and of all together by the host's clock."""
         accelerator.synchronize(self.device)
         wall = perf_counter() - self.began
         ends = zip(self.marks, self.marks[1:], strict=False)

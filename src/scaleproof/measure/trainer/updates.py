@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from scaleproof.ground.records.census import UpdatesInWindow
 from scaleproof.measure.strategy import Strategy
-from scaleproof.measure.strategy.base import Native, dtype_names, local_part
+from scaleproof.measure.strategy.base import Native, dtype_names, local_shard
 
 Settings = tuple[float, float, float, float]  # weight decay, both betas, eps
 WATCHED = 1024  # elements of a first moment whose norm is taken: a kernel that costs nothing
@@ -25,7 +25,7 @@ LEAST = 8  # elements of the tensor that is watched
 
 
 class UpdateLog:
-    """Notes learning rate and settings of the groups that hold parameters, whenever the optimizer is called.
+    """Notes each call of the optimizer: learning rate and settings of the groups that have parameters.
 
     After the call it takes the norm of a part of AdamW's first moment, which stays on the device: it shows in each step
     what gradients were exchanged and clipped, and that they were used. Tensors take turns, and parts of them, by the
@@ -45,12 +45,12 @@ class UpdateLog:
         self._of_children: tuple[float, int] | None = None
         self.slowed_by: set[str] = set()
 
-    def _note(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """Note one call of the optimizer, before it is made: torch's hook of a step."""
+    def _note_call(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
+        """torch's hook before an optimizer's step: note the call."""
         groups = [group for group in optimizer.param_groups if group["params"]]
         self._rates.append(sum(group["lr"] for group in groups) / max(1, len(groups)))
         self._decays.append(sum(group["weight_decay"] for group in groups))
-        self.slowed_by.update(slowing())
+        self.slowed_by.update(slowing_modes())
         self._settings.update((group["weight_decay"], *group["betas"], group["eps"]) for group in groups)
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         of_children = usage.ru_utime + usage.ru_stime, usage.ru_minflt
@@ -62,7 +62,7 @@ class UpdateLog:
 
     @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """Note a part of the first moment of the tensor whose turn it is: torch's hook of a step."""
+        """torch's hook after an optimizer's step: note a part of one tensor's first moment, in turn."""
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         moments = [optimizer.state[tensor]["exp_avg"] for tensor in parameters if "exp_avg" in optimizer.state[tensor]]
         if not moments:  # a call that fp16's loss scale has skipped, before the first update
@@ -71,7 +71,7 @@ class UpdateLog:
         self._turns[id(moments[0])] += 1
         moment = moments[turn % len(moments)]
         self._conditions["moments"].add(dtype_names([moment.dtype]))
-        local = local_part(moment).flatten()
+        local = local_shard(moment).flatten()
         start = int(turn * TURN % 1 * max(0, len(local) - WATCHED))
         self._moments.append(torch.linalg.vector_norm(local[start : start + WATCHED]))
 
@@ -79,7 +79,7 @@ class UpdateLog:
     def of(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:
         """Note the calls of `optimizer` within the `with` block."""
         hooks = [
-            optimizer.register_step_pre_hook(self._note),
+            optimizer.register_step_pre_hook(self._note_call),
             optimizer.register_step_post_hook(self._note_moment),
         ]
         try:
@@ -90,11 +90,11 @@ class UpdateLog:
 
     @property
     def moments(self) -> list[float]:
-        """The norms of the first moment after each call. Waits for the device."""
+        """The norm of the noted part of the first moment after each call. Waits for the device."""
         return [float(moment) for moment in self._moments]
 
     def summary(self, first_step: int, steps: int) -> UpdatesInWindow | None:
-        """The updates of the `steps` steps of the window, the first of them step `first_step`.
+        """The record of the window's updates: `steps` steps from step `first_step` on.
 
         None where calls cannot be told apart by step (fp16 has skipped some). ZeRO calls the optimizer once for each
         of its parts.
@@ -116,12 +116,12 @@ class UpdateLog:
 
 
 def active_modes() -> int:
-    """Dispatch modes that see every operation of this thread now."""
+    """How many dispatch modes see every operation of this thread now."""
     return int(torch._C._len_torch_dispatch_stack())  # torch has no public word for it
 
 
-def slowing() -> list[str]:
-    """Names of what is on in this process now and watches or slows every operation, though no training needs it."""
+def slowing_modes() -> list[str]:
+    """Names of modes on in this process that watch or slow every operation, though training needs none."""
     # Of the profiler and of hooks on all modules torch tells by private names alone.
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),
@@ -137,7 +137,7 @@ def slowing() -> list[str]:
 
 
 class UpdateWitness:
-    """Looks at gradients before an update and at AdamW's first moment before and after it.
+    """Looks at one update: gradients before it, AdamW's first moment before and after it.
 
     `gradient_norm`: 2-norm of this rank's gradients before clipping, of its shards under FSDP; of all gradients as
     DeepSpeed's ZeRO reports it. `scaled_by`: of one small tensor, the norm of what entered the first moment over that
@@ -152,25 +152,25 @@ class UpdateWitness:
 
     @torch.no_grad()  # else a look at a shard would be a node of the graph
     def before(self) -> None:
-        """Take the gradients' norm; keep gradient and first moment of the smallest tensor (LEAST elements or more)."""
+        """Take the gradients' norm; keep gradient and first moment of the smallest tensor of LEAST elements or more."""
         if not self._holds_gradients():
             return
         parameters = [parameter for parameter in self.strategy.module.parameters() if parameter.grad is not None]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         if not gradients:
             return
-        norms = [torch.linalg.vector_norm(local_part(gradient)) for gradient in gradients]
+        norms = [torch.linalg.vector_norm(local_shard(gradient)) for gradient in gradients]
         self.gradient_norm = float(torch.stack(norms).double().square().sum().sqrt())
-        large_enough = [parameter for parameter in parameters if local_part(parameter).numel() >= LEAST]
+        large_enough = [parameter for parameter in parameters if local_shard(parameter).numel() >= LEAST]
         if large_enough:
-            self._watched = min(large_enough, key=lambda parameter: local_part(parameter).numel())
+            self._watched = min(large_enough, key=lambda parameter: local_shard(parameter).numel())
             assert self._watched.grad is not None
-            self._gradient = local_part(self._watched.grad).clone()
+            self._gradient = local_shard(self._watched.grad).clone()
             self._moment = self._first_moment()
 
     @torch.no_grad()
     def after(self) -> None:
-        """Take the norm that ZeRO reports, where it has one, and compute the factor from the moment as it is now.
+        """Take the norm that ZeRO reports, if any, and compute the gradient's factor from the first moment.
 
         AdamW makes the first moment beta x moment + (1 - beta) x gradient, so that what entered it can be told.
         """
@@ -189,15 +189,15 @@ class UpdateWitness:
         self.scaled_by = float(entered.norm() / self._gradient.double().norm())
 
     def _holds_gradients(self) -> bool:
-        """Whether parameters hold the reduced gradients, unscaled, when the update begins."""
+        """Whether parameters have the reduced gradients, unscaled, just before the update."""
         if self.strategy.cell.execution.precision == "fp16":
             return False
         engine = getattr(self.strategy, "engine", None)
         return isinstance(self.strategy, Native) or (engine is not None and not engine.zero_optimization_stage())
 
     def _first_moment(self) -> Tensor:
-        """A copy of AdamW's first moment of the watched tensor; zeros before its first update."""
+        """A copy of AdamW's first moment of the watched tensor; zeros before the first update."""
         assert self._watched is not None
         state = self.strategy.optimizer.state.get(self._watched, {})
         moment = state.get("exp_avg")
-        return torch.zeros_like(self._gradient) if moment is None else local_part(moment).clone()
+        return torch.zeros_like(self._gradient) if moment is None else local_shard(moment).clone()

@@ -16,7 +16,7 @@ from torch import nn
 
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.records.run_sections import Validation
-from scaleproof.measure.corpus.reader import TokenFile, digest, held_out
+from scaleproof.measure.corpus.reader import TokenFile, digest_of_ids, held_out_ids
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.trainer.census import TokenChecksum, add_checksums
 
@@ -25,7 +25,7 @@ LARGEST = 700  # nats; exp of more is no float
 
 @dataclass(frozen=True)
 class Scored:
-    """What one rank has looked at: sample ids, and float64 (summed loss, targets, correct ones) over them."""
+    """What one rank scored: sample ids, and sums over them in float64 (loss, targets, correct targets)."""
 
     ids: np.ndarray
     totals: np.ndarray
@@ -34,7 +34,7 @@ class Scored:
     out_of_memory: bool = False
 
 
-def validate(
+def score_held_out(
     strategy: Strategy,
     file: TokenFile,
     count: int,
@@ -43,7 +43,7 @@ def validate(
     device: torch.device,
     entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of `count` held-out samples of `file`; the result is empty where there are none.
+    """Score this rank's part of `count` held-out samples of `file`; empty where there are none.
 
     `shares`: the devices that this rank feeds, counted over all ranks; `entrance`: the module where tokens are noted.
 
@@ -52,7 +52,7 @@ def validate(
     mode, would take minutes. Where memory runs out there is no validation, and what was measured before it stands.
     """
     began = time.perf_counter()
-    ids = held_out(file.n_samples, count)
+    ids = held_out_ids(file.n_samples, count)
     totals = np.zeros(3)  # summed loss, targets, correct ones
     checksum = TokenChecksum()
     if not len(ids):
@@ -73,18 +73,18 @@ def validate(
     return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
 
 
-def score(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
-    """The mean loss of this rank's samples by the scores that the validation adds up. Every rank must take part."""
+def mean_score(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
+    """The mean loss of this rank's samples, as the validation computes it. Every rank must take part."""
     totals = torch.stack([strategy.evaluate(tokens).double().sum(0) for tokens in micro_batches]).sum(0)
     return float(totals[0] / totals[1])
 
 
 class NotFinite(Exception):
-    """The loss became infinite or not a number."""
+    """Raised where the loss became infinite or NaN."""
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """The validation of all ranks together; None where nothing was scored, or a rank ran out of memory.
+    """The validation over all ranks; None where nothing was scored, or a rank ran out of memory.
 
     Raises NotFinite where its loss is not finite.
     """
@@ -99,7 +99,7 @@ def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
     ids = np.concatenate([rank.ids for rank in ranks])
     return Validation(
         samples=len(ids),
-        samples_sha256=digest([ids]),
+        samples_sha256=digest_of_ids([ids]),
         tokens_checksum=add_checksums([rank.checksum for rank in ranks]),
         targets=int(targets),
         loss=loss / targets,

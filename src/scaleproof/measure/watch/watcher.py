@@ -23,7 +23,7 @@ from scaleproof.ground.cores import cores_of_this_process
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, ProbedOperations, UpdateNorms, WatchedRank
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.machine.provenance import versions_of
-from scaleproof.measure.strategy.base import dtype_names, local_part
+from scaleproof.measure.strategy.base import dtype_names, local_shard
 from scaleproof.measure.trainer.census import elements_of, weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
@@ -110,7 +110,7 @@ class Watcher:
         self.now.samples += len(first) if first.dim() else 1
         if not first.is_floating_point():
             self.now.tokens += first.numel()
-        dense = [local_part(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
+        dense = [local_shard(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
         checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
         if checksums:
             self.now.batches.append(torch.stack(checksums).sum())
@@ -145,7 +145,7 @@ class Watcher:
         """Take the norm of the gradients, and copy the watched parameters."""
         if not self._looks_now():
             return
-        gradients = [local_part(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
+        gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         self._gradient_norm = _norm(gradients, self.device)
         self.before = [parameter.clone() for parameter in self._watched()]
 
@@ -175,7 +175,7 @@ class Watcher:
 
     def _watched(self) -> list[Tensor]:
         """This rank's part of the smallest trained parameters: one, or of WATCHED_ELEMENTS elements in all at most."""
-        trained = [local_part(parameter) for parameter in self._parameters() if parameter.requires_grad]
+        trained = [local_shard(parameter) for parameter in self._parameters() if parameter.requires_grad]
         watched: list[Tensor] = []
         elements = 0
         for part in sorted(trained, key=Tensor.numel):
@@ -197,7 +197,7 @@ class Watcher:
         is_flat = bool(flat)
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
-        memory = accelerator.memory(self.device)
+        memory = accelerator.memory_peaks(self.device)
         record = WatchedRank(
             rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
             world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),

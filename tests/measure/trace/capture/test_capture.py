@@ -14,7 +14,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.records.profile_schema import read_profile
 from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.corpus.reader import TokenFile
-from scaleproof.measure.trace.capture.capture import capture, choose
+from scaleproof.measure.trace.capture.capture import capture, choose_tool
 from scaleproof.measure.trace.capture.capture_schema import Captured, read_capture
 from scaleproof.measure.trace.summarise import summarise_capture
 
@@ -181,12 +181,12 @@ def test_the_text_of_the_real_nsys_is_read(nsys, tmp_path):
 
 def test_the_tool_that_is_not_there_is_replaced_and_said(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    assert choose("nsys", gpu=False) == (
+    assert choose_tool("nsys", gpu=False) == (
         "torch.profiler",
         "nsys is not installed here (not found on PATH), so torch's profiler was used instead",
     )
-    assert choose("auto", gpu=True)[0] == "torch.profiler"
-    assert choose("torch.profiler", gpu=True) == ("torch.profiler", None)
+    assert choose_tool("auto", gpu=True)[0] == "torch.profiler"
+    assert choose_tool("torch.profiler", gpu=True) == ("torch.profiler", None)
 
 
 def test_a_cell_that_cannot_run_is_told_and_the_rest_goes_on(take):

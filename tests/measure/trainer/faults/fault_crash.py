@@ -34,5 +34,5 @@ if __name__ == "__main__":
     try:
         fail()
     except BaseException as error:
-        trainer.report(error, Path(request.out))
+        trainer.report_failure(error, Path(request.out))
         os._exit(1)

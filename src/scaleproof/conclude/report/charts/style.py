@@ -308,14 +308,11 @@ def _save_figure(figure: Figure, path: Path, unit: str) -> None:
     for ground in grounds:  # the page's own shines through
         ground.set_visible(False)
     FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
-    write_atomic(path.with_suffix(".svg"), in_unit(_add_titles(drawing.getvalue()), unit))
+    # What `tip` left as ids of groups becomes their titles.
+    svg = re.sub(rf'<g id="{TIP}([^"]*)">', r'<g class="tip"><title>\1</title>', drawing.getvalue())
+    write_atomic(path.with_suffix(".svg"), in_unit(svg, unit))
     for ground in grounds:
         ground.set_visible(True)
     figure.set_dpi(DOTS_PER_INCH)  # SVG has 72
     with whole_file(path.with_suffix(".png")) as part:
         FigureCanvasAgg(figure).print_png(part, metadata={"Software": None})
-
-
-def _add_titles(svg: str) -> str:
-    """What `tip` left as ids of groups becomes their titles."""
-    return re.sub(rf'<g id="{TIP}([^"]*)">', r'<g class="tip"><title>\1</title>', svg)

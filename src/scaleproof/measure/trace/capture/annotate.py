@@ -15,25 +15,25 @@ Pop = Callable[[], Any]
 
 
 def of_profiler() -> tuple[Push, Pop]:
-    """The functions that open and close a range which torch's profiler records."""
+    """Functions (push, pop) that open and close a range which torch's profiler records."""
     from torch.profiler import record_function
 
     open_ranges: list[record_function] = []
 
     def push(name: str) -> None:
-        """Begin the range `name` inside of those that are open."""
+        """Open the range `name` inside of those that are open."""
         open_ranges.append(record_function(name))
         open_ranges[-1].__enter__()
 
     def pop() -> None:
-        """End the innermost open range."""
+        """Close the innermost open range."""
         open_ranges.pop().__exit__(None, None, None)
 
     return push, pop
 
 
 def of_nvtx() -> tuple[Push, Pop]:
-    """Functions that open and close a range of Nsight Systems: torch's own with CUDA, else the nvtx package's."""
+    """Functions (push, pop) that open and close a range for Nsight Systems: torch's with CUDA, else of package nvtx."""
     import torch
 
     if torch.cuda.is_available():
@@ -45,13 +45,13 @@ def of_nvtx() -> tuple[Push, Pop]:
 
 @contextmanager
 def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
-    """Mark the parts of the steps that are made in this context; `push` opens a range by name, `pop` closes the last.
+    """Mark the parts of each step made in this context as ranges. `push` opens one by name, `pop` closes the last.
 
     `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
 
     def inside(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """As `call`, in the range `name`."""
+        """`call`, made to run in the range `name`."""
 
         def marked(*args: Any, **kwargs: Any) -> Any:
             push(name)
@@ -65,18 +65,18 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
     take, update = inside("data", batches.take), inside("optimizer", strategy.update)
 
     def first_take(step: int, micro: int) -> Any:
-        """As `take`; the first micro-batch of a step begins the range "step"."""
+        """As `batches.take`, but a step's first micro-batch opens the range "step"."""
         if micro == 0:
             push("step")
         return take(step, micro)
 
     def last_update(step: int) -> None:
-        """As `update`; with it the range "step" ends."""
+        """As `strategy.update`, and then close the range "step"."""
         update(step)
         pop()
 
     def end_forward(*_: Any) -> None:
-        """End the range "forward"; what follows until the micro-step ends is "backward"."""
+        """Close the range "forward" and open "backward", which lasts until the micro-step ends."""
         pop()
         push("backward")
 

@@ -18,7 +18,7 @@ from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.corpus.reader import SamplePlan, open_split
 from scaleproof.measure.launch.attempt import REQUEST, begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
-from scaleproof.measure.launch.failure import failure
+from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.launch.local import may_fork
 from scaleproof.measure.machine.allocation import Allocation, allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
@@ -35,8 +35,8 @@ NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,NET"}
 INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibstat.txt": ["ibstat"]}
 
 
-def choose(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """The tool that traces, and why where that may surprise, else None. `requested`: auto, or the tool's name."""
+def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
+    """The tool to trace with, and a reason where the choice may surprise, else None. `requested`: "auto" or a tool."""
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
     if requested in ("auto", NSYS) and not shutil.which("nsys"):
@@ -45,7 +45,7 @@ def choose(requested: str, gpu: bool) -> tuple[str, str | None]:
 
 
 def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
-    """Trace `settings.steps` steps of `cell` after its warm-up and publish the trace in `out`. `limit` in seconds.
+    """Trace `settings.steps` steps of `cell` after its warm-up, and publish the trace in `out`. `limit`: in seconds.
 
     A capture that fails is published too, with its reason. Raises UserError where the tokens do not suffice and
     Interrupted where it was stopped.
@@ -55,7 +55,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
     SamplePlan(open_split(tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     gpus, nodes = cuda_devices(), allocation()
     gpu = cell.execution.device != "cpu" and bool(gpus)
-    tool, tool_reason = choose(settings.tool, gpu)
+    tool, tool_reason = choose_tool(settings.tool, gpu)
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(out, run_id, (RAW, CAPTURE, LOG))
     raw = attempt / RAW
@@ -74,7 +74,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
         if not reason:
             variables = record_interconnect(raw) if settings.interconnect and gpu else {}
             with device_lock(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
-                reason = _run(request, out / LOG, tool, nodes, variables)
+                reason = _run_traced(request, out / LOG, tool, nodes, variables)
             status = "failed" if reason else "ok"
         result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
         captured = Captured(
@@ -86,7 +86,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
             fingerprint=cell.fingerprint,
             strategy=cell.execution.strategy,
             tool=tool,
-            tool_version=_version() if tool == NSYS else request.provenance["env"]["torch_version"],
+            tool_version=_nsys_version() if tool == NSYS else request.provenance["env"]["torch_version"],
             tool_reason=tool_reason,
             nodes=settings.nodes,
             world_size=cell.world_size,
@@ -109,7 +109,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
 
 
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Write what the first node says of its links to `folder`; returns the variables that make NCCL log there."""
+    """Write what the first node says of its links to `folder`; returns variables that make NCCL log there."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -120,8 +120,10 @@ def record_interconnect(folder: Path) -> dict[str, str]:
     }
 
 
-def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]) -> str | None:
-    """Run the ranks under `tool` with further `variables`; returns why there is no trace, None where there is one."""
+def _run_traced(
+    request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]
+) -> str | None:
+    """Run the ranks under `tool` with further `variables`; returns why there is no trace (None: there is one)."""
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
@@ -135,12 +137,12 @@ def _run(request: Request, log: Path, tool: str, nodes: Allocation | None, varia
         return None
     if finished:
         return next((scrub(line) for line in reversed(outcome.tail) if "nsys" in line), "the profiler left no trace")
-    cause = failure(request, attempt, outcome)
+    cause = explain_failure(request, attempt, outcome)
     return f"{cause.failure_class}: {cause.reason}"
 
 
-def _version() -> str | None:
-    """The version of nsys on this machine; None where it does not say."""
+def _nsys_version() -> str | None:
+    """The version of nsys on this machine; None where nsys does not say."""
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -49,7 +49,7 @@ class Captured(ProfileSection):
 
 
 def read_capture(folder: Path) -> Captured:
-    """The capture in `folder`. Raises UserError where there is none, or its files are not those that it describes."""
+    """The capture in `folder`. Raises UserError where it is missing, or its files are not as it describes them."""
     path = folder / CAPTURE
     try:
         captured = Captured.model_validate_json(read_regular(path))

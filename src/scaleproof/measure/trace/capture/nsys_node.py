@@ -25,8 +25,8 @@ NO_IMPORTER = (
 QUIET = ("--sample=none", "--cpuctxsw=none", "--force-overwrite=true", "--trace-fork-before-exec=true")
 
 
-def options(gpu: bool) -> list[str]:
-    """The options of `nsys profile`; on a GPU it records only between the program's start and stop of the profiler."""
+def nsys_options(gpu: bool) -> list[str]:
+    """The options of `nsys profile`; on a GPU the program itself starts and stops the recording."""
     if not gpu:
         return ["--trace=nvtx,osrt", *QUIET]
     return ["--trace=cuda,nvtx,osrt", *QUIET, "--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
@@ -43,7 +43,7 @@ def main(request_path: Path, command: list[str]) -> int:
         os.execvp(command[0], command)
     with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as folder:
         work = Path(folder)
-        line = ["nsys", "profile", *options(settings["gpu"]), f"--output={work / here}", *command]
+        line = ["nsys", "profile", *nsys_options(settings["gpu"]), f"--output={work / here}", *command]
         code = subprocess.run(line, env=os.environ | {"TMPDIR": folder, "LC_ALL": "C"}).returncode
         report = work / f"{here}.nsys-rep"
         if not report.exists():

@@ -15,7 +15,7 @@ LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts
 
 
 def traced(request: Request) -> Any:
-    """Warm up, then make the requested number of steps under the profiler; returns the session, to be closed.
+    """Warm up, and make the requested steps under the profiler; returns the session, for the caller to close.
 
     Rank 0 writes RANK_RESULT: the slowest rank's step times, the collectives of a step, and where each rank ran.
     """
@@ -33,7 +33,9 @@ def traced(request: Request) -> Any:
     _, probe, _, _ = warm_up(run, warmup)
     push, pop = of_nvtx() if settings["tool"] == NSYS else of_profiler()
     dist.barrier()
-    recording = _nsys(session, push, pop) if settings["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
+    recording = (
+        _nsys_range(session, push, pop) if settings["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
+    )
     with recording, annotated(run.strategy, run.batches, push, pop):
         series = run.steps(warmup, settings["steps"])
     times = session.gather(series.step_time.tolist())
@@ -51,7 +53,7 @@ def traced(request: Request) -> Any:
 
 @contextmanager
 def _profiler(session: Any, folder: Path) -> Iterator[None]:
-    """torch's profiler on this rank; its trace is written after the steps."""
+    """Run the block under torch's profiler, and write this rank's trace afterwards."""
     from torch.profiler import ProfilerActivity, profile
 
     from scaleproof.measure.machine.accelerator import is_accelerator
@@ -63,8 +65,8 @@ def _profiler(session: Any, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
-    """The part of the program that nsys records on a GPU (it was started with --capture-range=cudaProfilerApi).
+def _nsys_range(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
+    """Have nsys record the block on a GPU, where it was started with --capture-range=cudaProfilerApi.
 
     The report knows processes; a range says which rank each is, and is opened within what is recorded. One session of
     nsys records all ranks of a node: it must run before any of them goes on, and until all of them are done.

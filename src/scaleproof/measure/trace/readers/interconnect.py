@@ -31,11 +31,11 @@ LINKS = {
 
 
 def read_nccl_log(path: Path) -> dict[str, Any]:
-    """Version, network, and by which transports channels really go. Raises UserError if it is not a log of NCCL."""
-    text = _text(path)
+    """NCCL's version, network, and the transports its channels use. Raises UserError if it is no log of NCCL."""
+    text = _text_of(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
-    transports = Counter(_transport(via) for *_, via in CHANNEL.findall(text))
+    transports = Counter(_short_transport(via) for *_, via in CHANNEL.findall(text))
     facts: dict[str, Any] = {"transports": dict(sorted(transports.items()))} if transports else {}
     for key, pattern in (("version", VERSION), ("network", NETWORK)):
         if seen := pattern.search(text):
@@ -52,7 +52,7 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
 def read_topology(path: Path) -> dict[str, Any]:
     """`nccl_topo.xml`: how many GPUs, NVLinks of each, and network cards with their speed in Gb/s. Raises UserError."""
     try:
-        root = ElementTree.fromstring(_text(path))
+        root = ElementTree.fromstring(_text_of(path))
     except ElementTree.ParseError as error:
         raise UserError(f"{path}: not a topology file of NCCL ({error}); take one with NCCL_TOPO_DUMP_FILE") from None
     if root.tag != "system":
@@ -68,21 +68,21 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """`nvidia-smi topo -m`: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
-    rows = link_matrix(_text(path))
+    """Output of `nvidia-smi topo -m`: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
+    rows = link_matrix(_text_of(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
     pairs: Counter[str] = Counter()
     for number, cells in enumerate(rows):
         later_gpus = cells[number + 1 : len(rows)]  # so that each pair counts once
-        pairs.update(_link(cell) for cell in later_gpus)
+        pairs.update(_link_in_words(cell) for cell in later_gpus)
     return dict(pairs)
 
 
 def read_ibstat(path: Path) -> list[dict[str, Any]]:
-    """`ibstat`: adapters with the rate in Gb/s and state of their ports. Raises UserError."""
+    """Output of `ibstat`: adapters, with rate (Gb/s) and state of their ports. Raises UserError."""
     # What stands before the first adapter, then in turn an adapter's name and the text about it.
-    parts = re.split(r"^CA '([^']+)'", _text(path), flags=re.MULTILINE)
+    parts = re.split(r"^CA '([^']+)'", _text_of(path), flags=re.MULTILINE)
     if len(parts) < 3:
         raise UserError(f"{path}: not an answer of ibstat: it names no adapter (CA)")
     adapters = []
@@ -104,8 +104,8 @@ ALLOWED = "a log of NCCL (NCCL_DEBUG=INFO), nccl_topo.xml, the text of nvidia-sm
 
 
 def read_interconnect(path: Path) -> tuple[str, Any]:
-    """Which of the four a file is, and what it says. Raises UserError where it is none of them."""
-    text = _text(path)
+    """The kind of a file about links, and what it says. Raises UserError where it is none of the four kinds."""
+    text = _text_of(path)
     if text.lstrip().startswith("<"):
         kind = "nccl topology"
     elif "NCCL" in text:
@@ -119,23 +119,23 @@ def read_interconnect(path: Path) -> tuple[str, Any]:
     return kind, READERS[kind](path)
 
 
-def _transport(via: str) -> str:
-    """The transport of a channel in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
+def _short_transport(via: str) -> str:
+    """A channel's transport in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
     parts = via.split("/")
     name = "/".join(parts[:2]) if parts[0] == "NET" else parts[0]
     return f"{name} (GPU direct)" if "GDRDMA" in parts else name
 
 
-def _link(cell: str) -> str:
-    """A cell of the matrix in words: NV12 -> NVLink x12; one that is not known stays as it is."""
+def _link_in_words(cell: str) -> str:
+    """A cell of the matrix in words: NV12 -> NVLink x12; an unknown one as it is."""
     for key, meaning in LINKS.items():
         if cell.startswith(key):
             return f"{meaning} x{cell.removeprefix(key)}" if key == "NV" else meaning
     return cell
 
 
-def _text(path: Path) -> str:
-    """The text of a file. Raises UserError where there is no such file, or it is empty."""
+def _text_of(path: Path) -> str:
+    """The text of a file. Raises UserError where the file is missing or empty."""
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     text = path.read_text(encoding="utf-8", errors="replace")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.kernel_classes import collective_of
-from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, make_table
 
 DEVICE_EVENTS = ("kernel", "gpu_memcpy", "gpu_memset")
 CALL_EVENTS = ("cuda_runtime", "cuda_driver")
@@ -20,8 +20,8 @@ PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at wo
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """The trace of one rank's file; `fallback_rank` where it names none. Raises UserError where it is no such trace."""
-    data = _load(path)
+    """The trace in one rank's file. `fallback_rank`: if the file names no rank. Raises UserError for other files."""
+    data = _load_events(path)
     events = pd.DataFrame.from_records(
         # X: what has a duration; "Trace" is the range of the whole recording.
         [event for event in data["traceEvents"] if event.get("ph") == "X" and event.get("cat") != "Trace"],
@@ -49,9 +49,9 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     named = events[(events["cat"] == "user_annotation") & ~_are_collectives(events)]
     ranges = {"thread": _threads(named["tid"]), "name": named["name"], "start": named["start"], "end": named["end"]}
     return Trace(
-        frame(WORK, {"rank": rank} | work) if len(work["start"]) else frame(WORK),
-        frame(RANGES, {"rank": rank} | ranges) if len(named) else frame(RANGES),
-        frame(HOST),  # the profiler records no calls of the operating system
+        make_table(WORK, {"rank": rank} | work) if len(work["start"]) else make_table(WORK),
+        make_table(RANGES, {"rank": rank} | ranges) if len(named) else make_table(RANGES),
+        make_table(HOST),  # the profiler records no calls of the operating system
         TraceSource(
             tool="torch.profiler",
             files=[path.name],
@@ -62,8 +62,8 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     )
 
 
-def _load(path: Path) -> dict[str, Any]:
-    """The JSON of a trace, which has a list `traceEvents`. Raises UserError where the file is something else."""
+def _load_events(path: Path) -> dict[str, Any]:
+    """The JSON of a trace, with its list `traceEvents`. Raises UserError for any other file."""
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -77,7 +77,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
-    """Kernels and copies of a GPU: columns of WORK without the rank. `on_device`: which events they are.
+    """A GPU's kernels and copies: columns of WORK but `rank`. `on_device`: a mask of the events that are on it.
 
     `launched` is when the call began that has the same correlation number; without one, when the kernel started.
     """
@@ -99,7 +99,7 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
 
 
 def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
-    """The outermost operators of each thread, and gloo's collectives: columns of WORK without the rank.
+    """Each thread's outermost operators, and gloo's collectives: columns of WORK but `rank`.
 
     Not what the autograd engine and the process group put around operators: that waits as well.
     """
@@ -122,11 +122,11 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
 
 
 def _are_collectives(events: pd.DataFrame) -> pd.Series:
-    """Which events have the name of a collective, as a boolean mask."""
+    """A boolean mask: which events are named like a collective."""
     return events["name"].map(lambda name: collective_of(name) is not None)
 
 
 def _threads(ids: pd.Series) -> list[int]:
-    """Thread ids as numbers, 0 where there is none; the profiler writes some as text."""
+    """Thread ids as numbers, 0 for a missing one; the profiler writes some as text."""
     numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
     return [int(number[0]) if number else 0 for number in numbers]

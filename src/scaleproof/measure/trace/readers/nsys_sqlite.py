@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, frame
+from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSource, make_table
 
 PIECE = 65_536  # rows of a batch
 KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
@@ -29,7 +29,7 @@ PROCESS_BITS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the pr
 
 
 class Export:
-    """An export, opened to read only and without locks: it may be on a network file system.
+    """An SQLite export of nsys, opened read-only and without locks: it may be on a network file system.
 
     `columns`: table -> names of its columns. Raises UserError where the file is no export.
     """
@@ -42,22 +42,19 @@ class Export:
         try:
             self.database = sqlite3.connect(self.address, uri=True)
             tables = [name for (name,) in self.database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
-            self.columns = {table: self._columns_of(table) for table in tables}
+            infos = {table: self.database.execute(f'PRAGMA table_info("{table}")') for table in tables}
+            self.columns = {table: [name for _, name, *_ in info] for table, info in infos.items()}
         except sqlite3.Error as error:
             raise self.broken(error) from None
         if "StringIds" not in tables:
             raise UserError(f"{path}: an SQLite file, but not an export of Nsight Systems: it has no table StringIds")
 
-    def _columns_of(self, table: str) -> list[str]:
-        """The names of a table's columns."""
-        return [name for _, name, *_ in self.database.execute(f'PRAGMA table_info("{table}")')]
-
     def broken(self, error: Exception) -> UserError:
-        """The error to raise where SQLite cannot read the file, for the reason `error`."""
+        """The error to raise where SQLite cannot read the file. `error`: SQLite's."""
         return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it again")
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether the file has this table, and in it all of these columns."""
+        """Whether the file has this table with all of these columns."""
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def numbers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
@@ -75,13 +72,13 @@ class Export:
         return [np.asarray(fetched[place].to_numpy(), dtype=np.int64) for place in range(len(columns))]
 
     def strings(self, ids: np.ndarray) -> dict[int, str]:
-        """String id -> text, for the given ids."""
+        """The texts of string ids: id -> text."""
         texts = dict(self.database.execute("SELECT id, value FROM StringIds"))
         return {int(number): texts.get(int(number), f"string {number}") for number in ids}
 
     @property
     def version(self) -> str:
-        """The tool that wrote the export, with its version where the file has it."""
+        """The tool that wrote the export, with its version if the file has it."""
         if not self.has("EXPORT_META_DATA", "name", "value"):
             return "nsys"
         facts = dict(self.database.execute("SELECT name, value FROM EXPORT_META_DATA"))
@@ -89,44 +86,44 @@ class Export:
 
 
 def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
-    """The trace of one node's export. Raises UserError where it is not one, or is broken.
+    """The trace in one node's export. Raises UserError where the file is no export, or is broken.
 
     `first_rank`: the lowest rank of this file, where processes do not say theirs; they are then numbered by device.
     """
     export = Export(path)
     try:
         with closing(export.database):
-            return _read(export, first_rank)
+            return _read_export(export, first_rank)
     except sqlite3.Error as error:
         raise export.broken(error) from None
 
 
-def _read(export: Export, first_rank: int) -> Trace:
-    """The trace of an open export: work and ranges of the processes that are ranks. `first_rank` as in read_sqlite."""
-    work = _work(export)
-    ranges = _ranges(export)
-    ranks, stated = _ranks(work, ranges, first_rank)
-    work["rank"] = _mapped(work.pop("process").to_numpy(), ranks)
-    ranges["rank"] = _mapped(ranges.pop("process").to_numpy(), ranks)
+def _read_export(export: Export, first_rank: int) -> Trace:
+    """The trace of an open export: work and ranges of the processes that are ranks. `first_rank`: see read_sqlite."""
+    work = _read_work(export)
+    ranges = _read_ranges(export)
+    ranks, stated = _ranks_of_processes(work, ranges, first_rank)
+    work["rank"] = _rank_column(work.pop("process").to_numpy(), ranks)
+    ranges["rank"] = _rank_column(ranges.pop("process").to_numpy(), ranks)
     states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)
     ranges = ranges[(ranges["rank"] >= 0) & ~states_rank]
     diagnostics = _diagnostics(export)
     return Trace(
-        frame(WORK, work[work["rank"] >= 0]),
-        frame(RANGES, ranges),
-        _host(export, ranks if stated else None, ranges),
+        make_table(WORK, work[work["rank"] >= 0]),
+        make_table(RANGES, ranges),
+        _system_calls(export, ranks if stated else None, ranges),
         TraceSource(
             tool=export.version,
             files=[export.path.name],
             device="gpu" if len(work) else "none",
-            dropped=sum(_lost(text) for text in diagnostics),
+            dropped=sum(_count_lost_events(text) for text in diagnostics),
             diagnostics=diagnostics,
             ranks_from="the trace" if stated else "the order of processes by device",
         ),
     )
 
 
-def _work(export: Export) -> pd.DataFrame:
+def _read_work(export: Export) -> pd.DataFrame:
     """Kernels, copies and graphs, one row each: process, device, stream, name, launched, start, end."""
     parts: list[list[np.ndarray]] = []  # columns of each table
     texts: list[str] = []  # names, of which some may be equal
@@ -142,7 +139,7 @@ def _work(export: Export) -> pd.DataFrame:
         )
         if not len(columns[0]):
             continue
-        ids, inverse = _distinct(columns.pop())
+        ids, inverse = _distinct_ids(columns.pop())
         names_by_id = {
             KERNEL: export.strings(ids) if table == KERNEL else {},
             MEMCPY: {int(kind): f"[CUDA memcpy {COPIES.get(int(kind), 'other')}]" for kind in ids},
@@ -165,15 +162,15 @@ def _work(export: Export) -> pd.DataFrame:
             "device": device,
             "stream": stream,
             "name": pd.Categorical.from_codes(code, list(distinct)),
-            "launched": _launched(export, process, correlation, start),
+            "launched": _launch_times(export, process, correlation, start),
             "start": start,
             "end": end,
         }
     )
 
 
-def _distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different ids in rising order, and the place of each of `ids` among them: np.unique with the inverse.
+def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different ids, ascending, and the index of each of `ids` among them (np.unique with its inverse).
 
     String ids are small numbers, so that they are counted instead of sorted.
     """
@@ -184,8 +181,8 @@ def _distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[ids - lowest]
 
 
-def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """When the host asked for each kernel; its start where that is unknown. Each array has an entry a kernel."""
+def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """When the host launched each kernel; the kernel's start where unknown. Arrays have an entry per kernel."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
@@ -202,7 +199,7 @@ def _launched(export: Export, process: np.ndarray, correlation: np.ndarray, star
     return np.where(call_keys[place] == kernel_keys, requested[order][place], start)
 
 
-def _ranges(export: Export) -> pd.DataFrame:
+def _read_ranges(export: Export) -> pd.DataFrame:
     """NVTX ranges, one row each: process, thread, name, start, end."""
     empty = pd.DataFrame({"process": [], "thread": [], "start": [], "end": []}, dtype=np.int64).assign(
         name=pd.Categorical([])
@@ -234,8 +231,8 @@ def _ranges(export: Export) -> pd.DataFrame:
     return pd.DataFrame({"process": thread & PROCESS_BITS, "thread": thread, "name": names, "start": start, "end": end})
 
 
-def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Process -> rank, and whether the processes say it themselves; `first`: the rank of the first one otherwise."""
+def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
+    """Process -> rank, and whether processes name their ranks; else they are numbered from `first` on."""
     stated = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
         if match := OWN_RANK.fullmatch(str(name)):
@@ -248,23 +245,23 @@ def _ranks(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[i
     return {int(process): rank for rank, process in enumerate(processes, start=first)}, False
 
 
-def _mapped(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """The rank of each of `processes`; -1 for a process that is none (a launcher). `ranks`: process -> rank."""
+def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
+    """The rank of each of `processes`; -1 for one without a rank (a launcher). `ranks`: process -> rank."""
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes
     return np.array([ranks.get(int(process), -1) for process in distinct], np.int64)[inverse]
 
 
-def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Calls of the operating system, summed by name.
+def _system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
+    """Calls of the operating system, with times summed by name.
 
     `ranks`: process -> rank in our own runs, of which only calls of ranks between the first step and the last count.
     """
     where = ""
     steps = ranges[ranges["name"] == "step"]
     if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
-        return frame(HOST)
+        return make_table(HOST)
     if ranks is not None and len(steps):
         processes = ", ".join(str(process) for process in ranks)
         first, last = steps["start"].min(), steps["end"].max()
@@ -273,18 +270,18 @@ def _host(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) ->
     totals = export.database.execute(summed).fetchall()
     texts = export.strings(np.array([name for name, *_ in totals], np.int64))
     rows = [("osrt", texts[name], calls, total) for name, calls, total in totals]
-    return frame(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else frame(HOST)
+    return make_table(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else make_table(HOST)
 
 
 def _diagnostics(export: Export) -> list[str]:
-    """What the tool itself says is wrong or incomplete, and how much it says that it has slowed the program down."""
+    """What nsys itself says is wrong or incomplete, and how much it slowed the program down."""
     if not export.has("DIAGNOSTIC_EVENT", "text"):
         return []
     messages = [str(text) for (text,) in export.database.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT") if text]
     return [text[:200] for text in messages if LOST.search(text) or re.search(r"error|fail|warn", text, re.IGNORECASE)]
 
 
-def _lost(text: str) -> int:
+def _count_lost_events(text: str) -> int:
     """How many events a message says are lost; 1 where it gives no number."""
     if not LOST.search(text):
         return 0

@@ -7,26 +7,26 @@ from scaleproof.ground.facts.kernel_classes import LEAST_CLASSIFIED, class_of
 from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_stats_output
 from scaleproof.ground.records.profile_schema import Kernel, TraceCoverage
 from scaleproof.measure.trace.breakdown import TOP
-from scaleproof.measure.trace.ranges import Entry, entry, likely_bottleneck
+from scaleproof.measure.trace.ranges import Entry, likely_bottleneck, summary_entry
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """The fields of a Profile that text reports give. `ranks`: processes in them; `steps`: their optimizer steps."""
+    """The fields of a Profile that text reports give. `ranks`: how many processes they are of; `steps`: of each."""
     reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
     ranges, osrt, kernels = (
         [line for report in reports.values() for line in report.get(kind, ())] for kind in (RANGES, OSRT, KERNELS)
     )
-    nvtx = _top5("nvtx", ranges)
+    nvtx = _largest_lines("nvtx", ranges)
     fields: dict[str, Any] = {
         "tool": "nsys stats",
         "ranks_from": "nothing: a text names no processes",
         "nvtx_top5": nvtx,
-        "osrt_top5": _top5("osrt", osrt),
+        "osrt_top5": _largest_lines("osrt", osrt),
         "likely_bottleneck": likely_bottleneck(nvtx),
         "per_file": {
             path.name: {
-                "nvtx_top5": _top5("nvtx", report.get(RANGES, [])),
-                "osrt_top5": _top5("osrt", report.get(OSRT, [])),
+                "nvtx_top5": _largest_lines("nvtx", report.get(RANGES, [])),
+                "osrt_top5": _largest_lines("osrt", report.get(OSRT, [])),
             }
             for path, report in reports.items()
         },
@@ -36,11 +36,13 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
     if not kernels:
         fields["unknown"]["communication"] = f"no report {KERNELS}: ranges of the host say nothing about communication"
         return fields
-    return fields | _kernels(kernels, ranks, steps, fields["unknown"])
+    return fields | _kernel_fields(kernels, ranks, steps, fields["unknown"])
 
 
-def _kernels(lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]) -> dict[str, Any]:
-    """What reports of kernels give of a Profile; why communication is not known is added to `unknown`."""
+def _kernel_fields(
+    lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]
+) -> dict[str, Any]:
+    """The fields of a Profile that reports of kernels give; adds to `unknown` why communication is not known."""
     sums = kernel_sums(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown
@@ -75,6 +77,6 @@ def _kernels(lines: list[ReportLine], ranks: int | None, steps: int | None, unkn
     }
 
 
-def _top5(kind: str, lines: list[ReportLine]) -> list[Entry]:
-    """The five largest lines of a report, with the line itself."""
-    return [entry(kind, line.name, line.percent, line.total_ns, line.raw) for line in largest(lines, 5)]
+def _largest_lines(kind: str, lines: list[ReportLine]) -> list[Entry]:
+    """The five largest lines of a report, as entries with the line itself."""
+    return [summary_entry(kind, line.name, line.percent, line.total_ns, line.raw) for line in largest(lines, 5)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scaleproof.ground.errors import UserError, first_fault, nearest_path, path_fault
 from scaleproof.ground.records.run import CAPTURE
-from scaleproof.measure.trace.events import Trace, joined
+from scaleproof.measure.trace.events import Trace, join_traces
 from scaleproof.measure.trace.readers.kineto import read_kineto
 from scaleproof.measure.trace.readers.nsys_sqlite import read_sqlite
 
@@ -15,14 +15,14 @@ ALLOWED = "allowed: .sqlite (nsys export), .json or .json.gz of torch's profiler
 
 
 class NoTrace(UserError):
-    """The file is something else than a trace."""
+    """Raised where a file is not a trace."""
 
 
 def read_trace(paths: list[Path]) -> Trace:
-    """The files of one capture as one trace: one per node (nsys) or per rank (torch's profiler). Raises UserError."""
+    """One trace of a capture's files: one file per node (nsys) or per rank (torch's profiler). Raises UserError."""
     traces: list[Trace] = []
     for path in paths:
-        kind = kind_of(path)
+        kind = trace_kind(path)
         if kind == "text":
             raise UserError(f"{path}: a text report has no single events; it is summarised by itself")
         read = read_sqlite if kind == "sqlite" else read_kineto
@@ -32,15 +32,15 @@ def read_trace(paths: list[Path]) -> Trace:
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             again = "capture or export it again; where that changes nothing, report it as a defect of scaleproof"
             raise UserError(f"{path}: not a whole trace: {first_fault(error)}; {again}") from None
-    return joined(traces)
+    return join_traces(traces)
 
 
 def traces_in(folder: Path) -> list[Path]:
-    """The traces in a folder, where other files may lie as well. Raises UserError where there is none."""
+    """The traces in a folder, among other files. Raises UserError where it has none."""
     traces: list[Path] = []
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         with contextlib.suppress(NoTrace):
-            if kind_of(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
+            if trace_kind(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
                 traces.append(path)
     if not traces:
         raise UserError(
@@ -50,21 +50,21 @@ def traces_in(folder: Path) -> list[Path]:
 
 
 def _has_events(path: Path) -> bool:
-    """Whether a JSON file beside others is one of torch's profiler, whose events begin after a few kilobytes."""
+    """Whether a JSON file is a trace of torch's profiler, whose events begin after a few kilobytes."""
     with path.open("rb") as file:
         return b'"traceEvents"' in file.read(1 << 20)
 
 
 def _capture_below(folder: Path) -> str:
-    """A hint that names the first capture below `folder` (of traces, of a campaign's or all results); else empty."""
+    """A hint that names the first capture below `folder`; "" where there is none."""
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'
     return ""
 
 
-def kind_of(path: Path) -> str:
-    """The kind of a trace: sqlite, kineto or text. Raises UserError for anything else (NoTrace for no trace at all)."""
+def trace_kind(path: Path) -> str:
+    """The kind of a trace: sqlite, kineto or text. Raises NoTrace for no trace, UserError for a faulty one."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
     if fault := path_fault(path):

@@ -129,7 +129,11 @@ class Calibration:
     def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
         """Forecast seconds of a step of `cell`, from the `steps` measured in its series. Raises Unsupported."""
         if cell.is_open:
-            raise _open_batch_refusal(cell)
+            raise law.Unsupported(
+                "micro-batch-open",
+                f"the micro-batch of {cell.slug} is the {cell.searched} that fits, and no trial has found it yet",
+                f"scaleproof frontier, or snakemake: it searches before {cell.slug} runs",
+            )
         _check_cores(cell, self.evidence.backend)
         if reason := self.unusable.get(law.series_key(cell)):
             raise reason
@@ -233,15 +237,6 @@ def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
     import numpy as np
 
     return float(np.log([law.step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
-
-
-def _open_batch_refusal(cell: Cell) -> law.Unsupported:
-    """The refusal of a cell whose micro-batch no trial has found yet."""
-    return law.Unsupported(
-        "micro-batch-open",
-        f"the micro-batch of {cell.slug} is the {cell.searched} that fits, and no trial has found it yet",
-        f"scaleproof frontier, or snakemake: it searches before {cell.slug} runs",
-    )
 
 
 def _check_cores(cell: Cell, backend: str) -> None:

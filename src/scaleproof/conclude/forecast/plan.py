@@ -161,6 +161,7 @@ def _with_totals(evidence: ForecastEvidence, rows: list[PlanRow], price: Price |
     unmeasured = {candidate.cell for candidate in candidates}
     leave_out = tuple(name for name in dispensable([*candidates, *settled]) if name in unmeasured)
     undecided = [plan for plan in plans if plan.cell not in leave_out]
+    kwhs = [row.plan.kwh(row.power) for row in rows if row.plan and row.power]
     return Plan(
         rows=tuple(rows),
         remaining_s=remaining_s,
@@ -172,7 +173,7 @@ def _with_totals(evidence: ForecastEvidence, rows: list[PlanRow], price: Price |
         resolve=_resolution(evidence),
         budget=budget,
         beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
-        kwh=_kwh(rows),
+        kwh=sum(kwhs) if kwhs and len(kwhs) == len(plans) else None,  # None where the power of a run is unknown
     )
 
 
@@ -214,13 +215,6 @@ def pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
             short = replace(cell, work=cell.work.model_copy(update={"steps": PILOT_STEPS}))
             planned.append(CellPlan(cell.slug, group_of(cell).size, repeats=1, run_seconds=times.seconds(short)))
     return planned
-
-
-def _kwh(rows: list[PlanRow]) -> float | None:
-    """kWh of all planned runs; None where no run is planned, or the power of a run is unknown."""
-    planned = [(row.plan, row.power) for row in rows if row.plan]
-    kwhs = [plan.kwh(power) for plan, power in planned if power]
-    return sum(kwhs) if kwhs and len(kwhs) == len(planned) else None
 
 
 def _device_power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:

@@ -1,7 +1,6 @@
 """What a plan promised, kept beside the campaign, and what its runs took in the end."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -72,19 +71,13 @@ def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
     """
     for path in sorted(folder.glob("*.json")):  # their names are their times
         record = read_record(path, lambda data: PlanRecord.model_validate(json.loads(data)))
-        followed = {  # as many runs as were planned
-            cell: _runs_after(runs.get(cell, ()), record.made_utc)[: planned.runs]
-            for cell, planned in record.cells.items()
-        }
+        followed = {}  # cell -> the runs that began after the plan, as many as were planned
+        for cell, planned in record.cells.items():
+            later = [run for run in runs.get(cell, ()) if run.metrics.timestamp_utc > record.made_utc]
+            followed[cell] = sorted(later, key=lambda run: run.metrics.timestamp_utc)[: planned.runs]
         if any(followed.values()):
             return _planned_and_spent(record, followed)
     return None
-
-
-def _runs_after(runs: Sequence[MeasuredRun], when: str) -> list[MeasuredRun]:
-    """The runs that began after a time (ISO 8601), in their order."""
-    later = [run for run in runs if run.metrics.timestamp_utc > when]
-    return sorted(later, key=lambda run: run.metrics.timestamp_utc)
 
 
 def _planned_and_spent(record: PlanRecord, followed: dict[str, list[MeasuredRun]]) -> Spent:

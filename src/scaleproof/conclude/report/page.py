@@ -32,7 +32,6 @@ from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import Correction, Finding
-from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.html import environment, linked, with_findings
 from scaleproof.ground.number_format import in_unit, number
 from scaleproof.ground.records.claims import CLAIMS
@@ -101,6 +100,8 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
     report, facts = inputs.report, inputs.facts
     slugs = set(inputs.cells["cell"])
     tables = _page_tables(inputs)
+    forecast = inputs.forecast
+    forecast_rows = forecast_human(forecast.forecasts).to_dict("records") if forecast and forecast.forecasts else []
     context: dict[str, Any] = {
         "report": report,
         "evidence": MEANING[report.evidence],
@@ -118,7 +119,7 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "columns": page_tables.columns(tables.values()),
         "terms": page_tables.terms(inputs),
         "definition_of": lambda name: COLUMNS[name].definition,
-        "forecast": _forecast_section(inputs.forecast) if inputs.forecast else None,
+        "forecast": {"sentences": forecast_sentences(forecast), "rows": forecast_rows} if forecast else None,
         "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in inputs.comparisons],
         "comparison_rows": comparison_rows(inputs.comparisons).to_dict("records"),
         "pair_rows": pair_rows(inputs.comparisons),
@@ -233,12 +234,6 @@ def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     series = {kind: page_tables.series_view(inputs.report, kind) for kind in kinds}
     marked = {cell for finding in inputs.findings.findings if finding.severity != "note" for cell in finding.cells}
     return {"cells": page_tables.cells_view(inputs.cells, inputs.report, marked)} | series
-
-
-def _forecast_section(forecast: ForecastReport) -> dict[str, Any]:
-    """Return the section about forecasts: sentences, which say what would have to change, and the table."""
-    rows = forecast.forecasts
-    return {"sentences": forecast_sentences(forecast), "rows": forecast_human(rows).to_dict("records") if rows else []}
 
 
 def _without_baseline(report: ScalingReport) -> list[str]:

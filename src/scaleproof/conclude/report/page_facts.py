@@ -95,11 +95,14 @@ def protocol(runs: list[Run]) -> Facts:
         return _protocol_of_commands([run.metrics for run in runs])
     work: list[Mapping[str, Any]] = [m.config["work"] for m in metrics]
     steps = [f"{w['warmup_steps']} warm-up steps, not counted, then {w['steps']} timed steps" for w in work]
+    models = [m.model for m in metrics if isinstance(m, Measured)]
+    unit = "FLOPs per token, forward and backward"
+    configs = [m.training_config for m in metrics if m.training_config]
     rows = [
         ("Model", [_model_facts(m) for m in metrics]),
-        ("Parameters", [_parameters_text(m) for m in metrics if isinstance(m, Measured)]),
+        ("Parameters", [f"{integer(m.parameters)} ({integer(m.flops_per_token)} {unit})" for m in models]),
         ("Corpus", [_corpus_facts(m) for m in metrics]),
-        ("Samples", [_samples_text(m) for m in metrics]),
+        ("Samples", [f"seq_len {c.seq_len}, global batch {c.global_batch}" for c in configs]),
         ("Steps", steps),
         ("Optimizer", [_optimizer_text(w) for w in work]),
     ]
@@ -229,11 +232,6 @@ def _model_facts(metrics: Recorded) -> str:
     return f"{config.model_name} ({config.model_size}), {integer(rows)} embedding rows (padded vocabulary)"
 
 
-def _parameters_text(metrics: Measured) -> str:
-    model = metrics.model
-    return f"{integer(model.parameters)} ({integer(model.flops_per_token)} FLOPs per token, forward and backward)"
-
-
 def _corpus_facts(metrics: Recorded) -> str:
     """Return name, revision, tokenizer and licence of a corpus of our trainer, and its classes where
     they are learnt.
@@ -245,12 +243,6 @@ def _corpus_facts(metrics: Recorded) -> str:
     # The classes of a corpus with labels, where the task is to learn them.
     classes = data.get("classes", []) if metrics.config["workload"]["task"] == "classification" else []
     return text + (f", {len(classes)} classes" if classes else "")
-
-
-def _samples_text(metrics: Recorded) -> str:
-    config = metrics.training_config
-    assert config  # of the trainer
-    return f"seq_len {config.seq_len}, global batch {config.global_batch}"
 
 
 def _optimizer_text(work: Mapping[str, Any]) -> str:

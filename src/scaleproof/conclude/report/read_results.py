@@ -69,8 +69,10 @@ def read_profiles(folder: Path, cells: list[str]) -> dict[str, list[TracedStep]]
 
 def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     """Read a table that has these `columns`, among others. Raises UserError where it is missing, damaged or cut off."""
+    if not path.is_file():
+        raise missing_file(path)
     try:
-        content = _existing_path(path).read_bytes()
+        content = path.read_bytes()
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
     except ValueError as error:  # of pandas and of the encoding
         raise damaged_file(path, " ".join(str(error).split())[:100]) from None
@@ -85,13 +87,6 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     if absent:
         raise damaged_file(path, f"it has no column {', '.join(absent[:5])}")
     return data
-
-
-def _existing_path(path: Path) -> Path:
-    """The path of a file. Raises UserError where it is missing."""
-    if not path.is_file():
-        raise missing_file(path)
-    return path
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

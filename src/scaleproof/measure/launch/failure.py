@@ -48,8 +48,12 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     killed_rank, number = _killed_rank(ended)
     if job_class:
         return _make_failure(job_class, job_reason, killed_rank if number == signal.SIGKILL else None, outcome)
+    if killed_rank is not None and number == signal.SIGKILL and outcome.memory_kills:
+        why = f"the kernel killed rank {killed_rank}: the machine's memory ran out"
+        return _make_failure("host_oom", why, killed_rank, outcome)
     if killed_rank is not None:
-        return _killed_failure(killed_rank, number, outcome)
+        why = f"rank {killed_rank} was ended by {signal.Signals(number).name}"
+        return _make_failure("crash", why, killed_rank, outcome)
     if reports:
         first = reports[0]
         return _make_failure(first["class"], first["reason"], first["rank"], outcome)
@@ -73,13 +77,6 @@ def _killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
         if code < 0:
             return rank, -code
     return None, 0
-
-
-def _killed_failure(rank: int, number: int, outcome: CommandOutcome) -> Failure:
-    """The failure of a run whose rank was ended by the signal `number`."""
-    if number == signal.SIGKILL and outcome.memory_kills:
-        return _make_failure("host_oom", f"the kernel killed rank {rank}: the machine's memory ran out", rank, outcome)
-    return _make_failure("crash", f"rank {rank} was ended by {signal.Signals(number).name}", rank, outcome)
 
 
 def _timeout_failure(request: Request, outcome: CommandOutcome) -> Failure:

@@ -192,6 +192,7 @@ def _final_fields(metrics: Timed | Failed, attempt: Path) -> dict:
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """The content of launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = kept_variables()  # of the environment
+    torchrun = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"
     return {
         "checkpoint_path": scrub(str(out)),
         "rank0_host": metrics.host["hostname"],
@@ -200,14 +201,7 @@ def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: Comma
         "slurm": metrics.scheduler or {},
         "env": {name: value for name, value in recorded.items() if "NCCL" not in name},
         "nccl_env": {name: value for name, value in recorded.items() if "NCCL" in name},
-        "launcher": _launcher_name(request, metrics),
+        "launcher": "command" if request.cell.command is not None else torchrun,
         "exit_code": outcome.exit_code if outcome else None,
         "timed_out": outcome.timed_out if outcome else None,
     }
-
-
-def _launcher_name(request: Request, metrics: Timed | Failed) -> str:
-    """What has started the ranks: "command" (somebody's own), "srun torchrun" (on a cluster) or "torchrun"."""
-    if request.cell.command is not None:
-        return "command"
-    return "srun torchrun" if "nodes" in metrics.hardware else "torchrun"

@@ -20,6 +20,7 @@ OURS = str(Path(__file__).parents[2])  # of the package; a model's own files are
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer.census")  # their hooks are known
+OF_TRAINING = ("torch", "numpy", "type object", "PyCapsule")  # in names of functions in C that are torch's or NumPy's
 LEAST_S = 1e-4  # of a function that is named
 
 
@@ -36,18 +37,13 @@ def foreign_hooks(model: nn.Module) -> list[str]:
     names = set()
     for owner, kinds in owners:
         for hook in (hook for kind in kinds for hook in (getattr(owner, kind, None) or {}).values()):
-            function = _innermost(hook)
+            function = hook
+            while isinstance(function, functools.partial):
+                function = function.func
             module = getattr(function, "__module__", None) or type(function).__module__
             if module.partition(".")[0] not in known and module not in WATCHING:
                 names.add(f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}")
     return sorted(names)
-
-
-def _innermost(hook: Any) -> Any:
-    """The function inside of partial ones."""
-    while isinstance(hook, functools.partial):
-        hook = hook.func
-    return hook
 
 
 def time_beside(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
@@ -91,14 +87,9 @@ def _counts_as_own(called: CodeType | str, by_us: bool, of_model: set[str]) -> b
     `called`: a name if it is written in C.
     """
     if isinstance(called, str):
-        return not (by_us and _is_training(called))
+        return not (by_us and any(word in called for word in OF_TRAINING))
     file = called.co_filename
     return not (by_us or file.startswith(OURS) or _is_beside(file, of_model))
-
-
-def _is_training(name: str) -> bool:
-    """Whether a function written in C is torch's or NumPy's, by its name."""
-    return any(word in name for word in ("torch", "numpy", "type object", "PyCapsule"))
 
 
 def _files_of_model(model: nn.Module) -> Iterator[str]:

@@ -37,6 +37,7 @@ CLASSES = {
 PHASES = {"data": "#949494", "forward": "#949494", "backward": "#6F6F6F", "reduce": "#555555", "optimizer": "#333333"}
 HATCHES = {"data": "||||", "waiting": r"\\"}
 MOST_RANKS = 16
+LONGEST = 30  # characters of a kernel's name
 
 
 def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> None:
@@ -98,7 +99,8 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
         hatch = "//" if kernel.kind == "communication" else ""
         (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_bar_style(colour, hatch))
         tip(bar, f"{kernel.name}: {significant(kernel.total_ms)} ms per step and rank")
-    label_rows(axes, [_shortened(kernel.name) for kernel in top], above=0.5, fontsize=SMALL)
+    names = [kernel.name if len(kernel.name) <= LONGEST else f"{kernel.name[: LONGEST - 1]}…" for kernel in top]
+    label_rows(axes, names, above=0.5, fontsize=SMALL)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
     axes.set_title(f"Largest {'operators' if traced.device == 'cpu' else 'kernels'} of {traced.cell}")
     for kind in dict.fromkeys(kernel.kind for kernel in top):
@@ -180,8 +182,3 @@ def _write_unknown(axes: Axes, row: int) -> None:
     """Write words into a row that has no figure."""
     text, across = " unknown: the trace does not say", axes.get_yaxis_transform()
     axes.text(0.01, row, text, va="center", transform=across, color="0.35", fontsize=SMALL)
-
-
-def _shortened(name: str, most: int = 30) -> str:
-    """The name, cut off at `most` characters."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"

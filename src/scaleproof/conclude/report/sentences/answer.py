@@ -123,8 +123,8 @@ def conclude(
         bullets += [*_incomparable_bullet(report, group), *_fastest_bullet(of_group), *_recommended_bullet(of_group)]
         bullets += [*_slower_bullet(of_group), *one_device]
     bullets += [bullet for series in _leading_series(report) for bullet in _scaling_bullet(series, claims, one_device)]
-    if forecast:
-        bullets += _forecast_bullets(forecast)
+    text, cells = answer_sentence(forecast) if forecast else ("", ())
+    bullets += [Bullet("forecast", "", text, cells=cells)] if text else []
     if not group and not any(len(series.runs) > 1 for series in report.series):  # the A/B pairs alone answer it
         bullets += [
             Bullet("comparison", "", ab_sentence(pairs), cells=(pairs.name,), claims=claims_of_pairs(pairs))
@@ -301,12 +301,6 @@ def _recommended_bullet(of_group: GroupClaims) -> list[Bullet]:
     return [Bullet("recommended", "Recommended", text, basis, cells, claims)]
 
 
-def _forecast_bullets(forecast: ForecastReport) -> list[Bullet]:
-    """What was forecast of cells that have not run, or how forecasts of measured cells turned out."""
-    text, cells = answer_sentence(forecast)
-    return [Bullet("forecast", "", text, cells=cells)] if text else []
-
-
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
     """Return the series whose scaling is stated: all where there are few, else the fastest cell's.
 
@@ -347,11 +341,6 @@ def _efficiency_text(claim: Claim | None) -> tuple[str, list[Claim]]:
     return f", at {number(100 * claim.ratio.value, 2)} % scaling efficiency", [claim]
 
 
-def _all_or_names(cells: tuple[str, ...], measured: set[str]) -> str:
-    """Return "all 5 cells" where these are all that were `measured`, more than two; else their names."""
-    return f"all {len(measured)} cells" if len(measured) > 2 and set(cells) == measured else named(list(cells))
-
-
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
     """Return the bullet on cells whose numbers have a finding, with their median rate where runs of a cell differ."""
     codes: dict[str, list[str]] = {}  # code -> cells
@@ -369,7 +358,11 @@ def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
     by_cells: dict[tuple[str, ...], list[str]] = {}  # cells -> the codes that all of them have
     for code, cells_of_code in codes.items():
         by_cells.setdefault(tuple(cells_of_code), []).append(code)
-    text = "; ".join(f"{listed(names)} in {_all_or_names(cells, measured)}" for cells, names in by_cells.items())
+    parts = []
+    for cells, names in by_cells.items():
+        are_all = len(measured) > 2 and set(cells) == measured
+        parts.append(f"{listed(names)} in {f'all {len(measured)} cells' if are_all else named(list(cells))}")
+    text = "; ".join(parts)
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"
     cells = tuple(dict.fromkeys(cell for cells_of_code in codes.values() for cell in cells_of_code))

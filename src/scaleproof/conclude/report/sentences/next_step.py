@@ -25,7 +25,9 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return None
     disturbed = group.advice.disturbed if group else []
     if disturbed and not report.question:
-        return _quiet_step(report, disturbed)
+        # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
+        again = f"scaleproof retry {_file(report)} {_cell_options(disturbed)}{results_option(report.results)}"
+        return f"on a quiet machine, {again}, then {command(report)}", None
     if look and look.why not in ("at_most", "minutes", "device_hours"):  # decided, or nothing to compare
         return None
     question = report.question
@@ -57,15 +59,6 @@ def beyond(report: ScalingReport) -> Step:
 def _cell_options(names: list[str]) -> str:
     """The options of `scaleproof retry` for these cells."""
     return " ".join(f"--cell {name}" for name in names)
-
-
-def _quiet_step(report: ScalingReport, disturbed: list[str]) -> Step:
-    """Return how to measure disturbed cells again, because more repeats would repeat the disturbance.
-
-    All disturbed cells are named, because a comparison is as bad as its worse side.
-    """
-    again = f"scaleproof retry {_file(report)} {_cell_options(disturbed)}{results_option(report.results)}"
-    return f"on a quiet machine, {again}, then {command(report)}", None
 
 
 def _further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:

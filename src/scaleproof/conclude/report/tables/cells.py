@@ -63,7 +63,9 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
 def _row_texts(row: dict[str, Any]) -> dict[str, str]:
     """Return the text of one cell by column. `row`: of `scaling_rows`."""
     n = row["n"]
-    text = {name: _word_text(row[name]) for name in CELLS_TABLE}
+    words = {True: "yes", False: "no", None: ""}
+    text = {name: str(row[name]) for name in CELLS_TABLE}
+    text |= {name: words[row[name]] for name in CELLS_TABLE if row[name] is None or isinstance(row[name], bool)}
     text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in columns_in_group("figure")}
     text["strategy"] += " (overhead only)" if row["overhead_only"] else ""
     text["letters"] = text["letters"] or UNKNOWN
@@ -166,13 +168,6 @@ def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
         return None
     n = row.get(f"{name}_n", row["n"])
     return Estimated(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"], n=n)
-
-
-def _word_text(value: Any) -> str:
-    """Return a value of a column as text: yes or no, "" where there is none."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
 
 
 def _table_note(report: ScalingReport) -> str:

@@ -23,13 +23,8 @@ NO_IMPORTER = (
 )
 # Sampling of CPUs tells nothing about communication, and in virtual machines its agent may spin for ever.
 QUIET = ("--sample=none", "--cpuctxsw=none", "--force-overwrite=true", "--trace-fork-before-exec=true")
-
-
-def nsys_options(gpu: bool) -> list[str]:
-    """The options of `nsys profile`; on a GPU the program itself starts and stops the recording."""
-    if not gpu:
-        return ["--trace=nvtx,osrt", *QUIET]
-    return ["--trace=cuda,nvtx,osrt", *QUIET, "--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
+# The program itself starts and stops the recording.
+ON_GPU = ("--trace=cuda,nvtx,osrt", "--capture-range=cudaProfilerApi", "--capture-range-end=stop")
 
 
 def main(request_path: Path, command: list[str]) -> int:
@@ -43,7 +38,8 @@ def main(request_path: Path, command: list[str]) -> int:
         os.execvp(command[0], command)
     with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as folder:
         work = Path(folder)
-        line = ["nsys", "profile", *nsys_options(settings["gpu"]), f"--output={work / here}", *command]
+        options = ON_GPU if settings["gpu"] else ("--trace=nvtx,osrt",)
+        line = ["nsys", "profile", *options, *QUIET, f"--output={work / here}", *command]
         code = subprocess.run(line, env=os.environ | {"TMPDIR": folder, "LC_ALL": "C"}).returncode
         report = work / f"{here}.nsys-rep"
         if not report.exists():

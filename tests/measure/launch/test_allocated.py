@@ -122,10 +122,10 @@ def test_outside_of_an_allocation(monkeypatch):
     ],
 )
 def test_what_slurm_says_is_believed(line, kind, reason):
-    found = slurm.slurm_failure(["[default0]:something", line])
+    found = slurm.scheduler_failure(["[default0]:something", line])
     assert found[0] == kind
     assert reason in found[1]
 
 
 def test_nothing_said_is_no_verdict():
-    assert slurm.slurm_failure(["[default0]:RuntimeError: connection closed by peer"]) is None
+    assert slurm.scheduler_failure(["[default0]:RuntimeError: connection closed by peer"]) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.supervise import CommandOutcome
-from scaleproof.measure.machine.allocation import slurm_failure
+from scaleproof.measure.machine.allocation import scheduler_failure
 from scaleproof.measure.trainer.request import Request
 
 TAIL = 40  # lines of the log that a failure keeps
@@ -35,7 +35,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     """
     if outcome.timed_out:
         return _timeout_failure(request, outcome)
-    job_class, job_reason = slurm_failure(outcome.tail) or (None, "")
+    job_class, job_reason = scheduler_failure(outcome.tail) or (None, "")
     if job_class == "node_fail":  # ranks that lost their peers have reported a crash
         return _make_failure(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]

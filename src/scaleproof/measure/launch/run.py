@@ -108,7 +108,7 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
 
 
 def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Failed:
-    """`crash`, as a time-out where `log` says that Slurm ended the steps because the job's own limit is near.
+    """`crash`, as a time-out where `log` says that the steps were ended because the job's own limit is near.
 
     Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
     """

@@ -267,7 +267,7 @@ def signal_steps(job: str, name: str) -> None:
             run_command("scancel", f"--signal={name}", step)
 
 
-def slurm_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
+def scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     """Class and reason of a run's end, if its output `lines` say that Slurm ended it; else None."""
     for pattern, kind, reason in VERDICTS:
         for line in lines:

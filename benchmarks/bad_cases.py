@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from scaleproof.ground.errors import edits
+from scaleproof.ground.errors import edit_distance
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -104,7 +104,7 @@ def misspelt(random: Random, name: str, others: list[str]) -> str:
                 swapped,
                 word.replace("_", "-").title() if random.random() < 0.3 else swapped,
             )[kind]
-        far = all(edits(word.casefold(), other.casefold()) > 2 for other in others if other != name)
+        far = all(edit_distance(word.casefold(), other.casefold()) > 2 for other in others if other != name)
         if word.strip("-_. ") and word not in (name, *others) and far and word[0] not in "-#&*!|>%@`'\"":
             return word
     return name + "x"

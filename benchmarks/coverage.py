@@ -17,14 +17,14 @@ import numpy as np
 from many_campaigns import drawn, families, rate_halves, speed_up_halves, values
 from simulated_campaigns import ALL_NOISE, NOISE, Draw, Random, answered, cell_name, family
 
-from scaleproof.conclude.analysis.paired_test import compare, detectable, pairs_needed
+from scaleproof.conclude.analysis.paired_test import compare_ratios, detectable_by_pairs, pairs_needed
 from scaleproof.conclude.analysis.simultaneous import (
     MOST_REPEATS,
     MOST_TIMES,
     ROUND_CONFIDENCE,
-    resolution,
+    resolution_of_family,
 )
-from scaleproof.conclude.analysis.stopping import confidence_at, resolved
+from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved
 from scaleproof.conclude.report.sentences.answer import Answer
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import CONFIDENCE, paired_ratio, rate
@@ -124,7 +124,7 @@ def stopped(
             compared = family(logs[:, :n], confidence=CONFIDENCE if naive else confidence_at(rule, n))
             fastest = int(np.argmax(logs[:, :n].mean(axis=1)))
             ratios = [(compared.low(i, fastest), compared.high(i, fastest)) for i in range(k) if i != fastest]
-            done = all(resolved(ratio, rule.resolve) for ratio in ratios)
+            done = all(is_resolved(ratio, rule.resolve) for ratio in ratios)
             if done:
                 break
         apart = truth[:, None] - truth[None, :]
@@ -186,7 +186,7 @@ def more_repeats(random: Random, draw: Draw, k: int, n: int, trials: int, effect
     numbers: list[float] = []
     for _ in range(trials):
         logs = draw(random, k, MOST_REPEATS)
-        result = resolution(family(logs[:, :n]), effect)
+        result = resolution_of_family(family(logs[:, :n]), effect)
         needed = result.repeats or math.inf
         numbers.append(needed)
         if needed <= MOST_REPEATS:
@@ -222,7 +222,7 @@ def extended(random: Random, draw: Draw, k: int, trials: int, first: int = 3, ti
             compared = family(logs[:, :n], confidence=CONFIDENCE if n == first else confidence_at(rule, n))
             place = int(np.argmax(logs[:, :n].mean(axis=1)))
             ratios = [(compared.low(i, place), compared.high(i, place)) for i in range(k) if i != place]
-            if all(resolved(ratio, rule.resolve) for ratio in ratios):
+            if all(is_resolved(ratio, rule.resolve) for ratio in ratios):
                 break
         false += bool(compared.differ.any())
     return false / trials
@@ -234,10 +234,10 @@ def ab(random: Random, n: int, nulls: int, sd: float, trials: int) -> dict[str, 
     def pairs(count: int, effect: float = 0.0) -> list[float]:
         return list(np.exp(effect + sd * random.standard_normal(count)))
 
-    effect = detectable(n, nulls) * sd
+    effect = detectable_by_pairs(n, nulls) * sd
     needed = pairs_needed(sd, nulls)
-    null = [compare(pairs(n), pairs(nulls)) for _ in range(trials)]
-    real = [compare(pairs(n, effect), pairs(nulls)).claim == "faster" for _ in range(trials)]
+    null = [compare_ratios(pairs(n), pairs(nulls)) for _ in range(trials)]
+    real = [compare_ratios(pairs(n, effect), pairs(nulls)).claim == "faster" for _ in range(trials)]
     ranges = [math.log1p(e.detectable_low) <= effect <= math.log1p(e.detectable_high) for e in null]
     in_pairs = [(e.pairs_low or math.inf) <= (needed or math.inf) <= (e.pairs_high or math.inf) for e in null]
     return {

@@ -25,7 +25,7 @@ def rank(folder: Path) -> None:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    from scaleproof.ground.campaign.cells import expand
+    from scaleproof.ground.campaign.cells import expand_cells
     from scaleproof.ground.campaign.config import Campaign
     from scaleproof.measure.model.build import build
     from scaleproof.measure.strategy import strategy_class
@@ -37,7 +37,7 @@ def rank(folder: Path) -> None:
         "work": {"global_batch": 4},
         "execution": {"strategy": "ddp", "geometry": "1x2", "device": "cpu"},
     }
-    cell = expand(Campaign.model_validate(data))[0]
+    cell = expand_cells(Campaign.model_validate(data))[0]
     session = Session(cell, timeout_s=120)
     ddp = strategy_class("ddp")(cell, build(cell), session.device)
     tokens = torch.randint(0, 2048, (2, 65))
@@ -57,7 +57,7 @@ def rank(folder: Path) -> None:
 
 
 def main() -> None:
-    from scaleproof.conclude.report.sentences.trace import mean
+    from scaleproof.ground.records.profile_schema import mean_of_field
     from scaleproof.measure.trace.summarise import summarise_files
 
     with tempfile.TemporaryDirectory() as name:
@@ -72,7 +72,7 @@ def main() -> None:
             walls = [row.wall_ms for row in profile.per_step]
             (without if block % 2 else with_).append(float(np.median(walls)))
             if block % 2 == 0:
-                exposed.append(mean(profile, "exposed_ms"))
+                exposed.append(mean_of_field(profile, "exposed_ms"))
     synchronised, alone, traced = (float(np.median(v)) for v in (with_, without, exposed))
     print(json.dumps({"with": with_, "without": without, "exposed": exposed}))
     difference = synchronised - alone

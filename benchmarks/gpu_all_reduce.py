@@ -5,8 +5,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scaleproof.conclude.forecast.sweep import CALLS, LIMIT_S, WARMUP, launch
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.conclude.forecast.sweep import CALLS, LIMIT_S, WARMUP, run_launch
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.machine.gpus import cuda_devices
@@ -16,7 +16,7 @@ TIME_S = 60.0
 
 def main(devices: int, device: str, nbytes: int) -> None:
     execution = {"strategy": "ddp", "geometry": f"1x{devices}", "device": device}
-    cell = expand(Campaign.model_validate({"title": "all-reduce", "execution": execution}))[0]
+    cell = expand_cells(Campaign.model_validate({"title": "all-reduce", "execution": execution}))[0]
     settings: dict[str, object] = {
         "collectives": ["all_reduce"],
         "sizes": [nbytes],
@@ -27,7 +27,7 @@ def main(devices: int, device: str, nbytes: int) -> None:
     }
     lock = device_lock(devices_of(cell, cuda_devices()), "the all-reduce of gpu-check")
     with tempfile.TemporaryDirectory() as folder, lock:
-        made = launch("gpu_check", cell, Path(folder), settings, TIME_S, None)
+        made = run_launch("gpu_check", cell, Path(folder), settings, TIME_S, None)
     (call,) = made.calls
     seconds = statistics.median(call.seconds)
     # Every byte crosses the slowest link 2 (n - 1) / n times, whatever the algorithm (nccl-tests).

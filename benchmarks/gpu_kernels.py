@@ -10,7 +10,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.machine.gpus import cuda_devices
@@ -33,7 +33,7 @@ def cell_of() -> Cell:
     low = "bf16" if CUDA and torch.cuda.get_device_capability() >= (8, 0) else "fp16" if CUDA else "fp32"
     execution = {"strategy": "single", "precision": low, "compile": low == "bf16", "loss": "plain"}
     work = {"micro_batch": 32 if CUDA else 2, "accumulation": 2, "global_batch": "derive"}
-    return expand(
+    return expand_cells(
         Campaign.model_validate({"title": "kernels", "workload": workload, "work": work, "execution": execution})
     )[0]
 

@@ -32,9 +32,9 @@ from side_by_side import in_turn, ratios, show
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign, shape_of
-from scaleproof.ground.facts.counts import count
+from scaleproof.ground.facts.counts import count_gpt2
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.model.build import build
@@ -65,7 +65,7 @@ def cell_of(micro: int, accumulation: int, seq_len: int, loss: str = "fused") ->
         "work": {"micro_batch": micro, "accumulation": accumulation, "global_batch": "derive"},
         "execution": {"strategy": "single", "precision": "bf16" if CUDA else "fp32", "compile": CUDA, "loss": loss},
     }
-    return expand(Campaign.model_validate(data))[0]
+    return expand_cells(Campaign.model_validate(data))[0]
 
 
 def compare(cell: Cell, folder: Path, rounds: int, deadline: float) -> float | None:
@@ -103,7 +103,7 @@ def compare(cell: Cell, folder: Path, rounds: int, deadline: float) -> float | N
 def report(cell: Cell, seconds: dict[str, list[float]]) -> None:
     """Tokens per second and MFU of each side, by the median of its rounds."""
     tokens = STEPS * cell.batch.global_ * cell.workload.seq_len
-    counts = count(shape_of(cell.workload.model), cell.vocab_size, cell.workload.seq_len)
+    counts = count_gpt2(shape_of(cell.workload.model), cell.vocab_size, cell.workload.seq_len)
     name = torch.cuda.get_device_name(DEVICE) if CUDA else "cpu"
     for side, values in seconds.items():
         rate = tokens / statistics.median(values)

@@ -24,12 +24,12 @@ from scaleproof.conclude.forecast.law import (
     half_widths,
     sizes_for,
 )
-from scaleproof.conclude.forecast.memory import Held, Peak, fit_memory
+from scaleproof.conclude.forecast.memory import MemoryInputs, Peak, fit_memory
 from scaleproof.conclude.forecast.table_forecast import group_of_size
 
 SERIES = Path(__file__).parent / "conclude/forecast/series"
 # Everything but the slope is in the measured part: the file of memory names no shape.
-NOTHING_KNOWN = Held("single", "fp32", 0, 0, 0, 0, 1)
+NOTHING_KNOWN = MemoryInputs("single", "fp32", 0, 0, 0, 0, 1)
 MOST_DOUBLINGS = 3
 Table = tuple[str, str, str]  # repository and commit, file, line
 

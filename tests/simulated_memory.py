@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, search, sizes_to_try
+from scaleproof.conclude.forecast.frontier import FrontierResult, Trial, search_largest, sizes_to_try
 
 SIZES = sizes_to_try(3000)
 
@@ -39,7 +39,7 @@ class Device:
             peak = self.used(size) * (1 + noise * random.standard_normal())
             return Trial(size, peak if peak <= self.limit else None, base=min(self.at_rest, 0.98 * peak))
 
-        return search(run, self.limit, SIZES, self.start)
+        return search_largest(run, self.limit, SIZES, self.start)
 
 
 def random_device(random: np.random.Generator, bend: float) -> Device:

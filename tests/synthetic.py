@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign, shape_of
-from scaleproof.ground.facts.counts import count, inventory_of_shape
+from scaleproof.ground.facts.counts import count_gpt2, inventory_of_shape
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import KINDS, step_traffic
 from scaleproof.ground.files import sha256_of, write_json
@@ -50,7 +50,7 @@ def campaign(**keys: Any) -> Campaign:
 
 
 def cells(**keys: Any) -> list[Cell]:
-    return expand(campaign(**keys))
+    return expand_cells(campaign(**keys))
 
 
 def write_run(
@@ -182,7 +182,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
     by_step = window_steps(as_rows(frame))
     times, losses = by_step["step_time_s"], by_step["loss"]
     shape = shape_of(cell.workload.model)
-    counts = count(shape, cell.vocab_size, seq_len)
+    counts = count_gpt2(shape, cell.vocab_size, seq_len)
     parameters = counts.parameters
     execution = cell.execution
     predicted = state_bytes(execution.strategy, execution.precision, parameters, batch.n_devices)
@@ -228,7 +228,9 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             train_loss_last=float(losses[-1]),
             clock="monotonic",
         ),
-        utilization=utilization(cell, count(shape, cell.vocab_size, seq_len), tokens / wall / batch.n_devices, "cpu"),
+        utilization=utilization(
+            cell, count_gpt2(shape, cell.vocab_size, seq_len), tokens / wall / batch.n_devices, "cpu"
+        ),
         validation=Validation(
             samples=work.validation_samples,
             samples_sha256=digest_of_ids([held_out_ids(100, work.validation_samples)]),

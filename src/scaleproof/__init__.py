@@ -75,9 +75,9 @@ def counts(layers: int, width: int, seq_len: int, vocab_size: int = 50257) -> Co
     For its context of `seq_len` tokens. Another network: 6 x parameters in products + 12 x layers x width x seq_len.
     """
     from scaleproof.ground.campaign.model_shapes import ModelShape
-    from scaleproof.ground.facts.counts import count
+    from scaleproof.ground.facts.counts import count_gpt2
 
-    return count(ModelShape(layers=layers, width=width, heads=1, context=seq_len), vocab_size, seq_len)
+    return count_gpt2(ModelShape(layers=layers, width=width, heads=1, context=seq_len), vocab_size, seq_len)
 
 
 def mfu(flops_per_s: float, device: str, precision: str) -> float | None:

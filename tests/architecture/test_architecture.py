@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.cli import parser
-from scaleproof.ground.code_dependencies import MEASURING, PACKAGE, _imported_files, closure
+from scaleproof.ground.code_dependencies import MEASURING, PACKAGE, _imported_files, import_closure
 
 # House -> the houses that it may import besides itself. Everything else is never.
 HOUSES: dict[str, set[str]] = {
@@ -88,7 +88,7 @@ def listed(rule: str) -> set[str]:
     """The package's files behind `code=code_sha256(...)` of a rule."""
     entries = re.search(r"code=code_sha256\((.*?)\)", rules()[rule], re.DOTALL)[1]
     named = ast.literal_eval(f"[{' '.join(entries.replace('*MEASURING', '').split()).strip(', ')}]")
-    found = closure(*(MEASURING if "MEASURING" in entries else ()), *named)
+    found = import_closure(*(MEASURING if "MEASURING" in entries else ()), *named)
     return {str(Path(p).resolve().relative_to(PACKAGE)) for p in found}
 
 
@@ -107,7 +107,8 @@ def used(rule: str) -> set[str]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
                 wanted.append(functions[node.func.id])
     return {
-        str(Path(p).resolve().relative_to(PACKAGE)) for p in closure(*(str(e.relative_to(PACKAGE)) for e in entries))
+        str(Path(p).resolve().relative_to(PACKAGE))
+        for p in import_closure(*(str(e.relative_to(PACKAGE)) for e in entries))
     }
 
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from patience import wait_until
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 
@@ -77,7 +77,7 @@ def test_what_is_no_run_waits_for_the_devices_too(on_gpu, gpu_cells, tmp_path, m
     here = on_gpu.Machine(1, "fp32", True, True)
     (step,) = on_gpu.steps_of(stage, here, tmp_path)
     environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
-    cell = expand(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
+    cell = expand_cells(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
     with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
         result = on_gpu.run_step(step, tmp_path / "log", 25.0, environment)
     assert (result["status"], result["reason"][:29]) == ("waiting", "waiting for another campaign ")

@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.launch.device_lock import device_lock, devices_of
 
@@ -32,7 +32,7 @@ def names_in(out, stage):
 
 
 def cells(gpu_cells, name, devices=1, low="bf16", deepspeed=True):
-    return expand(Campaign.model_validate(gpu_cells.campaign(name, devices, low, deepspeed)))
+    return expand_cells(Campaign.model_validate(gpu_cells.campaign(name, devices, low, deepspeed)))
 
 
 def test_runs_are_one_of_each_kind(gpu_cells):
@@ -140,7 +140,7 @@ def test_a_wait_for_another_run_is_called_so(on_gpu, gpu_cells, tmp_path, monkey
     tokens, train, *_ = on_gpu.steps_of("runs", here, folder)
     environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
     assert on_gpu.run_step(tokens, tmp_path / "log", 60, environment)["status"] == "done"
-    cell = expand(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
+    cell = expand_cells(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
     with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
         result = on_gpu.run_step(train, tmp_path / "log", 6.0, environment)
     assert result["status"] == "waiting"

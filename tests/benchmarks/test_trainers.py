@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from scaleproof.ground.campaign.config import shape_of
-from scaleproof.ground.facts.counts import count
+from scaleproof.ground.facts.counts import count_gpt2
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_the_model_written_by_hand_is_a_gpt2(trainers):
     cell = trainers.cell_of(2, 1, 32)
     shape = shape_of(cell.workload.model)
     model = PlainGPT(shape, cell.vocab_size)
-    assert sum(p.numel() for p in model.parameters()) == count(shape, cell.vocab_size, 32).parameters
+    assert sum(p.numel() for p in model.parameters()) == count_gpt2(shape, cell.vocab_size, 32).parameters
     loss = model(torch.randint(0, 2048, (2, 33)))
     assert loss.item() == pytest.approx(torch.log(torch.tensor(2048.0)).item(), rel=0.05), "as good as chance"
 

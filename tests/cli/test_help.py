@@ -11,7 +11,7 @@ import pytest
 from scaleproof.cli import parser
 from scaleproof.cli.audit import _definition
 from scaleproof.ground.campaign.config import Work
-from scaleproof.ground.findings.catalog import pages
+from scaleproof.ground.findings.catalog import pages_by_code
 
 
 def leaves(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -111,4 +111,4 @@ def test_a_key_or_a_column_is_explained_without_the_libraries_of_the_audit(word)
 
 
 def test_no_code_hides_behind_a_key_or_a_column():
-    assert not [code for code in pages() if _definition(code)]
+    assert not [code for code in pages_by_code() if _definition(code)]

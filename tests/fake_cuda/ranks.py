@@ -29,7 +29,7 @@ from torch.nn.modules.module import register_module_forward_hook  # noqa: E402
 
 from fake_cuda.planted import DEFECTS  # noqa: E402
 from scaleproof.conclude.forecast import frontier_program, sweep_program  # noqa: E402
-from scaleproof.ground.campaign.cells import Cell, expand  # noqa: E402
+from scaleproof.ground.campaign.cells import Cell, expand_cells  # noqa: E402
 from scaleproof.ground.campaign.config import Campaign  # noqa: E402
 from scaleproof.ground.records.run import METRICS  # noqa: E402
 from scaleproof.measure.doctor import doctor_gpu, doctor_ranks, doctor_steps, speed  # noqa: E402
@@ -132,7 +132,7 @@ def cell_of(execution: dict[str, Any], work: dict[str, Any]) -> Cell:
         "work": {"micro_batch": 2, "accumulation": 2, "global_batch": "derive", "steps": 6} | work,
         "execution": {"device": "cuda"} | execution,
     }
-    (cell,) = expand(Campaign.model_validate(data))
+    (cell,) = expand_cells(Campaign.model_validate(data))
     return cell
 
 
@@ -326,8 +326,8 @@ def other_program(folder: Path, kind: str, settings: dict[str, Any], **execution
 
 
 OTHERS = {
-    "frontier": (frontier_program, frontier_program.tried, frontier_program.RESULT),
-    "sweep": (sweep_program, sweep_program.swept, sweep_program.RESULT),
+    "frontier": (frontier_program, frontier_program.try_cell, frontier_program.RESULT),
+    "sweep": (sweep_program, sweep_program.time_collectives, sweep_program.RESULT),
     "trace": (rank_program, rank_program.traced, RANK_RESULT),
 }
 PROGRAMS = {

@@ -10,7 +10,7 @@ from patience import HANGS, OF_A_BUSY_MACHINE
 import fake_cuda
 from fake_cuda.nvml import Nvml
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import read_run
 from scaleproof.measure.launch.run import run_cell
@@ -41,7 +41,7 @@ def launched(device: Path, tokens: Path, tmp_path: Path, monkeypatch):
             "work": {"global_batch": 8, "steps": 60, "warmup_steps": 12},
             "execution": {"device": "cuda"} | execution,
         }
-        (cell,) = expand(Campaign.model_validate(data))
+        (cell,) = expand_cells(Campaign.model_validate(data))
         out = tmp_path / cell.slug / "rep1"
         run_cell(PlannedRun(cell, "fake", tokens, HANGS), out, "fake_cuda.trainer")
         return read_run(out)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
-from scaleproof.ground.facts.counts import count, inventory_of_shape
+from scaleproof.ground.facts.counts import count_gpt2, inventory_of_shape
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
+from scaleproof.ground.facts.traffic import fits_formula, moved_bytes, step_traffic
 
 ZERO = ("zero0", "zero1", "zero2", "zero3")
 SHARING = ("ddp", "fsdp", "hsdp", *ZERO)
@@ -140,7 +140,7 @@ def test_products_are_those_of_the_formula(cells):
             continue
         execution, work = cell["cell"]["execution"], cell["cell"]["work"]
         shape = ModelShape(**cell["cell"]["workload"]["model_shape"])
-        counts = count(shape, 512, cell["cell"]["workload"]["seq_len"])
+        counts = count_gpt2(shape, 512, cell["cell"]["workload"]["seq_len"])
         blocks = 12 * shape.layers * shape.width**2
         # torch stops before the last product of a block, a third of it, whose result nobody needs.
         again = blocks * 2 // 3 * execution["activation_checkpointing"]
@@ -161,7 +161,10 @@ def test_bytes_between_devices_are_those_of_the_formula(cells):
         sizes = {"nodes": nodes, "devices_per_node": devices, "reshards": reshards, "reduce_dtype": reduced}
         expected = step_traffic(strategy_of(cell), precision_of(cell), 2, cell["parameters"], blocks, **sizes)
         moved = moved_bytes(cell["probed"]["collectives"])
-        assert {kind for kind in moved if not fits(moved[kind], expected[kind])} == set(), (expected, moved)
+        assert {kind for kind in moved if not fits_formula(moved[kind], expected[kind])} == set(), (
+            expected,
+            moved,
+        )
 
 
 def test_memory_of_the_state_is_that_of_the_formula(cells):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.files import sha256_of, write_json
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, Run, read_run
@@ -29,7 +29,7 @@ def cell(execution: dict | None = None, work: dict | None = None, model: dict | 
         "work": {"global_batch": 8, "steps": 24, "warmup_steps": 4, "validation_samples": 16} | (work or {}),
         "execution": {"device": "cpu"} | (execution or {}),
     }
-    return expand(Campaign.model_validate(data))[0]
+    return expand_cells(Campaign.model_validate(data))[0]
 
 
 def load() -> None:

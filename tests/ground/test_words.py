@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, TRACED, meaning, words
+from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, TRACED, all_words, meaning_of_word
 
 
 @pytest.mark.parametrize(
@@ -12,16 +12,16 @@ from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, 
     ["undecided", "Too close to call", "held-out", "LOW", "n", "95 % CI", "CI", "repeats", "built", "strong scaling"],
 )
 def test_a_word_is_known_however_it_is_written(word):
-    assert meaning(word)
+    assert meaning_of_word(word)
 
 
 @pytest.mark.parametrize("word", ["", "undecide", "low good", "speed"])
 def test_another_word_is_not_taken_for_one(word):
-    assert meaning(word) is None
+    assert meaning_of_word(word) is None
 
 
 def test_each_word_has_one_meaning():
-    assert len(set(words())) == len(words())
+    assert len(set(all_words())) == len(all_words())
     assert len(GLOSSARY) == sum(map(len, (MEASURED, PAIRS, TRACED, LEARNT, ANSWERS)))
 
 
@@ -30,4 +30,4 @@ def test_words_of_the_published_page_are_known(repository):
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     for word in ("undecided", "too close to call", "Whole job", "Recommended"):
         assert word in text
-        assert meaning(word), word
+        assert meaning_of_word(word), word

@@ -13,7 +13,7 @@ from synthetic import campaign, cells, write_failure, write_run
 
 from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_pairs
 from scaleproof.conclude.report.tables.scaling import write_series
-from scaleproof.ground.campaign.cells import arms
+from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.finding import Finding, Findings
@@ -244,7 +244,7 @@ def test_the_rates_of_the_arms_of_a_comparison_are_recomputed(tmp_path):
     given = campaign(
         vary={}, compare=[{"name": "fused", "a": {"fused_optimizer": False}, "b": {"fused_optimizer": True}}]
     )
-    a, b = arms(given, given.compare[0])
+    a, b = arms_of(given, given.compare[0])
     entries = []
     for k in range(1, 5):
         pair = {}

@@ -7,7 +7,7 @@ import pytest
 from synthetic import write_run
 from workflow_texts import TINY
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.yaml_loader import load_campaign
 
 SHARED = "resources: {time_limit: 1, same_allocation: true, minutes_per_job: 20}"  # three rounds of two cells
@@ -21,7 +21,7 @@ def measured(built):
     def make(name, factors, repeats="repeats: {resolve: 3 %, at_least: 3, at_most: 5}"):
         text = TINY.replace("repeats: 1", repeats)
         path = built.campaign(name, text)
-        for cell in expand(load_campaign(path)[0]):
+        for cell in expand_cells(load_campaign(path)[0]):
             for repeat, factor in enumerate(factors, start=1):
                 seconds = 0.1 / cell.batch.n_devices * (factor if cell.batch.n_devices > 1 else 1)
                 run = write_run(built.root / f"results/{name}/runs", cell, repeat, seconds, spread=0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.audit import Audit
-from scaleproof.ground.findings.catalog import what_of
+from scaleproof.ground.findings.catalog import meaning_of
 from scaleproof.ground.findings.finding import Finding
 
 
@@ -45,7 +45,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def sarif(audit: Audit, paths: Sequence[Path], version: str) -> str:
     """Return the findings as a SARIF log. `paths`: what was audited; `version`: of this program."""
     codes = list(dict.fromkeys(finding.code for finding in audit.findings))
-    rules = [{"id": code, "shortDescription": {"text": what_of(code) or code}} for code in codes]
+    rules = [{"id": code, "shortDescription": {"text": meaning_of(code) or code}} for code in codes]
     driver = {"name": "scaleproof", "version": version, "rules": rules}
     results = [_result(finding, codes.index(finding.code), paths) for finding in audit.findings]
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}

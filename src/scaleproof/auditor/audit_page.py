@@ -12,7 +12,7 @@ from scaleproof.auditor.audit_text import (
     scaling_cells,
     verdict,
 )
-from scaleproof.ground.findings.catalog import what_of
+from scaleproof.ground.findings.catalog import meaning_of
 from scaleproof.ground.html import environment
 
 
@@ -38,7 +38,7 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
         verdict=verdict(audit),
         reading=reading_sentence(audit),
         groups=grouped(audit.findings),
-        what_of=what_of,
+        what_of=meaning_of,
         headings=HEADINGS,
         scaling_headings=SCALING,
     )

@@ -11,7 +11,7 @@ from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.catalog import anybodys_codes, own_only_codes, pages, what_of
+from scaleproof.ground.findings.catalog import anybodys_codes, meaning_of, own_only_codes, pages_by_code
 from scaleproof.ground.findings.finding import Finding, count_text
 from scaleproof.ground.number_format import integer, significant
 
@@ -89,7 +89,7 @@ def _of_one_kind(severity: str, code: str, findings: list[Finding], width: int) 
             yield from _labelled("corrected", str(finding.corrected), 4, width)
     if len(findings) > EACH:
         yield f"    and {len(findings) - EACH:,} more like these"
-    if what := what_of(code):
+    if what := meaning_of(code):
         yield from _labelled("why", what, 2, width)
     yield from _labelled("do", findings[0].advice, 2, width)
 
@@ -99,7 +99,7 @@ def audit_markdown(audit: Audit) -> str:
     sentences = (f"**{verdict(audit)}**", "", reading_sentence(audit))
     lines = [f"## Audit of `{one_line(audit.source)}`", "", *sentences, ""]
     for (severity, code), findings in grouped(audit.findings).items():
-        why = one_line(what_of(code))
+        why = one_line(meaning_of(code))
         lines += [f"### {severity}: `{code}`", "", why, ""]
         for finding in findings[:EACH]:
             corrected = f" **Corrected: {one_line(finding.corrected)}.**" if finding.corrected else ""
@@ -242,7 +242,7 @@ def index() -> str:
         width = max(map(len, codes))
         lines.append(title)
         for code in sorted(codes):
-            first_sentence = one_line(pages()[code].what).partition(". ")[0].rstrip(".")
+            first_sentence = one_line(pages_by_code()[code].what).partition(". ")[0].rstrip(".")
             lines.append(f"  {code:<{width}}  {first_sentence}")
         lines.append("")
     return "\n".join([*lines, "scaleproof explain CODE prints a page; scaleproof explain --all prints all of them."])
@@ -274,7 +274,7 @@ def explained() -> str:
 
 def page_text(code: str) -> str:
     """The page of a code in Markdown: what it means, how it is detected, where it was seen, what to do."""
-    page = pages()[code]
+    page = pages_by_code()[code]
     entries = {"Detected by": page.detected, "Seen in": page.seen, "What to do": page.repair}
     listed = "\n".join(_markdown(f"- {label}: {text}") for label, text in entries.items() if text)
     return f"## {code}\n\n{_markdown(page.what)}\n\n{listed}\n"

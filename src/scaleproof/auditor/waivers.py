@@ -13,7 +13,7 @@ from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
 from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.files import read_regular
-from scaleproof.ground.findings.catalog import pages
+from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Finding
 
 FILE = Path("scaleproof.toml")
@@ -67,8 +67,8 @@ def read_waivers(file: Path) -> list[Waiver]:
     except ValidationError as error:
         raise UserError(f"{file}: {_fault(error)}") from None
     for waiver in waivers:
-        if waiver.code not in pages():
-            hint = did_you_mean(waiver.code, pages())
+        if waiver.code not in pages_by_code():
+            hint = did_you_mean(waiver.code, pages_by_code())
             raise UserError(f'{file}: there is no finding "{waiver.code}".{hint} `scaleproof explain` lists them.')
     return waivers
 

@@ -113,17 +113,17 @@ def explain(args: argparse.Namespace) -> None:
 
     Raises UserError where there is no such finding or word.
     """
-    from scaleproof.ground.words import meaning, words
+    from scaleproof.ground.words import all_words, meaning_of_word
 
     phrase = " ".join(args.code)
-    text = meaning(phrase) or (phrase and _definition(phrase))
+    text = meaning_of_word(phrase) or (phrase and _definition(phrase))
     if text and not args.all:
         print(textwrap.fill(text, 120))
         return
 
     from scaleproof.auditor.audit_text import explained, index, page_text
     from scaleproof.ground.columns import COLUMNS
-    from scaleproof.ground.findings.catalog import pages
+    from scaleproof.ground.findings.catalog import pages_by_code
 
     if args.all:
         print(explained(), end="")
@@ -131,13 +131,13 @@ def explain(args: argparse.Namespace) -> None:
     code = "-".join(args.code)  # `explain machine busy` is clear as well
     if not code:
         print(index())
-        print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(words())}.", 120))
-    elif code in pages():
+        print(textwrap.fill(f"Words of reports, which it explains too: {', '.join(all_words())}.", 120))
+    elif code in pages_by_code():
         print(page_text(code))
     else:
-        if len(args.code) > 1 and all(word in pages() for word in args.code):
+        if len(args.code) > 1 and all(word in pages_by_code() for word in args.code):
             raise UserError(f"one finding at a time: scaleproof explain {args.code[0]}")
-        known = did_you_mean(code, [*pages(), *words(), *COLUMNS])
+        known = did_you_mean(code, [*pages_by_code(), *all_words(), *COLUMNS])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
 
 

@@ -32,11 +32,11 @@ def prometheus(args: argparse.Namespace) -> None:
 def to_tracker(args: argparse.Namespace) -> None:
     """Write all runs of a campaign, those of its A/B comparisons too, for an experiment tracker; all or nothing."""
     from scaleproof.conclude.report.read_results import read_inputs
-    from scaleproof.conclude.report.trackers import TRACKERS, tracked
+    from scaleproof.conclude.report.trackers import TRACKERS, exported_runs
     from scaleproof.ground.records.run import read_runs
 
     _, cells, report = read_inputs(args.results)
-    runs = tracked(read_runs(args.results), args.results)
+    runs = exported_runs(read_runs(args.results), args.results)
     was_there = args.out.exists()
     try:
         TRACKERS[args.tracker](report.campaign, runs, cells, args.out)

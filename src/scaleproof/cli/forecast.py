@@ -27,8 +27,8 @@ def sweep_groups(args: argparse.Namespace) -> None:
     Raises UserError where a campaign has no group, or files are given for several.
     """
     from scaleproof.conclude.forecast.collective import Group as Ranks
-    from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure
-    from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merged, pair_rows
+    from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure_sweep
+    from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merge_sweeps, pair_rows
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -45,24 +45,24 @@ def sweep_groups(args: argparse.Namespace) -> None:
             names = ", ".join(str(group) for group in groups)
             raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
         group: Ranks = next(iter(groups))
-        _publish_sweep(merged([from_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
+        _publish_sweep(merge_sweeps([from_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
         return
     for ranks, cell in groups.items():
         with stoppable("the sweep will be made again"):
-            made = measure(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
+            made = measure_sweep(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
         _publish_sweep(made, folder / str(ranks))
         draw_node_pairs(pair_rows(made), folder / str(ranks))
 
 
 def sweep(args: argparse.Namespace) -> None:
     """Measure collectives in one group, as a stage of the workflow."""
-    from scaleproof.conclude.forecast.sweep import group_called, measure
+    from scaleproof.conclude.forecast.sweep import group_called, measure_sweep
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
     group, cell = group_called(loaded, args.group)
     with stoppable("the sweep will be made again"):
-        made = measure(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
+        made = measure_sweep(loaded, group, cell, args.out, loaded.campaign.forecast.launches)
     _publish_sweep(made, args.out)
 
 
@@ -76,7 +76,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
-    from scaleproof.conclude.forecast.plan import pilots
+    from scaleproof.conclude.forecast.plan import plan_pilots
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
@@ -84,7 +84,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
     made = make_forecasts(evidence)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
     print(forecasts_text(made))
-    shorter = pilots(evidence, run_times(args.results, evidence.loaded.name))
+    shorter = plan_pilots(evidence, run_times(args.results, evidence.loaded.name))
     if shorter:
         print(f"\n{pilots_text(shorter)}")
     print(f"\nwritten before its runs: {written}")
@@ -142,7 +142,7 @@ def plan(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.plan import make_plan
     from scaleproof.conclude.forecast.planner import Price
     from scaleproof.conclude.forecast.requirements import run_times
-    from scaleproof.conclude.forecast.spent import PLANS, record_plan, spent
+    from scaleproof.conclude.forecast.spent import PLANS, compare_with_spent, record_plan
     from scaleproof.conclude.forecast.text import plan_text, spent_text
     from scaleproof.driver.planned_work import planned_work
 
@@ -160,7 +160,7 @@ def plan(args: argparse.Namespace) -> None:
         print(line)
     work = planned_work(evidence.loaded, args.results, drawn(evidence.loaded))
     print(f"all of the campaign, with what is done already and the report: {work.text}")
-    result = spent(folder, evidence.runs)
+    result = compare_with_spent(folder, evidence.runs)
     if result:
         print(spent_text(result))
     record_plan(folder, evidence.loaded.name, made, now_utc())
@@ -245,12 +245,12 @@ def evidence_of(campaign: Path, results: Path) -> "ForecastEvidence":
 
 def _score(evidence: "ForecastEvidence", results: Path) -> None:
     """Score the forecasts whose cells are measured now, add them to the ledger, and print how many were inside."""
-    from scaleproof.conclude.forecast.campaign_forecast import outcomes
-    from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, scored
+    from scaleproof.conclude.forecast.campaign_forecast import measured_outcomes
+    from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, score_forecasts
 
-    measured, nodes = outcomes(evidence)
+    measured, nodes = measured_outcomes(evidence)
     folder = results / evidence.loaded.name / "forecasts"
-    scores = [score for made in read_forecasts(folder) for score in scored(made, measured, nodes)]
+    scores = [score for made in read_forecasts(folder) for score in score_forecasts(made, measured, nodes)]
     if scores:
         add_to_ledger(results / "forecasts" / LEDGER, scores)
         inside = sum(score.inside for score in scores)

@@ -178,7 +178,7 @@ def shared_job(args: argparse.Namespace) -> None:
 def retry(args: argparse.Namespace) -> None:
     """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.records.retry import forget
+    from scaleproof.ground.records.retry import forget_failed
 
     loaded = LoadedCampaign(args.campaign)
     cells = {name for name in args.cell if "/" not in name}
@@ -200,7 +200,7 @@ def retry(args: argparse.Namespace) -> None:
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
     if (folder / "report.pdf").exists():
         again += f" {folder / 'report.pdf'}"
-    removed = forget(folder, runs, bool(args.cell), traces)
+    removed = forget_failed(folder, runs, bool(args.cell), traces)
     for place in removed:
         print(f"removed {place}")
     if removed:

@@ -54,7 +54,7 @@ def _end(args: argparse.Namespace, status: str) -> None:
 
 def trace_summary(args: argparse.Namespace) -> None:
     """Print where the time of a trace went, and write the summary; of a capture that failed it says why."""
-    from scaleproof.conclude.report.sentences.trace import sentences
+    from scaleproof.conclude.report.sentences.trace import trace_sentences
     from scaleproof.ground.records.profile_schema import PROFILE
     from scaleproof.ground.records.run import CAPTURE
     from scaleproof.measure.trace.summarise import summarise_capture, summarise_files
@@ -65,7 +65,7 @@ def trace_summary(args: argparse.Namespace) -> None:
         profile = summarise_files(args.trace, args.ranks, args.steps)
         if args.out:
             write_json(args.out / PROFILE, profile.model_dump(mode="json"))
-    for sentence in sentences(profile):
+    for sentence in trace_sentences(profile):
         print(sentence)
     _end(args, profile.status)
 

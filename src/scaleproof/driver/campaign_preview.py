@@ -30,7 +30,7 @@ def show(loaded: LoadedCampaign) -> str:
         batch, seq_len = cell.batch, cell.workload.seq_len
         tokens = batch.global_ * seq_len * cell.work.steps
         total += tokens
-        state = requirements.state(cell)
+        state = requirements.one_device_state(cell)
         rows.append(
             [
                 cell.slug,
@@ -63,7 +63,7 @@ def show(loaded: LoadedCampaign) -> str:
         f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_runs(fewest, runs)}, "
         f"{tokens_text} timed tokens; {_limits(campaign, runs, in_pairs)}"
         f"{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
-        f"{requirements.models(loaded)}{requirements.memory(loaded, gpus)}{requirements.corpora(loaded)}"
+        f"{requirements.models_list(loaded)}{requirements.memory_note(loaded, gpus)}{requirements.corpora_list(loaded)}"
         f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
     )
 

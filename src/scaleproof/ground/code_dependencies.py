@@ -33,7 +33,7 @@ MEASURING = (
 )
 
 
-def closure(*entries: str) -> list[str]:
+def import_closure(*entries: str) -> list[str]:
     """Paths of some files of the package ("conclude/report/page.py") and of all its modules that they import.
 
     Imports count in any function. Paths are sorted, and relative to the working folder where they are below it.
@@ -75,7 +75,7 @@ def code_sha256(*entries: str) -> str:
     Equal code at different commits has the same hash.
     """
     n_known = len(_known_hashes())
-    hashes = "".join(code_hash(Path(path)) for path in closure(*entries))
+    hashes = "".join(code_hash(Path(path)) for path in import_closure(*entries))
     if len(_known_hashes()) > n_known:
         _keep_hashes()
     return hashlib.sha256(hashes.encode()).hexdigest()
@@ -113,7 +113,7 @@ def _keep_hashes() -> None:
             write_atomic(HASHES, json.dumps(_known_hashes()))
 
 
-def documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+def documented_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
     """What may have a docstring in a tree, in the order of `ast.walk`; expressions, most of the nodes, are left out."""
     waiting: deque[ast.AST] = deque([tree])
     while waiting:
@@ -126,7 +126,7 @@ def documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.Fun
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     """The tree, changed in place, without docstrings; pages of findings stay, because results quote them."""
-    for node in documented(tree):
+    for node in documented_nodes(tree):
         is_page = any(".finds(" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
         if not is_page and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]

@@ -41,7 +41,7 @@ class Compared:
     claims: int = 1
 
 
-def claim(compared: Compared, claims: int = 1) -> str:
+def claim_on(compared: Compared, claims: int = 1) -> str:
     """FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL without one.
 
     `claims`: of how many cells it shall hold at once; 1 where the interval is simultaneous already.

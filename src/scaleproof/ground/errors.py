@@ -85,8 +85,8 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     close = close or difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
     if not close and len(letters) >= 3:
         most_edits = 2 if len(letters) >= 5 else 1
-        near = [choice for choice in by_letters if edits(letters, choice) <= most_edits]
-        close = sorted(near, key=lambda choice: edits(letters, choice))[:1]
+        near = [choice for choice in by_letters if edit_distance(letters, choice) <= most_edits]
+        close = sorted(near, key=lambda choice: edit_distance(letters, choice))[:1]
     return by_letters[close[0]] if close else None
 
 
@@ -94,12 +94,12 @@ def same_name(name: object, allowed: Iterable[str]) -> str | None:
     """The allowed name that is `name` but for case and punctuation, or what other programs call `name`."""
     by_letters = {_letters(choice): choice for choice in map(str, allowed)}
     letters = _letters(str(name)[:200])
-    meanings = [letters, *(_letters(word) for word in _other_words().get(letters, ()))]
+    meanings = [letters, *(_letters(word) for word in _words_of_others().get(letters, ()))]
     return next((by_letters[meaning] for meaning in meanings if meaning in by_letters), None)
 
 
 @cache
-def _other_words() -> dict[str, list[str]]:
+def _words_of_others() -> dict[str, list[str]]:
     """The table OTHER_WORDS: word of other programs -> words that it may be here."""
     words: dict[str, list[str]] = {}
     for entry in re.split(r"[|\n]", OTHER_WORDS.strip()):
@@ -109,7 +109,7 @@ def _other_words() -> dict[str, list[str]]:
     return words
 
 
-def edits(a: str, b: str) -> int:
+def edit_distance(a: str, b: str) -> int:
     """Characters to insert, delete or replace, and neighbours to swap, until `a` is `b`; 3 where it is more than 2."""
     if abs(len(a) - len(b)) > 2:
         return 3

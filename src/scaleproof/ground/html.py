@@ -27,17 +27,17 @@ def environment(house: str, **filters: Callable[..., object]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    jinja.filters |= {"spaced": with_spaces, "bounded": bounded, "counted": count_text, **filters}
-    jinja.globals |= {"policy": partial(policy, house), "source": partial(source, house)}
+    jinja.filters |= {"spaced": with_spaces, "bounded": bound_intervals, "counted": count_text, **filters}
+    jinja.globals |= {"policy": partial(content_policy, house), "source": partial(script_source, house)}
     return jinja
 
 
-def source(house: str, script: str) -> Markup:
+def script_source(house: str, script: str) -> Markup:
     """The text of a script among the templates of a package, for its element."""
     return Markup((resources.files(house) / "templates" / script).read_text(encoding="utf-8"))
 
 
-def policy(house: str, script: str) -> str:
+def content_policy(house: str, script: str) -> str:
     """The Content-Security-Policy of a page: `script` of the package `house` ("": none) and its own pictures alone.
 
     A page holds texts and charts of files that anybody may have edited; each is escaped or filtered where it is put
@@ -45,7 +45,7 @@ def policy(house: str, script: str) -> str:
     """
     scripts = "'none'"
     if script:
-        digest = hashlib.sha256(source(house, script).encode()).digest()
+        digest = hashlib.sha256(script_source(house, script).encode()).digest()
         scripts = f"'sha256-{base64.b64encode(digest).decode()}'"
     return (
         f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
@@ -53,7 +53,7 @@ def policy(house: str, script: str) -> str:
     )
 
 
-def bounded(text: str) -> Markup:
+def bound_intervals(text: str) -> Markup:
     """A figure, escaped: its interval in brackets can be given a look of its own."""
     value, bracket, bounds = text.partition(" [")
     return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)

@@ -24,7 +24,7 @@ def progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterat
 
 
 @contextmanager
-def meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
+def byte_meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
     """Show progress in bytes; yields a function to call with the number of bytes that have come since the last call.
 
     `total`: bytes in all, if known; `done`: bytes that were there before.

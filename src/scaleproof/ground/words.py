@@ -102,12 +102,12 @@ ANSWERS: Words = {
 GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
 
 
-def words() -> list[str]:
+def all_words() -> list[str]:
     """All words, each as a person would type it."""
     return [word for key in GLOSSARY for word in key.split(", ")]
 
 
-def meaning(text: str) -> str | None:
+def meaning_of_word(text: str) -> str | None:
     """The explanation of a word, written in any case, with hyphens or blanks; None where it is not among the words."""
     for key, explanation in GLOSSARY.items():
         if _normalised(text) in map(_normalised, key.split(", ")):

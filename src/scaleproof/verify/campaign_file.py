@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof import __version__
-from scaleproof.ground.campaign.cells import Cell, arms, expand
+from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells
 from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, shortened
@@ -34,8 +34,8 @@ def check_campaign_file(
     same_version = are_of_this_version(runs)
     try:
         campaign = load_campaign(path)[0]
-        cells = {cell.slug: cell for cell in expand(campaign)}
-        compared = {c.name: {cell.slug: cell for cell in arms(campaign, c)} for c in campaign.compare}
+        cells = {cell.slug: cell for cell in expand_cells(campaign)}
+        compared = {c.name: {cell.slug: cell for cell in arms_of(campaign, c)} for c in campaign.compare}
     except UserError as error:
         if same_version:
             yield Difference(file, "", shortened(str(error).removeprefix(f"{path}:"), 300))

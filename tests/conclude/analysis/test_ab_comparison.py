@@ -5,9 +5,9 @@ import json
 import pytest
 from synthetic import campaign, cells, rewrite, write_failure, write_run
 
-from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_pairs, same
+from scaleproof.conclude.analysis.ab_comparison import comparison_report, do_same_work, read_pairs
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
-from scaleproof.ground.campaign.cells import arms
+from scaleproof.ground.campaign.cells import arms_of
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def make(tmp_path):
     given = campaign(
         vary={}, compare=[{"name": "fused", "a": {"fused_optimizer": False}, "b": {"fused_optimizer": True}}]
     )
-    a, b = arms(given, given.compare[0])
+    a, b = arms_of(given, given.compare[0])
 
     def run(effect=1.1, change=lambda k, arm, run: run):
         entries = []
@@ -82,9 +82,9 @@ def test_pairs_with_a_failed_run_are_left_out_and_counted(make, tmp_path):
 
     def _cell(run):
         given = campaign(vary={}, cells=[], execution={"fused_optimizer": True})
-        from scaleproof.ground.campaign.cells import expand
+        from scaleproof.ground.campaign.cells import expand_cells
 
-        return expand(given)[0]
+        return expand_cells(given)[0]
 
     found, _ = make(change=fail)
     assert found.status == "incomplete"
@@ -102,9 +102,9 @@ def test_arms_have_their_rates_and_the_cells_that_do_the_same_work(make):
 def test_on_one_device_the_strategy_may_differ_and_nothing_else():
     one, two = cells(vary={"geometry": ["1x1", "1x2"], "strategy": ["ddp"]})
     other_one, other_two = cells(vary={"geometry": ["1x1", "1x2"], "strategy": ["fsdp"]})
-    assert same(one, one)
-    assert same(one, other_one)
-    assert not same(two, other_two)
-    assert not same(one, two)
+    assert do_same_work(one, one)
+    assert do_same_work(one, other_one)
+    assert not do_same_work(two, other_two)
+    assert not do_same_work(one, two)
     (seeded,) = cells(vary={"geometry": ["1x1"], "strategy": ["fsdp"], "seed": [7]})
-    assert not same(one, seeded)
+    assert not do_same_work(one, seeded)

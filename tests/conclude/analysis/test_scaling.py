@@ -5,7 +5,7 @@ from result_models import estimated
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
-from scaleproof.conclude.analysis.scaling import scaling_report, verdict
+from scaleproof.conclude.analysis.scaling import efficiency_verdict, scaling_report
 from scaleproof.conclude.analysis.simultaneous import compare_all
 
 # Published by the project that trained GPT-2 on 1, 2 and 4 V100 with a fixed global batch of 16: devices -> tokens/s.
@@ -98,9 +98,9 @@ def test_more_devices_and_slower_is_a_finding(tmp_path):
 )
 def test_a_verdict_needs_the_whole_interval(low, value, high, words):
     efficiency = estimated(value, low, high)
-    assert verdict(efficiency, estimated(4 * value, 4 * low, 4 * high)) == words
-    assert verdict(efficiency, estimated(0.9, 0.8, 0.99)) == "slower than the baseline"
-    assert verdict(estimated(value), estimated(4 * value)) is None
+    assert efficiency_verdict(efficiency, estimated(4 * value, 4 * low, 4 * high)) == words
+    assert efficiency_verdict(efficiency, estimated(0.9, 0.8, 0.99)) == "slower than the baseline"
+    assert efficiency_verdict(estimated(value), estimated(4 * value)) is None
 
 
 @pytest.mark.parametrize(

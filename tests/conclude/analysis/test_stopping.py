@@ -6,7 +6,7 @@ import pytest
 from synthetic import cells, write_run
 
 from scaleproof.conclude.analysis.scaling import scaling_report
-from scaleproof.conclude.analysis.stopping import confidence_at, resolved
+from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import read_run
@@ -29,8 +29,8 @@ def test_levels_of_all_looks_add_up():
     [(1.01, 1.2, True), (0.8, 0.99, True), (0.98, 1.02, True), (0.96, 1.02, False), (0.98, 1.04, False)],
 )
 def test_a_ratio_is_resolved_by_a_difference_or_by_a_small_interval(low, high, expected):
-    assert resolved((low, high), 0.03) is expected
-    assert not resolved(None, 0.03)
+    assert is_resolved((low, high), 0.03) is expected
+    assert not is_resolved(None, 0.03)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from synthetic import cells, write_run
 
 from scaleproof.conclude.analysis.run_tables import CONFIGURATION, cells_table
 from scaleproof.conclude.analysis.scaling import scaling_report
-from scaleproof.conclude.analysis.waterfall import shares, waterfall_report
+from scaleproof.conclude.analysis.waterfall import step_shares, waterfall_report
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.records.profile_schema import TracedStep
 
@@ -92,15 +92,15 @@ def test_weak_scaling_has_no_smaller_batch(tmp_path):
 
 
 def test_a_trace_that_does_not_carry_it_is_no_zero():
-    assert shares([]) is None
-    assert shares([step(100, 60, 30, 0).model_copy(update={"wait_ms": None})]) is None
+    assert step_shares([]) is None
+    assert step_shares([step(100, 60, 30, 0).model_copy(update={"wait_ms": None})]) is None
 
 
 def test_waiting_behind_computation_costs_nothing(tmp_path):
     """Of 30 ms of waiting 20 are hidden: 10 of the 24 exposed ones are waiting, 14 transfer."""
     hidden = step(140, 100, 24, 30, hidden=26, exposed_wait=10)
-    assert shares([hidden]).exposed_wait == pytest.approx(10 / 140)
-    assert shares([hidden]).transfer_exposed == pytest.approx(14 / 20)
+    assert step_shares([hidden]).exposed_wait == pytest.approx(10 / 140)
+    assert step_shares([hidden]).transfer_exposed == pytest.approx(14 / 20)
     times = {("1x1", 16): 100, ("1x2", 16): 70}
     (entry,) = report(tmp_path, times, {"ddp-n1x2": [hidden]})
     assert ms(entry)["exposed transfer"] == pytest.approx(7)
@@ -138,5 +138,5 @@ def test_a_step_of_documents_is_as_long_as_its_samples_take():
 
 
 def test_computing_is_compared_with_transfer_not_with_waiting():
-    assert shares([step(140, 100, 24, 8, hidden=26)]).compute_to_communication == pytest.approx(100 / (50 - 8))
-    assert shares([step(140, 100, 40, 40)]).compute_to_communication is None, "all of it is waiting"
+    assert step_shares([step(140, 100, 24, 8, hidden=26)]).compute_to_communication == pytest.approx(100 / (50 - 8))
+    assert step_shares([step(140, 100, 40, 40)]).compute_to_communication is None, "all of it is waiting"

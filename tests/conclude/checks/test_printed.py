@@ -10,7 +10,7 @@ from patience import HANGS
 
 from scaleproof.auditor.read.printed_log import printed_log
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import Run, TimedRun, read_run
 from scaleproof.measure.launch.run import run_cell
@@ -41,7 +41,9 @@ def runs(tmp_path_factory) -> dict[str, TimedRun]:
     folder = small_programs.write(tmp_path_factory.mktemp("programs"))
     command = f"{shlex.quote(sys.executable)} {folder}/nanogpt.py {{kind}}"
     campaign = {"title": "x", "workload": {"command": command}, "vary": {"kind": ARGUMENTS}}
-    return {cell.slug.removesuffix("-n1x1"): _run(cell, folder) for cell in expand(Campaign.model_validate(campaign))}
+    return {
+        cell.slug.removesuffix("-n1x1"): _run(cell, folder) for cell in expand_cells(Campaign.model_validate(campaign))
+    }
 
 
 def _made(cell: Cell, folder: Path) -> Run:
@@ -116,7 +118,7 @@ def test_programs_that_count_to_different_numbers(tmp_path, per_step, found):
     command = f"{shlex.quote(sys.executable)} {folder}/counting.py {{count}} 20"
     vary = {"count": {"batch_8": "60", "batch_16": "50", "same_batch": "60"}}
     campaign = Campaign.model_validate({"title": "x", "workload": {"command": command} | per_step, "vary": vary})
-    first, other, alike = (_run(cell, folder) for cell in expand(campaign))
+    first, other, alike = (_run(cell, folder) for cell in expand_cells(campaign))
     assert codes(first, other) == found
     assert codes(first, alike) == set()
 
@@ -156,7 +158,7 @@ def test_watched_programs_that_do_other_work_are_named(tmp_path):
     command = f"{shlex.quote(sys.executable)} {tmp_path}/train.py {{kind}}"
     campaign = {"title": "x", "workload": {"command": command}, "work": {"warmup_steps": 3}}
     vary = {"kind": ["plain", *DIFFERENCES]}
-    cells = expand(Campaign.model_validate(campaign | {"vary": vary}))
+    cells = expand_cells(Campaign.model_validate(campaign | {"vary": vary}))
     plain, *others = (_run(cell, tmp_path) for cell in cells)
     for other, evidence in zip(others, DIFFERENCES.values(), strict=True):
         differing = [f for f in audit("mine", [plain, other]).findings if f.code == "watched-work-differs"]
@@ -179,7 +181,7 @@ def test_watched_programs_that_are_ended_may_differ_in_their_number_of_steps(tmp
     for seconds in (12.0, 60.0, 240.0):  # a busy machine may not have imported torch by then
         work = {"warmup_steps": 3, "seconds": seconds}
         campaign = {"title": "x", "workload": {"command": command}, "work": work, "vary": {"kind": ["plain"]}}
-        (cell,) = expand(Campaign.model_validate(campaign))
+        (cell,) = expand_cells(Campaign.model_validate(campaign))
         plain = _made(cell, tmp_path / str(seconds))
         if isinstance(plain, TimedRun):
             break

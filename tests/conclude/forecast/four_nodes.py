@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from scaleproof.conclude.forecast.sweep_program import node_pairs
+from scaleproof.conclude.forecast.sweep_program import time_node_pairs
 
 NODES = ["n1", "n2", "n3", "n4"]
 
@@ -17,7 +17,7 @@ def rank_on_its_node(rank: int, folder: Path) -> None:
     store = dist.FileStore(str(folder / "store"), len(NODES))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=len(NODES))
     settings = {"pair_nbytes": 4096, "warmup": 1, "calls": 3, "limit_s": 1.0}
-    pairs = node_pairs(rank, NODES, torch.device("cpu"), settings)
+    pairs = time_node_pairs(rank, NODES, torch.device("cpu"), settings)
     (folder / f"{rank}.json").write_text(json.dumps(pairs))
     dist.barrier()
     dist.destroy_process_group()

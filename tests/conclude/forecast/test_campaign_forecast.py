@@ -9,21 +9,21 @@ from conclude.forecast.weak_campaign import COMMUNICATION, evidence, loaded, mak
 from synthetic import rewrite
 
 from scaleproof.cli import main
-from scaleproof.conclude.forecast.campaign_forecast import make_forecasts, outcomes
+from scaleproof.conclude.forecast.campaign_forecast import make_forecasts, measured_outcomes
 from scaleproof.conclude.forecast.law import FROM_ONE, TABLES, series_key
-from scaleproof.conclude.forecast.ledger import MODEL_VERSION, Score, scored, write_forecasts
-from scaleproof.conclude.forecast.memory import Tracked, held_of
+from scaleproof.conclude.forecast.ledger import MODEL_VERSION, Score, score_forecasts, write_forecasts
+from scaleproof.conclude.forecast.memory import Tracked, memory_inputs
 from scaleproof.conclude.forecast.plan import make_plan
 from scaleproof.conclude.forecast.planner import Price
 from scaleproof.conclude.forecast.report_data import report_of
-from scaleproof.conclude.forecast.spent import record_plan, spent
+from scaleproof.conclude.forecast.spent import compare_with_spent, record_plan
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
 from scaleproof.conclude.forecast.text import forecasts_text, plan_text, spent_text
 from scaleproof.conclude.report.tables.forecast import forecast_human
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.facts.counts import count
+from scaleproof.ground.facts.counts import count_gpt2
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastRow
 from scaleproof.ground.records.run import METRICS, read_run
@@ -117,8 +117,8 @@ def test_a_forecast_is_scored_by_the_runs_after_it(tmp_path):
     forecasts = make_forecasts(evidence(made, tmp_path))
     later = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
     make_runs(made, tmp_path, sizes=(4,), slower={"fsdp-n1x4": 3.0})
-    seconds, nodes = outcomes(evidence(made, tmp_path))
-    scores = scored(forecasts, {cell: (value, later) for cell, (value, _) in seconds.items()}, nodes)
+    seconds, nodes = measured_outcomes(evidence(made, tmp_path))
+    scores = score_forecasts(forecasts, {cell: (value, later) for cell, (value, _) in seconds.items()}, nodes)
     assert {score.cell: score.inside for score in scores} == {"ddp-n1x4": True, "fsdp-n1x4": False}
 
 
@@ -220,13 +220,13 @@ def test_a_plan_is_held_against_what_its_runs_took(tmp_path):
     make_runs(made, tmp_path)
     known = evidence(made, tmp_path)
     plan = make_plan(known)
-    assert spent(tmp_path / "plans", known.runs) is None
+    assert compare_with_spent(tmp_path / "plans", known.runs) is None
     path = record_plan(tmp_path / "plans", "weak", plan, "2020-01-01T00:00:00Z")
     assert set(json.loads(path.read_text())["cells"]) == {"ddp-n1x4", "fsdp-n1x4"}
-    assert spent(tmp_path / "plans", known.runs) is None, "no run of these cells yet"
+    assert compare_with_spent(tmp_path / "plans", known.runs) is None, "no run of these cells yet"
     make_runs(made, tmp_path, sizes=(4,))
     after = evidence(made, tmp_path)
-    result = spent(tmp_path / "plans", after.runs)
+    result = compare_with_spent(tmp_path / "plans", after.runs)
     assert result.runs == 4
     took = sum(run.metrics.total_wall_time_s for cell in ("ddp-n1x4", "fsdp-n1x4") for run in after.runs[cell])
     assert result.spent_s == pytest.approx(took)
@@ -313,8 +313,8 @@ def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):
 
 def test_parameters_are_those_of_the_model(tmp_path):
     for cell in loaded(tmp_path).cells:
-        counted = count(shape_of(cell.workload.model), cell.vocab_size, cell.workload.seq_len)
-        assert held_of(cell).parameters == counted.parameters
+        counted = count_gpt2(shape_of(cell.workload.model), cell.vocab_size, cell.workload.seq_len)
+        assert memory_inputs(cell).parameters == counted.parameters
 
 
 def test_a_series_is_everything_but_devices_and_batch(tmp_path):

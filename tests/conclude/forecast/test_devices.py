@@ -29,13 +29,13 @@ def meanwhile(*arguments, **options) -> None:
 def test_a_run_waits_for_a_sweep(tmp_path, repository, monkeypatch, capsys):
     monkeypatch.chdir(repository)
     monkeypatch.setattr(sweep, "cuda_devices", list)
-    monkeypatch.setattr(sweep, "launch", meanwhile)
+    monkeypatch.setattr(sweep, "run_launch", meanwhile)
     path = tmp_path / "two.yaml"
     path.write_text("title: t\nvary: {geometry: [1x1, 1x2]}\n")
     loaded = LoadedCampaign(path)
     ((group, cell),) = sweep.groups_of(loaded).items()
     with pytest.raises(Taken):
-        sweep.measure(loaded, group, cell, tmp_path / "sweep", launches=1)
+        sweep.measure_sweep(loaded, group, cell, tmp_path / "sweep", launches=1)
     assert "waiting for the sweep of two 1x2 (process" in capsys.readouterr().err
 
 
@@ -58,4 +58,4 @@ def test_a_rank_of_a_sweep_knows_the_devices_that_the_launcher_saw(tmp_path, mon
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     request = SimpleNamespace(cell=cells()[1], time_limit=60, hosts=[], gpus=2, out=str(tmp_path))
     with pytest.raises(WrongWorld, match="launcher saw 2 CUDA devices"):
-        sweep_program.swept(request)
+        sweep_program.time_collectives(request)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from scaleproof.conclude.forecast import frontier_program
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.trainer import measure, session
 
@@ -35,7 +35,7 @@ def trial(monkeypatch, tmp_path):
             done.append(f"{gpus} devices")
             return SimpleNamespace(rank=0, device=torch.device("cuda", 0), gather=lambda own: [own])
 
-        cell = expand(Campaign.model_validate({"title": "x", "execution": {"device": "cuda"} | execution}))[0]
+        cell = expand_cells(Campaign.model_validate({"title": "x", "execution": {"device": "cuda"} | execution}))[0]
         ready = SimpleNamespace(
             compiled=cell.execution.compile, steps=steps, strategy=SimpleNamespace(device=torch.device("cuda", 0))
         )

@@ -15,9 +15,9 @@ from scaleproof.conclude.forecast.law import (
     doublings,
     expected_rate,
     half_widths,
-    held_out,
+    hold_largest_out,
     sizes_for,
-    stretch,
+    stretch_factor,
 )
 
 
@@ -95,19 +95,19 @@ def test_what_people_have_is_answered(sizes, target_step):
 
 
 def test_the_largest_size_is_held_out():
-    one = held_out([step(1, 100.0), step(4, 80.0)])
+    one = hold_largest_out([step(1, 100.0), step(4, 80.0)])
     assert one.doublings == 2
     assert one.residual == pytest.approx(math.log(100 / 80) - 2 * FIRST_LOSS)
-    assert held_out([step(2, 1.0), step(2, 2.0, micro=16)]) is None
+    assert hold_largest_out([step(2, 1.0), step(2, 2.0, micro=16)]) is None
 
 
 def test_a_campaign_that_the_law_misses_has_wider_intervals():
-    sound = held_out([step(1, 100.0), step(2, 97.0)])
-    missed = held_out([step(1, 100.0), step(2, 50.0)])
-    assert stretch([]) == stretch([sound]) == 1.0
+    sound = hold_largest_out([step(1, 100.0), step(2, 97.0)])
+    missed = hold_largest_out([step(1, 100.0), step(2, 50.0)])
+    assert stretch_factor([]) == stretch_factor([sound]) == 1.0
     claimed = half_widths(missed.sizes, missed.largest.group)
     assert claimed == FROM_ONE["node"]
-    assert stretch([sound, missed]) == pytest.approx(missed.residual / claimed.nearly_all)
+    assert stretch_factor([sound, missed]) == pytest.approx(missed.residual / claimed.nearly_all)
 
 
 def test_doublings_are_at_least_one():

@@ -8,11 +8,11 @@ from scaleproof.conclude.forecast.ledger import (
     Entry,
     Forecasts,
     add_to_ledger,
-    coverage,
+    coverage_of,
     past_residuals,
     read_forecasts,
     read_ledger,
-    scored,
+    score_forecasts,
     write_forecasts,
 )
 from scaleproof.ground.errors import UserError
@@ -59,36 +59,36 @@ def test_a_forecast_that_was_changed_afterwards_is_refused(tmp_path):
 
 def test_a_forecast_is_scored_by_runs_that_came_after_it():
     sealed = forecasts()
-    (score,) = scored(sealed, {"ddp-n1x4": (1.05, LATER), "zero3-n1x4": (1.0, LATER)}, {})
+    (score,) = score_forecasts(sealed, {"ddp-n1x4": (1.05, LATER), "zero3-n1x4": (1.0, LATER)}, {})
     assert score.inside
     assert score.error == pytest.approx(1 / 1.05 - 1)
     assert score.residual == pytest.approx(0.0488, abs=1e-4)
-    (missed,) = scored(sealed, {"ddp-n1x4": (1.2, LATER)}, {})
+    (missed,) = score_forecasts(sealed, {"ddp-n1x4": (1.2, LATER)}, {})
     assert not missed.inside
     assert missed.score > score.score
 
 
 def test_a_run_that_was_there_before_tests_nothing():
-    assert scored(forecasts(), {"ddp-n1x4": (1.0, EARLIER)}, {}) == []
+    assert score_forecasts(forecasts(), {"ddp-n1x4": (1.0, EARLIER)}, {}) == []
     known = forecasts(calibrated_on={"ddp-n1x4/rep1": "ab"})
-    assert scored(known, {"ddp-n1x4": (1.0, LATER)}, {}) == []
+    assert score_forecasts(known, {"ddp-n1x4": (1.0, LATER)}, {}) == []
 
 
 def test_the_ledger_grows_once_a_forecast(tmp_path):
     path = tmp_path / "ledger.json"
-    scores = scored(forecasts(), {"ddp-n1x4": (1.05, LATER)}, {})
+    scores = score_forecasts(forecasts(), {"ddp-n1x4": (1.05, LATER)}, {})
     add_to_ledger(path, scores)
     add_to_ledger(path, scores)
     assert read_ledger(path) == scores
 
 
 def test_a_campaign_counts_once_and_machines_are_never_pooled():
-    one = scored(forecasts(), {"ddp-n1x4": (1.05, LATER)}, {})[0]
+    one = score_forecasts(forecasts(), {"ddp-n1x4": (1.05, LATER)}, {})[0]
     other = one.model_copy(update={"cell": "fsdp-n1x4", "measured_s": 1.2})
     gpu = one.model_copy(update={"campaign": "h100", "machine": "H100 nccl"})
     rows = [one, other, gpu]
     assert past_residuals(rows, "cpu gloo", "node") == [other.residual]
     assert past_residuals(rows, "cpu gloo", "network") == []
-    found = coverage(rows)
+    found = coverage_of(rows)
     assert (found.n, found.inside, found.nominal) == (3, 3, pytest.approx(0.95))
     assert found.low < 0.95 < found.high

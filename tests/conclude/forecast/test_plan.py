@@ -11,8 +11,8 @@ from synthetic import write_run
 
 from scaleproof.cli.prepare import better_splits
 from scaleproof.conclude.analysis.scaling import scaling_report
-from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution
-from scaleproof.conclude.forecast.plan import make_plan, pilots
+from scaleproof.conclude.analysis.simultaneous import ROUND_CONFIDENCE, compare_all, resolution_of_family
+from scaleproof.conclude.forecast.plan import make_plan, plan_pilots
 from scaleproof.conclude.forecast.planner import Price
 from scaleproof.conclude.forecast.requirements import RunTimes
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
@@ -120,7 +120,7 @@ def test_where_the_links_were_swept_a_pilot_is_proposed_with_its_price(tmp_path,
     made = loaded(tmp_path, forecast)
     make_runs(made, tmp_path)
     times = RunTimes((), ())
-    short = pilots(evidence(made, tmp_path, sweeps=[_swept(swept)]), times)
+    short = plan_pilots(evidence(made, tmp_path, sweeps=[_swept(swept)]), times)
     assert [pilot.cell for pilot in short] == cells
     assert all(pilot.run_seconds < times.seconds(made.cell(pilot.cell)) for pilot in short)
     assert all(pilot.device_hours == pytest.approx(4 * pilot.run_seconds / 3600) for pilot in short)
@@ -137,6 +137,6 @@ def test_so_many_repeats_tell_a_difference_apart_four_times_in_five():
         return {f"c{i}": dict(enumerate(np.exp(random.normal(means[i], noise, n)), start=1)) for i in range(cells)}
 
     for _ in range(campaigns):
-        n = resolution(compare_all(rates(5)), 0.05).repeats
+        n = resolution_of_family(compare_all(rates(5)), 0.05).repeats
         told += bool(compare_all(rates(n), confidence=ROUND_CONFIDENCE).differ[0, 1])
     assert 0.70 < told / campaigns < 0.92

@@ -6,7 +6,7 @@ from synthetic import cells
 
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
 from scaleproof.conclude.forecast.frontier import MOST_TRIALS, find_frontier, sizes_to_try
-from scaleproof.conclude.forecast.sweep import groups_of, measure
+from scaleproof.conclude.forecast.sweep import groups_of, measure_sweep
 from scaleproof.conclude.forecast.sweep_file import sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -21,7 +21,7 @@ def test_a_sweep_of_two_ranks_keeps_every_call(tmp_path, repository, monkeypatch
     loaded = LoadedCampaign(path)
     ((group, cell),) = groups_of(loaded).items()
     assert group == Group(1, 2)
-    made = measure(loaded, group, cell, tmp_path / "sweep", launches=1)
+    made = measure_sweep(loaded, group, cell, tmp_path / "sweep", launches=1)
     assert (made.backend, made.device) == ("gloo", "cpu")
     assert len(made.launches[0].ranks) == 2
     rows = sweep_rows(made)

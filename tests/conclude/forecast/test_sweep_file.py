@@ -11,7 +11,7 @@ from scaleproof.conclude.forecast.sweep_file import (
     Launch,
     Sweep,
     from_nccl_tests,
-    merged,
+    merge_sweeps,
     read_sweeps,
     sweep_rows,
     unstable_rows,
@@ -83,7 +83,7 @@ def test_files_of_nccl_tests_are_read_without_their_environment(tmp_path):
     read = from_nccl_tests(path, Group(1, 8))
     assert [c.seconds for c in read.launches[0].calls] == [[50e-6], [60e-6, 61e-6]]
     assert "secret" not in read.model_dump_json()
-    assert len(merged([read, read]).launches) == 2
+    assert len(merge_sweeps([read, read]).launches) == 2
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"args": ["sendrecv_perf"]}, {"results": []}, {"args": []}])

@@ -5,7 +5,14 @@ import json
 import pytest
 from synthetic import cells
 
-from scaleproof.conclude.forecast.memory import Peak, buffer_bytes, fit_memory, held_of, sharded, tracked_memory
+from scaleproof.conclude.forecast.memory import (
+    Peak,
+    buffer_bytes,
+    fit_memory,
+    memory_inputs,
+    sharded_bytes,
+    tracked_memory,
+)
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.facts.memory import state_bytes
 
@@ -45,7 +52,7 @@ def counted():
 @pytest.mark.parametrize("name", ["single-2", "ddp-8", "fsdp-4", "fsdp-8-of-4", "fsdp-8-twice"])
 def test_what_is_there_before_the_update_is_the_state(counted, name):
     cell, answer = counted[name]
-    held = held_of(cell)
+    held = memory_inputs(cell)
     state = state_bytes(held.strategy, held.precision, held.parameters, cell.batch.n_devices)
     assert answer.state == pytest.approx(state, rel=0.05)
 
@@ -65,7 +72,7 @@ def test_stages_1_and_2_of_real_ranks_hold_what_is_shared_out(devices, measured)
     """Bytes a parameter before the update, on gloo ranks of DeepSpeed 0.19.8 in fp32; both stages hold the same."""
     a_parameter = {"Parameter": 4, "Gradient": 4, "Optstate": 8, "Total": 16}
     for stage in (1, 2):
-        assert sharded(a_parameter, stage, devices, reduced=True) == pytest.approx(measured, rel=0.03)
+        assert sharded_bytes(a_parameter, stage, devices, reduced=True) == pytest.approx(measured, rel=0.03)
 
 
 @pytest.mark.parametrize(("devices", "measured"), [(1, 24.00), (2, 18.00), (4, 13.00)])
@@ -73,21 +80,21 @@ def test_stage_3_of_real_ranks_holds_its_part_a_bucket_and_small_parameters(devi
     """The same ranks; all of their parameters are small, and their bucket holds the whole model."""
     a_parameter = {"Parameter": 4, "Gradient": 4, "Optstate": 8, "Total": 16}
     gathered = 4 if devices > 1 else 0
-    assert sharded(a_parameter, 3, devices, reduced=True) + 4 + gathered == pytest.approx(measured, rel=0.01)
+    assert sharded_bytes(a_parameter, 3, devices, reduced=True) + 4 + gathered == pytest.approx(measured, rel=0.01)
 
 
 def test_zero_shares_out_what_one_device_holds():
     counted = {"Parameter": 400, "Gradient": 400, "Optstate": 800, "Total": 2600}  # 1000 of activations
-    assert sharded(counted, 1, 4, reduced=False) == 1000 + 400 + 100 + 400 + 200
-    assert sharded(counted, 1, 4, reduced=True) == 1000 + 400 + 100 + 100 + 200
-    assert sharded(counted, 2, 4, reduced=False) == 1000 + 400 + 100 + 100 + 200
-    assert sharded(counted, 3, 4, reduced=False) == 1000 + 100 + 100 + 100 + 200
+    assert sharded_bytes(counted, 1, 4, reduced=False) == 1000 + 400 + 100 + 400 + 200
+    assert sharded_bytes(counted, 1, 4, reduced=True) == 1000 + 400 + 100 + 100 + 200
+    assert sharded_bytes(counted, 2, 4, reduced=False) == 1000 + 400 + 100 + 100 + 200
+    assert sharded_bytes(counted, 3, 4, reduced=False) == 1000 + 100 + 100 + 100 + 200
 
 
 def fitted(counted, *names: str):
     points = [counted[name] for name in names]
     peaks = [Peak(cell.batch.micro, cell.batch.n_devices, answer.peak) for cell, answer in points]
-    return fit_memory(held_of(points[0][0]), peaks)
+    return fit_memory(memory_inputs(points[0][0]), peaks)
 
 
 def test_the_formula_and_the_trackers_agree_within_five_percent(counted):
@@ -101,14 +108,14 @@ def test_the_formula_and_the_trackers_agree_within_five_percent(counted):
 def test_gradients_stay_whole_under_fsdp_until_the_boundary(counted):
     """The formula's largest buffer: 4 bytes a parameter where micro-batches are accumulated, none without."""
     (once, alone), (twice, accumulated) = counted["fsdp-8"], counted["fsdp-8-twice"]
-    more = buffer_bytes(held_of(twice), 2) - buffer_bytes(held_of(once), 2)
-    assert more == 4 * held_of(once).parameters
+    more = buffer_bytes(memory_inputs(twice), 2) - buffer_bytes(memory_inputs(once), 2)
+    assert more == 4 * memory_inputs(once).parameters
     assert accumulated.peak - alone.peak == pytest.approx(more, rel=0.05)
 
 
 def test_ddp_holds_nothing_beside_one_device(counted):
     """Its gradients are views of its buckets (gradient_as_bucket_view): a line through one device holds for two."""
-    alone = fit_memory(held_of(counted["ddp-8"][0]), [Peak(b, 1, counted[f"single-{b}"][1].peak) for b in (2, 4)])
+    alone = fit_memory(memory_inputs(counted["ddp-8"][0]), [Peak(b, 1, counted[f"single-{b}"][1].peak) for b in (2, 4)])
     assert alone.at(8, 2) == pytest.approx(counted["ddp-8"][1].peak, rel=0.05)
 
 

@@ -7,7 +7,7 @@ import pytest
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.cli import parser
-from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, Compared, claim
+from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, Compared, claim_on
 from scaleproof.ground.number_format import number
 
 
@@ -71,7 +71,7 @@ def test_a_title_is_text(tmp_path):
 )
 def test_a_claim_holds_for_all_cells_at_once(ratio, half, claims, expected):
     bounds = {"low": ratio / (1 + half), "high": ratio * (1 + half)}
-    assert claim(Compared("a", "b", (3, 3), (1, 1), [], None, ratio, **bounds, freedom=4.0), claims) == expected
+    assert claim_on(Compared("a", "b", (3, 3), (1, 1), [], None, ratio, **bounds, freedom=4.0), claims) == expected
 
 
 def test_console_page_chart_and_json_make_one_claim(tmp_path, capsys):
@@ -118,4 +118,4 @@ def main(words):
 
 
 def test_single_runs_support_no_claim():
-    assert claim(Compared("a", "b", (1, 1), (1, 1), [], None, 2.0), 1) == NO_INTERVAL
+    assert claim_on(Compared("a", "b", (1, 1), (1, 1), [], None, 2.0), 1) == NO_INTERVAL

@@ -10,7 +10,7 @@ from result_models import forecast_row
 from scaleproof.conclude.analysis.campaign_findings import with_forecasts
 from scaleproof.conclude.report.charts import CHARTS, draw
 from scaleproof.conclude.report.charts.forecast import LABEL, bands_of, draw_forecast
-from scaleproof.conclude.report.charts.style import style
+from scaleproof.conclude.report.charts.style import chart_style
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.conclude.report.sentences.answer import conclude
@@ -49,7 +49,7 @@ def test_forecasts_stand_as_bands_behind_measured_points(results, chart, base):
     runs, cells, report = read_inputs(results.folder)
     (series,) = report.series
     rate = series.points[0].tokens_per_sec_global.value if base else 1.0
-    with style():
+    with chart_style():
         axes = Figure().subplots()
         CHARTS[chart](axes, runs, cells, report, [HELD, AHEAD])
     boxes = [patch.get_bbox() for patch in axes.patches if patch.get_height()]

@@ -9,7 +9,7 @@ from synthetic import campaign, cells
 
 from scaleproof.driver.cluster import check as cluster_check
 from scaleproof.driver.cluster import questions
-from scaleproof.ground.campaign.cells import arms
+from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.machine import allocation
 
@@ -37,7 +37,7 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
     loaded = SimpleNamespace(
         campaign=given,
         cells=own,
-        comparisons={"fused": (given.compare[0], *arms(given, given.compare[0]))},
+        comparisons={"fused": (given.compare[0], *arms_of(given, given.compare[0]))},
         traced=own,
         shared_jobs={},
     )

@@ -7,7 +7,7 @@ from synthetic import campaign, cells
 
 from scaleproof.driver.cluster import questions, slurm
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.ground.campaign.cells import arms
+from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.campaign.shared_jobs import shared_jobs, shares_jobs
 from scaleproof.ground.errors import UserError
 
@@ -27,7 +27,7 @@ def loaded_campaign(traced: bool = False, **parts) -> SimpleNamespace:
     return SimpleNamespace(
         campaign=given,
         cells=own,
-        comparisons={"fused": (given.compare[0], *arms(given, given.compare[0]))},
+        comparisons={"fused": (given.compare[0], *arms_of(given, given.compare[0]))},
         traced=own[:1] if traced else [],
         shared_jobs={job.name: job for job in shared_jobs(given, lambda repeat: own)} if shares_jobs(given) else {},
     )

@@ -2,14 +2,14 @@
 
 import pytest
 
-from scaleproof.ground.campaign.batch import resolve
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.batch import resolve_batch
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign, Work
 from scaleproof.ground.errors import UserError
 
 
 def cells(**keys):
-    return expand(Campaign.model_validate({"title": "x"} | keys))
+    return expand_cells(Campaign.model_validate({"title": "x"} | keys))
 
 
 def slugs(**keys):
@@ -29,14 +29,14 @@ def slugs(**keys):
     ],
 )
 def test_batch(work, world, expected):
-    batch = resolve(Work.model_validate(work), world)
+    batch = resolve_batch(Work.model_validate(work), world)
     assert (batch.micro, batch.accumulation, batch.n_devices, batch.global_) == expected
     assert batch.micro * batch.accumulation * batch.n_devices == batch.global_
 
 
 def test_indivisible_names_the_nearest_that_works():
     with pytest.raises(UserError, match=r"Nearest global_batch that works: 12 or 24"):
-        resolve(Work.model_validate({"global_batch": 16, "micro_batch": 4}), 3)
+        resolve_batch(Work.model_validate({"global_batch": 16, "micro_batch": 4}), 3)
 
 
 def test_product_less_exclude_plus_cells():

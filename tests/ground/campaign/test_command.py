@@ -2,14 +2,14 @@
 
 import pytest
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
 
 
 def cells(command: str, **keys):
     workload = {"command": command} | keys.pop("workload", {})
-    return expand(Campaign.model_validate({"title": "x", "workload": workload} | keys))
+    return expand_cells(Campaign.model_validate({"title": "x", "workload": workload} | keys))
 
 
 def test_each_placeholder_is_an_axis():

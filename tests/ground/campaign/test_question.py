@@ -3,7 +3,7 @@
 import pytest
 from synthetic import campaign
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.errors import UserError
 
@@ -12,7 +12,7 @@ SIZES = {"strategy": ["ddp", "zero2"], "geometry": ["1x1", "1x2"]}
 
 def asked(**question):
     given = campaign(vary=SIZES, question=question)
-    return cells_of_question(given.question, expand(given))
+    return cells_of_question(given.question, expand_cells(given))
 
 
 def test_a_strategy_on_a_geometry_and_a_percentage():

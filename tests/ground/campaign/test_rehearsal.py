@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.rehearsal import is_rehearsal, rehearsal_of
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, load_campaign
@@ -16,7 +16,7 @@ def rehearsal(text: dict, without_gpu: bool = False) -> Campaign:
 def test_each_cell_has_its_strategy_and_geometry(repository, name):
     campaign, _ = load_campaign(repository / CAMPAIGNS / f"{name}.yaml")
     small = rehearsal_of(campaign, without_gpu=False)
-    for old, new in zip(expand(campaign), expand(small), strict=True):
+    for old, new in zip(expand_cells(campaign), expand_cells(small), strict=True):
         kept = ("strategy", "geometry", "precision", "compile", "device")
         assert [getattr(old.execution, key) for key in kept] == [getattr(new.execution, key) for key in kept]
         assert old.batch == new.batch
@@ -29,9 +29,9 @@ def test_each_cell_has_its_strategy_and_geometry(repository, name):
 def test_models_and_lengths_that_differ_still_do():
     axes = {"model": ["gpt2-small", "gpt2-xl"], "seq_len": [512, 1024], "bucket_elements": ["auto", 10**8, 10**9]}
     small = rehearsal({"vary": axes, "exclude": [{"model": "gpt2-xl", "seq_len": 512}]})
-    assert len({cell.slug for cell in expand(small)}) == 9
-    assert {cell.workload.model.layers for cell in expand(small)} == {3, 4}
-    assert max(cell.workload.seq_len for cell in expand(small)) <= 48
+    assert len({cell.slug for cell in expand_cells(small)}) == 9
+    assert {cell.workload.model.layers for cell in expand_cells(small)} == {3, 4}
+    assert max(cell.workload.seq_len for cell in expand_cells(small)) <= 48
     assert "auto" in small.vary.bucket_elements
 
 
@@ -44,15 +44,15 @@ def test_an_encoder_stays_one_and_a_model_of_transformers_stays_itself():
 
 def test_traced_cells_are_traced_under_their_new_names():
     small = rehearsal({"vary": {"model": ["gpt2-small", "gpt2-xl"]}, "trace": {"cells": ["ddp-gpt2-xl-n1x1"]}})
-    assert small.trace.cells == [expand(small)[1].slug]
+    assert small.trace.cells == [expand_cells(small)[1].slug]
 
 
 def test_a_command_is_told_six_steps():
     command = "train.py --steps {steps} --mode {mode}"
     text = {"workload": {"command": command}, "vary": {"mode": ["a", "b"]}, "work": {"steps": [50, 150]}}
-    assert {cell.execution.geometry.n_devices for cell in expand(rehearsal(text))} == {1}
-    assert [cell.work.steps for cell in expand(rehearsal(text))] == [6, 6]
-    assert [cell.work.fewer_steps for cell in expand(rehearsal(text))] == [None, None]
+    assert {cell.execution.geometry.n_devices for cell in expand_cells(rehearsal(text))} == {1}
+    assert [cell.work.steps for cell in expand_cells(rehearsal(text))] == [6, 6]
+    assert [cell.work.fewer_steps for cell in expand_cells(rehearsal(text))] == [None, None]
 
 
 def test_without_a_gpu_all_is_on_the_cpu():

@@ -7,8 +7,8 @@ import pytest
 from scaleproof.cli import main
 from scaleproof.conclude.forecast.frontier import FrontierResult, NoTrial, Trial
 from scaleproof.driver.planned_work import planned_work
-from scaleproof.ground.campaign.batch import candidates
-from scaleproof.ground.campaign.cells import arms, expand
+from scaleproof.ground.campaign.batch import candidate_micro_batches
+from scaleproof.ground.campaign.cells import arms_of, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file
 from scaleproof.ground.errors import UserError
@@ -51,7 +51,7 @@ def test_what_the_workflow_plans_by_is_the_same_before_and_after(path, tmp_path)
         two.planned_batch,
     )
     assert found.fingerprint != two.fingerprint
-    (plain,) = expand(
+    (plain,) = expand_cells(
         Campaign.model_validate(
             {
                 "title": "t",
@@ -77,8 +77,8 @@ def test_an_answer_of_another_configuration_is_no_answer(path, tmp_path):
 
 def test_only_micro_batches_that_divide_the_work_are_candidates(path, tmp_path):
     one, two = LoadedCampaign(path, tmp_path).cells
-    assert candidates(one.work, 1) == [1, 2, 3, 4, 6, 8, 12, 24]
-    assert candidates(two.work, 2) == [1, 2, 3, 4, 6, 12]
+    assert candidate_micro_batches(one.work, 1) == [1, 2, 3, 4, 6, 8, 12, 24]
+    assert candidate_micro_batches(two.work, 2) == [1, 2, 3, 4, 6, 12]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_only_micro_batches_that_divide_the_work_are_candidates(path, tmp_path):
 )
 def test_what_cannot_be_searched_is_refused(work, message):
     with pytest.raises((UserError, ValueError), match=message):
-        expand(Campaign.model_validate({"title": "t", "work": work}))
+        expand_cells(Campaign.model_validate({"title": "t", "work": work}))
 
 
 def test_pairs_and_jobs_of_all_cells_need_a_number(path):
@@ -100,7 +100,7 @@ def test_pairs_and_jobs_of_all_cells_need_a_number(path):
         {"title": "t", "work": {"global_batch": 8, "micro_batch": "largest"}, "compare": [compared]}
     )
     with pytest.raises(UserError, match="needs numbers for micro_batch"):
-        arms(campaign, campaign.compare[0])
+        arms_of(campaign, campaign.compare[0])
     path.write_text(TEXT + "resources: {same_allocation: true}\n")
     with pytest.raises(UserError, match="in one job"):
         LoadedCampaign(path)

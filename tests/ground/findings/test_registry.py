@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.ground.findings.catalog import pages
+from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Correction, Finding, Findings
 from scaleproof.ground.findings.registry import Code, Flag, Register, by_severity, codes_of, rules_version
 
@@ -87,7 +87,7 @@ def test_a_correction_is_a_figure_with_its_unit(value, unit, figure):
 
 
 def test_every_page_is_complete():
-    for name, page in pages().items():
+    for name, page in pages_by_code().items():
         assert all((page.what, page.detected, page.repair)), name  # `seen` is empty where nobody has published one
 
 

@@ -11,7 +11,7 @@ from synthetic import as_rows, cells, steps_frame, write_failure, write_run
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, write_atomic, write_json
-from scaleproof.ground.records.retry import forget
+from scaleproof.ground.records.retry import forget_failed
 from scaleproof.ground.records.run import read_planned, read_run
 from scaleproof.ground.records.steps import elapsed, loss_series, read_steps, window_steps, write_steps
 
@@ -116,7 +116,7 @@ def test_damaged_runs_are_taken_away_too(tmp_path):
     (runs[1].folder / "steps.csv").write_text("phase\n")
     (tmp_path / "runs.csv").touch()
     pair = write_run(tmp_path / "compare/fused/pair1", cells()[0])
-    gone = forget(tmp_path, [run.folder for run in runs])
+    gone = forget_failed(tmp_path, [run.folder for run in runs])
     assert gone == [runs[0].folder, runs[1].folder]
     assert not (tmp_path / "runs.csv").exists()
     assert runs[2].folder.exists()
@@ -135,15 +135,13 @@ def test_a_home_that_is_a_link_is_scrubbed_under_both_names(tmp_path, monkeypatc
 def test_a_trace_that_failed_is_taken_away_and_a_sound_one_stays(tmp_path):
     import json
 
-    from scaleproof.ground.records.retry import forget
-
     folders = [tmp_path / "traces" / name for name in ("sound", "failed", "broken", "none")]
     for folder, text in zip(folders, ('{"status": "ok"}', '{"status": "failed"}', "{", None), strict=True):
         folder.mkdir(parents=True)
         if text:
             (folder / "capture.json").write_text(text)
     (tmp_path / "traces.json").write_text(json.dumps({}))
-    assert forget(tmp_path, [], traces=folders) == folders[1:3]
+    assert forget_failed(tmp_path, [], traces=folders) == folders[1:3]
     assert [f.exists() for f in folders] == [True, False, False, True]
     assert not (tmp_path / "traces.json").exists(), "it was computed from them"
-    assert forget(tmp_path, [], anyway=True, traces=folders) == folders[:1]
+    assert forget_failed(tmp_path, [], anyway=True, traces=folders) == folders[:1]

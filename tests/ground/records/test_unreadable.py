@@ -12,7 +12,7 @@ from command_line import scaleproof
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.ground.campaign.cells import arms
+from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of
@@ -120,7 +120,7 @@ def made(tmp_path_factory):
 
 def write_pairs(root: Path) -> None:
     given = synthetic.campaign(**KEYS, compare=[PAIRS])
-    a, b = arms(given, given.compare[0])
+    a, b = arms_of(given, given.compare[0])
     folder = root / "results/pairs/compare/fused"
     entries = []
     for k in range(1, 5):

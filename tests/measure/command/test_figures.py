@@ -5,7 +5,7 @@ import re
 import pytest
 
 from scaleproof.auditor.read.printed_log import printed_log
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.command.figures import NoFigures, read_figures
 
@@ -21,7 +21,7 @@ def figures(tmp_path, text: str, devices: int = 1, seconds: float | None = None,
         "work": {"seconds": seconds} if seconds else {},
         "execution": {"geometry": f"1x{devices}"},
     }
-    (cell,) = expand(Campaign.model_validate(campaign))
+    (cell,) = expand_cells(Campaign.model_validate(campaign))
     log = tmp_path / "train.log"
     log.write_text(text)
     return read_figures(log, cell, printed_log, range(text.count("\n") + 1), ended)
@@ -54,7 +54,7 @@ def test_the_rate_of_one_device_is_that_of_all_times_their_number(tmp_path):
 def test_patterns_read_any_line(tmp_path):
     text = "\n".join(f"[{k}] took 1,0{k}0.5 ms\nL={3 - k / 10}" for k in range(8))
     patterns = {"step_ms": r"took ([\d,.]+) ms", "loss": r"L=([\d.]+)", "step": r"^\[(\d+)\]"}
-    (cell,) = expand(
+    (cell,) = expand_cells(
         Campaign.model_validate(
             {
                 "title": "x",

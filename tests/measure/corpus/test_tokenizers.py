@@ -16,7 +16,7 @@ from command_line import scaleproof
 from patience import HANGS
 from webserver import status
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import UserError
@@ -25,7 +25,7 @@ from scaleproof.measure.corpus.remote import Remote
 
 
 def cell(**workload):
-    return expand(Campaign.model_validate({"title": "x", "workload": workload}))[0]
+    return expand_cells(Campaign.model_validate({"title": "x", "workload": workload}))[0]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from patience import HANGS
 
 from scaleproof.auditor.read.printed_log import printed_log
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.metrics import Printed
@@ -21,7 +21,7 @@ PYTHON = shlex.quote(sys.executable)
 
 
 def run(folder, command: str, limit: float = HANGS, work: dict | None = None, **workload):
-    (cell,) = expand(
+    (cell,) = expand_cells(
         Campaign.model_validate({"title": "x", "workload": {"command": command} | workload, "work": work or {}})
     )
     run_cell(PlannedRun(cell, "mine", folder, limit), folder / "rep1", read=printed_log)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.launch import local
 
 
 def cell(**execution):
-    return expand(Campaign.model_validate({"title": "x", "execution": execution}))[0]
+    return expand_cells(Campaign.model_validate({"title": "x", "execution": execution}))[0]
 
 
 @pytest.mark.parametrize(

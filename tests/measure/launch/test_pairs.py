@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic import campaign, write_run
 
-from scaleproof.ground.campaign.cells import arms
+from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.launch.pairs import PAIRS, plan_pairs, run_pairs
@@ -40,7 +40,7 @@ def test_null_pairs_are_mixed_in_and_both_arms_start_equally_often():
 
 def test_each_pair_runs_both_arms_and_a_null_pair_runs_a_twice(tmp_path):
     given, comparison = loaded_campaign(pairs=2, null_pairs=2)
-    a, b = arms(given, comparison)
+    a, b = arms_of(given, comparison)
     made = []
     entries = run_pairs(comparison, a, b, tmp_path, lambda cell, k, out: made.append((k, cell.slug, out.name)))
     assert (tmp_path / PAIRS).exists()
@@ -54,7 +54,7 @@ def test_each_pair_runs_both_arms_and_a_null_pair_runs_a_twice(tmp_path):
 @pytest.mark.fault("an A/B comparison is interrupted", "whole pairs are kept")
 def test_whole_pairs_of_an_interrupted_comparison_are_kept(tmp_path):
     given, comparison = loaded_campaign(pairs=2, null_pairs=2)
-    a, b = arms(given, comparison)
+    a, b = arms_of(given, comparison)
 
     def run(cell, k, out: Path):
         made.append((k, out.name))
@@ -84,4 +84,4 @@ def test_whole_pairs_of_an_interrupted_comparison_are_kept(tmp_path):
 )
 def test_arms_that_cannot_be_paired(changes, message):
     with pytest.raises(UserError, match=message):
-        arms(*loaded_campaign(**changes))
+        arms_of(*loaded_campaign(**changes))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic import campaign, rewrite, write_failure, write_run
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.shared_jobs import shared_jobs
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.measure.launch.shared_job import run_shared_job
@@ -22,7 +22,7 @@ class Job:
     def __init__(self, root: Path, same_nodes: bool) -> None:
         keys = {"same_allocation": True} if same_nodes else {}
         given = campaign(vary={"strategy": ["ddp", "fsdp"]}, repeats=2, resources={"minutes_per_job": 1000} | keys)
-        self.cells = expand(given)
+        self.cells = expand_cells(given)
         (self.job,) = shared_jobs(given, lambda repeat: self.cells)
         self.root, self.record = root, root / "together/rep1-2.json"
         self.failed: dict[str, str] = {}  # run -> class of its failure

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fake_cuda.amdsmi import AmdSmi, uuid_of
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.facts.kernel_classes import class_of, collective_of
 from scaleproof.ground.facts.peaks import peak
@@ -32,7 +32,7 @@ def rocm(monkeypatch):
 
 
 def cell(**execution):
-    return expand(Campaign.model_validate({"title": "x", "execution": {"device": "cuda"} | execution}))[0]
+    return expand_cells(Campaign.model_validate({"title": "x", "execution": {"device": "cuda"} | execution}))[0]
 
 
 def test_devices_are_listed(rocm):

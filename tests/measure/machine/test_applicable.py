@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.machine import applicable, gpus
@@ -19,7 +19,7 @@ V100 = Gpu("Tesla V100-SXM2-16GB", "GPU-v", 16 * 2**30, (7, 0))
 
 
 def cell(**execution):
-    return expand(Campaign.model_validate({"title": "x", "execution": execution}))[0]
+    return expand_cells(Campaign.model_validate({"title": "x", "execution": execution}))[0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from webserver import Server, serving
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import counts_of, inventory_of_shape
@@ -35,7 +35,7 @@ def build(vocab_size):
 
 def cell_of(model: dict[str, str], **workload: object):
     data = {"title": "x", "workload": {"model": model, "seq_len": 32, "tokenizer": "bpe-512", **workload}}
-    return expand(Campaign.model_validate(data))[0]
+    return expand_cells(Campaign.model_validate(data))[0]
 
 
 def classifying(path: Path):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from synthetic import campaign
 
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.facts.counts import count
+from scaleproof.ground.facts.counts import count_gpt2
 from scaleproof.measure.corpus.reader import SamplePlan, held_out_ids, open_split
 from scaleproof.measure.reference.planned import steps_to_replay
 from scaleproof.measure.reference.replay import replay
@@ -32,7 +32,7 @@ def cell(**keys) -> Cell:
     }
     for name, section in keys.items():
         data[name] = data.get(name, {}) | section
-    return expand(campaign(**data))[0]
+    return expand_cells(campaign(**data))[0]
 
 
 def trained(c: Cell, tokens: Path, steps: int) -> list[float]:
@@ -71,7 +71,7 @@ def test_a_language_model_makes_the_same_steps(tokens, keys):
     c = cell(**keys)
     reference = replay(c.config, tokens)
     assert reference.losses == pytest.approx(trained(c, tokens, 7), rel=1e-6)
-    assert reference.parameters == count(c_shape(), c.vocab_size, 32).parameters
+    assert reference.parameters == count_gpt2(c_shape(), c.vocab_size, 32).parameters
     assert reference.validation_loss is not None, "it has made all steps of the run"
 
 

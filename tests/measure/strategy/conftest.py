@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 from patience import HANGS
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import Run, read_run
 from scaleproof.measure.launch.local import DEEPSPEED, FORKED, LIBRARIES, PREFIX
@@ -40,7 +40,7 @@ SAME_RESULTS = [
 
 
 def cells(world: int):
-    return expand(
+    return expand_cells(
         Campaign.model_validate(
             {
                 "title": "matrix",
@@ -128,13 +128,13 @@ CLASSIFYING = {
 @pytest.fixture(scope="session")
 def classifying(measure_all, labelled) -> dict[str, Run]:
     """One run of a classifier with each strategy that a CPU has: between two processes, and `single`."""
-    two = expand(
+    two = expand_cells(
         Campaign.model_validate(
             CLASSIFYING
             | {"vary": {"strategy": [*SHARING, "zero2-offload"], "precision": ["fp32", "bf16"], "accumulation": [2]}}
         )
     )
-    one = expand(Campaign.model_validate(CLASSIFYING | {"vary": {"strategy": ["single"], "geometry": ["1x1"]}}))
+    one = expand_cells(Campaign.model_validate(CLASSIFYING | {"vary": {"strategy": ["single"], "geometry": ["1x1"]}}))
     return measure_all(2, two, folder=labelled) | measure_all(1, one, folder=labelled)
 
 

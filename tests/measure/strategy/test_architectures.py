@@ -6,7 +6,7 @@ import pytest
 
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.execution import moved_bytes
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.steps import loss_series
@@ -24,7 +24,7 @@ LONGER = 3e-6  # relative: rounding, over nine steps
 def cells(architecture: str, strategies: list[str], encoder: bool = False):
     model = {"config": str(ARCHITECTURES / f"{architecture}.json")}
     task = {"task": "classification", "corpus": "ag_news"} if encoder else {}
-    return expand(
+    return expand_cells(
         Campaign.model_validate(
             {
                 "title": "architectures",

@@ -10,7 +10,7 @@ import torch
 from patience import HANGS
 from torch._dynamo.utils import counters
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.corpus.reader import NO_TOKEN, open_split
 from scaleproof.measure.model.build import build
@@ -58,7 +58,7 @@ def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_ranks) -
     }
     root = tmp_path_factory.mktemp("waits")
     paths = []
-    for cell in expand(Campaign.model_validate(data)):
+    for cell in expand_cells(Campaign.model_validate(data)):
         path = root / f"{cell.slug}.request.json"
         Request.of(cell, tokens, root, campaign="waits", run_id="1", time_limit=HANGS, provenance={}).write(path)
         paths.append(str(path))
@@ -123,7 +123,7 @@ def test_an_encoders_step_reads_nothing(monkeypatch, labelled):
         "tokenizer": "bpe-512",
     }
     data = {"title": "waits", "workload": workload, "work": {"global_batch": 4}, "execution": {"strategy": "single"}}
-    chosen = expand(Campaign.model_validate(data))[0]
+    chosen = expand_cells(Campaign.model_validate(data))[0]
     strategy = Single(chosen, build(chosen, 4), torch.device("cpu"))
     samples = torch.from_numpy(open_split(labelled, "train", chosen.workload).read(np.arange(32)))
     assert (samples == NO_TOKEN).any()

@@ -6,7 +6,7 @@ from synthetic import rewrite
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.execution import moved_bytes, traffic_is_the_strategys
 from scaleproof.conclude.checks.updates import gradient_norm
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import MeasuredRun, Run
 from scaleproof.ground.records.steps import loss_series
@@ -33,7 +33,7 @@ def runs(measure_all) -> dict[str, Run]:
         "vary": {"strategy": ["ddp"], "accumulation": [2], "fsdp_reshard": [True]},
         "cells": [cell | {"accumulation": 2} for cell in CELLS],
     }
-    return measure_all(4, expand(Campaign.model_validate(campaign)), program="program_two_nodes")
+    return measure_all(4, expand_cells(Campaign.model_validate(campaign)), program="program_two_nodes")
 
 
 def of(runs: dict[str, Run], strategy: str, reshards: bool = True) -> Run:

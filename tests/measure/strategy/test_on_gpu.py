@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.model.build import build
@@ -26,7 +26,7 @@ def cell(work: dict | None = None, **execution):
         "work": {"global_batch": 4} | (work or {}),
         "execution": {"strategy": "single"} | execution,
     }
-    return expand(Campaign.model_validate(data))[0]
+    return expand_cells(Campaign.model_validate(data))[0]
 
 
 @pytest.mark.parametrize("max_norm", [1e-3, 1e3])
@@ -167,7 +167,7 @@ def test_encoders_have_one_loss():
         "execution": {"loss": "fused"},
     }
     with pytest.raises(UserError, match="encoders have plain only"):
-        expand(Campaign.model_validate(data))
+        expand_cells(Campaign.model_validate(data))
 
 
 @pytest.mark.parametrize("nvtx", [None, SimpleNamespace()])

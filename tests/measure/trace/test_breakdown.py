@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from synthetic_traces import ADD, REDUCE, STEP, trace, without_rows
 
-from scaleproof.conclude.report.sentences.trace import sentences
+from scaleproof.conclude.report.sentences.trace import trace_sentences
 from scaleproof.ground.facts.kernel_classes import class_of, collective_of
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
@@ -61,7 +61,9 @@ def test_a_straggler_is_named_and_waiting_is_not_transfer():
     # Rank 0 waits from 90 to 110, and computes until 100.
     waits = {(r.wait_ms, r.exposed_wait_ms) for r in found.per_step if r.rank == 0}
     assert waits == {(0.02, 0.01)}
-    assert "Rank 1 comes last in 4 of 4 steps; the others wait for it, 0.02 ms a step on average." in sentences(found)
+    assert "Rank 1 comes last in 4 of 4 steps; the others wait for it, 0.02 ms a step on average." in trace_sentences(
+        found
+    )
 
 
 def test_a_rank_that_is_last_by_chance_is_not_named():
@@ -71,7 +73,7 @@ def test_a_rank_that_is_last_by_chance_is_not_named():
     mixed = pd.concat([by_turns.work[half], other.work[~half]], ignore_index=True)
     found = profile(Trace(mixed, by_turns.ranges, by_turns.host, by_turns.source))
     assert found.slowest.steps_last == 2
-    assert not any("comes last" in s for s in sentences(found))
+    assert not any("comes last" in s for s in trace_sentences(found))
 
 
 def test_level_ranks_have_no_straggler():
@@ -86,8 +88,8 @@ def test_a_renamed_collective_makes_communication_unknown_and_never_zero():
     assert {r.exposed_ms for r in found.per_step} == {None}
     assert found.collectives == {}
     assert found.communication_share is None
-    assert any("unknown, because 42.9% of the device time" in s for s in sentences(found))
-    assert not any("exposed" in s for s in sentences(found))
+    assert any("unknown, because 42.9% of the device time" in s for s in trace_sentences(found))
+    assert not any("exposed" in s for s in trace_sentences(found))
 
 
 def test_a_collective_renamed_to_something_known_is_noticed_where_ranks_must_communicate():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from patience import HANGS
 
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.records.run import Run, read_run
 from scaleproof.measure.launch.run import run_cell
@@ -31,7 +31,7 @@ def tiny_cell(**keys) -> Cell:
     data["execution"] = {"start": "forked"}
     for name, section in keys.items():
         data[name] = data.get(name, {}) | section
-    return expand(Campaign.model_validate(data))[0]
+    return expand_cells(Campaign.model_validate(data))[0]
 
 
 @pytest.fixture(scope="session")

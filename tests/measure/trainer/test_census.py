@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.model.build import build
 from scaleproof.measure.strategy.native import Single
@@ -52,5 +52,5 @@ def test_what_is_compiled_is_read_back(value, parts):
         },
         "execution": {"strategy": "single", "compile": value, "device": "cpu"},
     }
-    (cell,) = expand(Campaign.model_validate(data))
+    (cell,) = expand_cells(Campaign.model_validate(data))
     assert compiled_parts(Single(cell, build(cell), torch.device("cpu")).module) == parts

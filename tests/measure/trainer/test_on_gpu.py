@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.corpus.reader import SamplePlan, held_out_ids, open_split
 from scaleproof.measure.machine import gpus
@@ -27,7 +27,7 @@ from scaleproof.measure.trainer.session import NotApplicable, Session, WrongWorl
 
 
 def cell(**execution):
-    return expand(Campaign.model_validate({"title": "x", "execution": execution}))[0]
+    return expand_cells(Campaign.model_validate({"title": "x", "execution": execution}))[0]
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
         "work": {"global_batch": 4},
         "execution": {"strategy": "single", "device": "cpu", "loss": loss, "precision": "bf16"},
     }
-    chosen = expand(Campaign.model_validate(data))[0]
+    chosen = expand_cells(Campaign.model_validate(data))[0]
     torch.manual_seed(3)
     tokens = torch.randint(512, (4, 33))
     moved = []
@@ -313,7 +313,7 @@ def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
 def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkeypatch):
     """It may fit in shards: that nobody could look at it before ends nothing."""
     workload = {"model": {"layers": 1, "width": 32, "heads": 2, "context": 32}, "tokenizer": "bpe-512", "seq_len": 32}
-    (chosen,) = expand(Campaign.model_validate({"title": "x", "workload": workload}))
+    (chosen,) = expand_cells(Campaign.model_validate({"title": "x", "workload": workload}))
     file = open_split(tokens, "train", chosen.workload)
     model, device = build(chosen), torch.device("cpu")
     moves = []
@@ -330,7 +330,9 @@ def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkey
 
 
 def test_running_out_of_memory_in_the_validation_keeps_the_window(tokens):
-    chosen = expand(Campaign.model_validate({"title": "x", "workload": {"tokenizer": "bpe-512", "seq_len": 32}}))[0]
+    chosen = expand_cells(Campaign.model_validate({"title": "x", "workload": {"tokenizer": "bpe-512", "seq_len": 32}}))[
+        0
+    ]
 
     class Small:
         def evaluate(self, batch):
@@ -355,7 +357,7 @@ def test_a_validation_of_a_compiled_cell_makes_no_second_graph(tokens, monkeypat
         "work": {"global_batch": 4},
         "execution": {"strategy": "single", "compile": True, "device": "cpu"},
     }
-    chosen = expand(Campaign.model_validate(data))[0]
+    chosen = expand_cells(Campaign.model_validate(data))[0]
     strategy = Single(chosen, build(chosen), torch.device("cpu"))
     file = open_split(tokens, "val", chosen.workload)
     before = compiled_graphs()

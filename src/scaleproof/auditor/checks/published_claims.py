@@ -11,7 +11,7 @@ from scaleproof.auditor.checks.matching import FigureIndex, evidence_index, matc
 from scaleproof.auditor.read.reported import PublishedClaim
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.counts import count
+from scaleproof.ground.facts.counts import count_gpt2
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 
@@ -217,7 +217,7 @@ def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
         layers, width = int(values["layers"]), int(values["width"])
         vocab, positions = int(values["vocab"]), int(values["context"])
         shape = ModelShape(layers=layers, width=width, heads=1, context=positions)
-        parameters = count(shape, vocab, positions).parameters + (0 if values["tied"] else vocab * width)
+        parameters = count_gpt2(shape, vocab, positions).parameters + (0 if values["tied"] else vocab * width)
         if near(values["value"], parameters, SAME_SHAPE):
             continue
         kind = "tied" if values["tied"] else "untied"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from scaleproof.conclude.analysis.paired_test import compare
-from scaleproof.conclude.analysis.run_tables import throughput
+from scaleproof.conclude.analysis.paired_test import compare_ratios
+from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.confidence import CONFIDENCE
@@ -66,12 +66,12 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
 
 
 def runs_of(pairs: list[Pair]) -> list[Run]:
-    """The runs of the pairs in which both have numbers: those that a ratio is made of."""
+    """The runs of the pairs in which both runs have numbers; ratios are made of these."""
     return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
 
 
 def damaged_of(pairs: list[Pair]) -> list[Run]:
-    """The arms whose metrics cannot be read."""
+    """The runs of pairs whose metrics cannot be read."""
     return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
 
 
@@ -107,22 +107,22 @@ def _comparison_entry(
 ) -> AbComparison:
     """The comparison of cells A and B from its pairs. `findings`, `cells`: of the campaign.
 
-    Its `status` is ok, incomplete, invalid or incomparable (`_status`); only an ok one has an estimate and arms.
+    Its `status` is of `_comparison_status`; only one that is ok has an estimate and arms.
     """
     ratios = {  # B over A under False; A over A under True
         null: [pair.ratio for pair in pairs if pair.null == null and pair.ratio is not None] for null in (False, True)
     }
     own_findings = findings.of_comparison(name)
-    status, why = _status(ratios, pairs, own_findings)
+    status, why = _comparison_status(ratios, pairs, own_findings)
     return AbComparison(
         name=name,
         a=a.slug,
         b=b.slug,
-        declared=differences(a.config, b.config),
+        declared=configuration_differences(a.config, b.config),
         status=status,
         why=why,
         pairs=len(pairs),
-        estimate=compare(ratios[False], ratios[True]) if status == "ok" else None,
+        estimate=compare_ratios(ratios[False], ratios[True]) if status == "ok" else None,
         arms=ComparisonArms(a=_arm_rate(a, pairs, cells), b=_arm_rate(b, pairs, cells)) if status == "ok" else None,
         # What differs on purpose is declared; what does not is the status.
         findings=[code for code in codes_above_note(own_findings) if code != "provenance-differs"],
@@ -136,20 +136,20 @@ def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
     Beside these it is seen what the machine does differently between the pairs and the campaign's own runs.
     """
     runs = [run for run in runs_of(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
-    alike = [other.slug for other in cells if same(cell, other)]
-    return ArmRate(tokens_per_s=Estimated.of(throughput(runs)), same_work=alike)
+    alike = [other.slug for other in cells if do_same_work(cell, other)]
+    return ArmRate(tokens_per_s=Estimated.of(cell_rate(runs)), same_work=alike)
 
 
-def same(a: Cell, b: Cell) -> bool:
-    """Whether two cells do the same work in the same way; on one device, which spreads nothing, by any strategy."""
-    differing = set(differences(a.config, b.config))
+def do_same_work(a: Cell, b: Cell) -> bool:
+    """Whether two cells do the same work in the same way; on one device all strategies count as the same."""
+    differing = set(configuration_differences(a.config, b.config))
     return not differing or (differing == {"execution.strategy"} and a.batch.n_devices == 1)
 
 
-def _status(
+def _comparison_status(
     ratios: dict[bool, list[float]], pairs: list[Pair], own_findings: Sequence[Finding]
 ) -> tuple[Status, str | None]:
-    """Status of a comparison, and why it is not ok (None where it is).
+    """Status of a comparison (ok, incomplete, invalid, incomparable), and why it is not ok, else None.
 
     incomplete: fewer than two whole pairs, of A and B or of A twice; invalid: a check found its numbers wrong;
     incomparable: A and B differ in what was not meant to differ. `ratios`: of A/A pairs under True, of B over A under
@@ -168,8 +168,8 @@ def _status(
     return "ok", None
 
 
-def differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
-    """Keys of two effective configurations that differ, with both values: "section.key" -> [of a, of b].
+def configuration_differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
+    """Keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
 
     None stands for a key that one side lacks, because records of an older version do not have it. `at`: prefix of
     the keys, "section." within a section.
@@ -178,7 +178,7 @@ def differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") 
     for name in dict.fromkeys((*a, *b)):
         of_a, of_b = a.get(name), b.get(name)
         if isinstance(of_a, dict) and isinstance(of_b, dict):
-            differing |= differences(of_a, of_b, f"{at}{name}.")
+            differing |= configuration_differences(of_a, of_b, f"{at}{name}.")
         elif of_a != of_b:
             differing[f"{at}{name}"] = [of_a, of_b]
     return differing

@@ -5,9 +5,9 @@ A result is a run, a cell (a configuration with its runs), or a campaign of cell
 
 from pathlib import Path
 
-from scaleproof.conclude.analysis.ab_comparison import differences
+from scaleproof.conclude.analysis.ab_comparison import configuration_differences
 from scaleproof.conclude.analysis.measured_cells import cell_provenance, unintended_differences
-from scaleproof.conclude.analysis.run_tables import by_cell, throughput
+from scaleproof.conclude.analysis.run_tables import cell_rate, runs_by_cell
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.comparison import (
     Compared,
@@ -18,7 +18,7 @@ from scaleproof.ground.comparison import (
 )
 from scaleproof.ground.confidence import ratio
 from scaleproof.ground.errors import UserError, path_fault, shortened
-from scaleproof.ground.records.evidence import lowest
+from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
@@ -51,11 +51,11 @@ def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
     runs = [run for file in files if isinstance(run := read_run(file.parent), TimedRun)]
     if not runs:
         raise UserError(f"{path}: no measured run below; a run is a folder with {METRICS} whose status is ok")
-    return by_cell(runs)
+    return runs_by_cell(runs)
 
 
 def _nearest_result(path: Path) -> str:
-    """End of a message that names the folder which is meant, where a campaign or cell was given by its name alone.
+    """The end of a message that names the folder which is meant, where only a campaign or cell was given.
 
     "" where no folder in results/ has the last name of the missing `path`; one of the campaign in `path` is preferred.
     """
@@ -95,7 +95,7 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     """
     first_a = runs_a[0].metrics
     first_b = runs_b[0].metrics
-    configured = list(differences(first_a.config, first_b.config))
+    configured = list(configuration_differences(first_a.config, first_b.config))
     provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not configured)
     differing = [*configured, *provenance]
     unexpected = [field for field in differing if not vary & _names_of(field)]
@@ -110,15 +110,15 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     elif invalid:
         evidence = shortened(next(iter(invalid.values())), 300)
         why = f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
-    rate_a = throughput(runs_a)
-    rate_b = throughput(runs_b)
+    rate_a = cell_rate(runs_a)
+    rate_b = cell_rate(runs_b)
     b_over_a = ratio(rate_b, rate_a)
     return Compared(
         a=_compared_name(a, first_a.cell),
         b=_compared_name(b, first_b.cell),
         runs=(len(runs_a), len(runs_b)),
         unit=f"{first_a.unit}/s",
-        evidence=lowest(run.metrics.evidence for run in (*runs_a, *runs_b)),
+        evidence=lowest_level(run.metrics.evidence for run in (*runs_a, *runs_b)),
         rates=(rate_a.value, rate_b.value),
         intended=sorted(set(differing) - set(unexpected)),
         why=why,
@@ -136,7 +136,7 @@ def _compared_name(path: str, cell: str) -> str:
 
 
 def _expected_codes(configured: list[str]) -> set[str]:
-    """Codes of findings that a comparison leaves out. `configured`: keys of the configurations that differ."""
+    """Codes of findings that a comparison leaves out, as they follow from `configured`, the keys that differ."""
     # The comparison lists itself what differs; and two campaigns may call one configuration by two names, after the
     # keys that differ in each.
     codes = {"provenance-differs", "cells-alike"}
@@ -156,6 +156,6 @@ def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
 
 
 def _names_of(field: str) -> set[str]:
-    """By which names --vary may mean a field: of work.optimizer.betas its own, "betas", and its sections' names."""
+    """The names by which --vary may mean a field: work.optimizer.betas by "betas", and by its sections' names."""
     *sections, key = field.split(".")
     return {field, key} | {".".join(sections[:depth]) for depth in range(1, len(sections) + 1)}

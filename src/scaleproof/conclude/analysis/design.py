@@ -86,13 +86,13 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     freedom = (len(cells) - 1) * (repeats - 1)
 
     def in_deviations(number: int) -> float:  # by the report's formula, whose unit is that of a pair of runs: sqrt(2)
-        return math.sqrt(2) * simultaneous.detectable(number, len(cells), CONFIDENCE, freedom)
+        return math.sqrt(2) * simultaneous.detectable_by_cells(number, len(cells), CONFIDENCE, freedom)
 
     return _current_and_best(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
-    """As `best_split`, of the pairs of an A/B comparison; the number of its A/A pairs stays. None also of too few."""
+    """As `best_split`, for the pairs of an A/B comparison; the number of its A/A pairs stays the same."""
     ratios: dict[bool, list[float]] = {False: [], True: []}  # by whether the pair is of A twice
     runs: list[MeasuredRun] = []
     for pair in pairs:
@@ -108,7 +108,7 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     parts = VarianceParts.of(total, 2 * _variance_by_halves(runs))  # of the steps of both runs of a pair
 
     def in_deviations(number: int) -> float:
-        return paired_test.detectable(number, n_nulls)
+        return paired_test.detectable_by_pairs(number, n_nulls)
 
     return _current_and_best(runs, parts, n_pairs, PAIRS, in_deviations, beside=n_nulls)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaleproof.conclude.analysis.run_tables import configuration, measured_by_cell, rates_of_cells, throughput
+from scaleproof.conclude.analysis.run_tables import cell_rate, configuration, measured_by_cell, rates_of_cells
 from scaleproof.conclude.checks.comparability import provenance
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio
 from scaleproof.ground.errors import damaged_file, first_fault
@@ -92,7 +92,7 @@ class MeasuredCell:
         paired = paired_ratio(self.rates, other.rates, value, level, others)
         if paired:
             return paired
-        independent = ratio(throughput(self.runs), throughput(other.runs), level)
+        independent = ratio(cell_rate(self.runs), cell_rate(other.runs), level)
         if independent.n < FEWEST_REPEATS:
             return Estimate(value, None, None, independent.n, None, None)
         return independent

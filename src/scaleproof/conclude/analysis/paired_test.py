@@ -15,7 +15,7 @@ FEWEST_PAIRS = 6  # below, an estimate of the spread says nothing about the pair
 MOST_PAIRS = 1000
 
 
-def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
+def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     """The mean ratio B/A with its interval, and what it allows to claim; from two or more ratios B/A and A/A each.
 
     Each ratio comes from two runs side by side, so that drift and the choice of the node cancel in it; the interval is
@@ -36,7 +36,7 @@ def compare(ratios: list[float], null_ratios: list[float]) -> Paired:
     interval_without_1 = abs(mean) > half
     claimed = interval_without_1 and abs(mean) > floor
     smallest_sd, largest_sd = sd_interval(pooled_sd, freedom) if pooled_sd > 0 else (0.0, 0.0)
-    detectable_sds = detectable(n, nulls)  # in standard deviations of a pair
+    detectable_sds = detectable_by_pairs(n, nulls)  # in standard deviations of a pair
     return Paired(
         n=n,
         ratio=math.exp(mean),
@@ -61,11 +61,11 @@ def _t_quantile(freedom: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def detectable(n: int, nulls: int) -> float:
+def detectable_by_pairs(n: int, nulls: int) -> float:
     """Log effect, in units of the sd of a pair, that n pairs beside `nulls` A/A pairs claim with probability POWER.
 
-    By draws of the noise: with z the error of the mean and t the threshold of a draw (of `compare`: the interval or the
-    noise floor), the claim is made from an effect of t - z on, and the POWER quantile of these effects is the answer.
+    By draws of the noise: with z the error of the mean and t the threshold of a draw (as in `compare_ratios`), the claim
+    is made from an effect of t - z on, and the POWER quantile of these effects is the answer.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
@@ -83,14 +83,14 @@ def pairs_needed(sd: float, nulls: int, effect: float = RESOLVE) -> int | None:
     `sd`: of the logarithm of a pair's ratio; `nulls`: the number of A/A pairs; `effect`: 0.02 for 2 %.
     """
     log_effect = math.log1p(effect)
-    if detectable(MOST_PAIRS, nulls) * sd > log_effect:
+    if detectable_by_pairs(MOST_PAIRS, nulls) * sd > log_effect:
         return None
     # By bisection, in units of two pairs: what is detectable shrinks with the number of pairs.
     too_few = FEWEST_PAIRS // 2 - 1
     enough = MOST_PAIRS // 2
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if detectable(2 * middle, nulls) * sd > log_effect:
+        if detectable_by_pairs(2 * middle, nulls) * sd > log_effect:
             too_few = middle
         else:
             enough = middle

@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, unintended_differences
-from scaleproof.conclude.analysis.simultaneous import Family, compare_all, letters, resolution, resolution_of_ratio
+from scaleproof.conclude.analysis.simultaneous import (
+    Family,
+    compare_all,
+    letter_display,
+    resolution_of_family,
+    resolution_of_ratio,
+)
 from scaleproof.ground.campaign.strategies import simplicity
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.findings.finding import Findings, codes_above_note
@@ -34,7 +40,7 @@ def recommend(
     beats_single: Mapping[str, bool | None],
     margin: float,
 ) -> Recommendation | None:
-    """The recommendation among comparable cells of one size, fastest first; None for a single cell.
+    """Which cell to use among comparable `cells` of one size, fastest first; None for a single cell.
 
     `family`: these cells are its first. A cell qualifies if no other cell may be faster by more than
     `margin` (non-inferiority, by Hsu's comparisons with the best), it is shown to beat one device where there is one,
@@ -85,7 +91,7 @@ SMALLEST_EFFECT = 0.01  # difference that repeats are planned for where a questi
 
 
 def largest_group(ranking: Sequence[SizeRanking]) -> SizeRanking | None:
-    """The group at the largest number of devices that has more than one comparable cell."""
+    """The ranking of the largest size that has more than one comparable cell; None without such a size."""
     several = [group for group in ranking if len(group.comparable) > 1]
     return several[-1] if several else None
 
@@ -132,7 +138,7 @@ def family_of_size(
     return compare_all(rates, {name: cell.rate.value for name, cell in together.items()}, confidence)
 
 
-def rank(
+def rank_cells(
     key: tuple,
     members: Sequence[MeasuredCell],
     family: Family | None,
@@ -141,7 +147,7 @@ def rank(
     margin: float = MARGIN,
     effect: float | None = None,
 ) -> SizeRanking:
-    """The cells of one size, relative to the fastest. `key`, `members`: of `cells_by_size`; `family`: theirs.
+    """The ranking of the cells of one size. `key`, `members`: of `cells_by_size`; `family`: theirs.
 
     `beats_single`: as of `recommend`.
     `margin`: by which part a recommended cell may be slower than any other. `effect`: the difference that further
@@ -150,7 +156,7 @@ def rank(
     fastest = members[0]
     why_not = _why_not_compared(members)
     comparable = [cell for cell in members if not why_not[cell.cell]]
-    groups = letters(family, len(comparable)) if family else {}
+    groups = letter_display(family, len(comparable)) if family else {}
     entries = [_ranked_cell(cell, fastest, why_not[cell.cell], family, groups) for cell in members]
     return SizeRanking(
         **dict(zip(GROUPED_BY, key, strict=True)),
@@ -159,7 +165,7 @@ def rank(
         claims=family.pairs if family else 0,
         # The family begins with the comparable cells, fastest first.
         fastest_shown=bool(family and family.differ[0, 1 : len(comparable)].all()),
-        resolve=resolution(family, effect or margin) if family else None,
+        resolve=resolution_of_family(family, effect or margin) if family else None,
         recommendation=recommend(comparable, family, findings, beats_single, margin),
     )
 

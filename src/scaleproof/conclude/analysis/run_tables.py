@@ -14,7 +14,7 @@ from scaleproof.ground.columns import COLUMNS, combined_columns
 from scaleproof.ground.confidence import Estimate, pooled_rate, rate
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.records.evidence import lowest
+from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 
@@ -85,7 +85,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table `runs` with three columns before it: comparison, pair and arm (a or b) of each run of a comparison.
+    """The table `runs` with three more columns in front: comparison, pair and arm (a or b), where a run has them.
 
     They come from the path of its metrics, compare/NAME/pair1/a/FILE, and are empty for any other path.
     """
@@ -101,7 +101,7 @@ def _has_step_times(metrics: Timed) -> bool:
 
 
 def _column_value(metrics: Timed | Failed, name: str) -> Any:
-    """The figure of a run in the column `name` of TIMED or MEASURED; None where this kind of run lacks it."""
+    """The value of a run in the column `name` of TIMED or MEASURED; None where this kind of run has none."""
     if name in MEASURED:
         return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
     if not isinstance(metrics, Timed):
@@ -112,7 +112,7 @@ def _column_value(metrics: Timed | Failed, name: str) -> Any:
 
 
 def configuration(run: Run) -> dict:
-    """The columns that say what was run: name -> value, with the number of `nodes` and of `devices` (world size)."""
+    """The columns that say what was run: name -> value, with the numbers of `nodes` and of `devices`."""
     config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
@@ -130,8 +130,8 @@ def _model_in_words(model: Mapping[str, Any]) -> str:
     return f"{model['layers']} layers, {model.get('width', model.get('d_model'))} wide, {model['heads']} heads"
 
 
-def throughput(runs: Sequence[TimedRun]) -> Estimate:
-    """Tokens/s of a cell with its interval, from its runs that have numbers."""
+def cell_rate(runs: Sequence[TimedRun]) -> Estimate:
+    """The rate of a cell in tokens/s with its interval, from its runs with numbers."""
     windows = [run.metrics.window for run in runs]
     return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
@@ -146,7 +146,7 @@ def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimat
     estimates = {}
     for cell, own_rates in rates.items():
         rates_of_others = [rates[other] for other in rates if other != cell]
-        estimates[cell] = pooled_rate(throughput(cells[cell]), own_rates, rates_of_others)
+        estimates[cell] = pooled_rate(cell_rate(cells[cell]), own_rates, rates_of_others)
     return estimates
 
 
@@ -167,7 +167,7 @@ def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeTo
     rates = rates_of_cells(measured_runs)
     rows = [
         _cell_row(cell, group, measured_runs[cell], rates.get(cell), times[cell], findings)
-        for cell, group in by_cell(runs).items()
+        for cell, group in runs_by_cell(runs).items()
     ]
     return pd.DataFrame(rows)
 
@@ -189,7 +189,7 @@ def _cell_row(
     loads = [load for run in repeats if (load := _column_value(run.metrics, "device_load")) is not None]
     return {
         "cell": cell,
-        "evidence": lowest(run.metrics.evidence for run in group),
+        "evidence": lowest_level(run.metrics.evidence for run in group),
         **config,
         "runs": len(group),
         "n": len(repeats),
@@ -301,15 +301,15 @@ def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
 
 
 def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[TimedRun]]:
-    """Runs with numbers of each cell; an empty list for a cell without any."""
-    return {cell: timed_runs(group) for cell, group in by_cell(runs).items()}
+    """The runs with numbers of each cell; [] for a cell without any."""
+    return {cell: timed_runs(group) for cell, group in runs_by_cell(runs).items()}
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
-def by_cell(runs: Iterable[AnyRun]) -> dict[str, list[AnyRun]]:
-    """Runs of each cell, cells in the order in which they were given."""
+def runs_by_cell(runs: Iterable[AnyRun]) -> dict[str, list[AnyRun]]:
+    """The runs of each cell, cells in the order in which they come."""
     grouped: dict[str, list[AnyRun]] = {}
     for run in runs:
         grouped.setdefault(run.metrics.cell, []).append(run)

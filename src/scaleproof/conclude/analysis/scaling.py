@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells, unintended_differences
-from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, cells_by_size, family_of_size, rank
-from scaleproof.conclude.analysis.scaling_laws import fit, karp_flatt
+from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, cells_by_size, family_of_size, rank_cells
+from scaleproof.conclude.analysis.scaling_laws import fit_law, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -22,7 +22,7 @@ from scaleproof.ground.confidence import (
     times_per_second,
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
-from scaleproof.ground.records.evidence import lowest
+from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run
 from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
@@ -77,7 +77,7 @@ def scaling_report(
         campaign=campaign,
         title=title,
         confidence=CONFIDENCE,
-        evidence=lowest(run.metrics.evidence for run in runs),
+        evidence=lowest_level(run.metrics.evidence for run in runs),
         unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
         status="invalid_comparison" if invalid else "ok",
         mismatches=invalid,
@@ -86,7 +86,8 @@ def scaling_report(
         series=series,
         question=answer_question(question, cells, resolve),
         ranking=[
-            rank(key, members, families[key], findings, beats_single, margin, resolve) for key, members in sizes.items()
+            rank_cells(key, members, families[key], findings, beats_single, margin, resolve)
+            for key, members in sizes.items()
         ],
     )
     report.repeats = take_look(report, runs, repeat_until) if repeat_until else None
@@ -242,7 +243,7 @@ def _series_entry(
         baseline=base.cell,
         baseline_devices=base.values["devices"],
         resolve=resolve,  # of the largest size and the smallest
-        law=fit(kind, rates, base.confidence) if kind else None,
+        law=fit_law(kind, rates, base.confidence) if kind else None,
         runs=points,
     )
 
@@ -277,7 +278,7 @@ def _series_point(
         speedup=speedup,
         scaling_efficiency=efficiency,
         speedup_by_job_wall_time=by_job,
-        verdict=verdict(efficiency, speedup),
+        verdict=efficiency_verdict(efficiency, speedup),
         karp_flatt=karp_flatt(speedup, devices) if from_one else None,
         incomparable=incomparable,
         best_single=single and single.cell,
@@ -322,8 +323,8 @@ def _best_single(
     return max(comparable, key=lambda single: single.rate.value), []
 
 
-def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:
-    """How good an efficiency is: "low" (below 0.7), "good" or "excellent" (from 0.85); None without an interval.
+def efficiency_verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:
+    """A word for an efficiency: "low" (below 0.7), "good" or "excellent" (from 0.85); None without an interval.
 
     "slower than the baseline" where the speed-up's interval is below 1; "undecided, low to good" where the bounds of
     the efficiency have different words.
@@ -337,7 +338,7 @@ def verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | No
 
 
 def _efficiency_word(efficiency: float) -> str:
-    """The word for an efficiency without its interval."""
+    """The word for an efficiency, its interval left aside."""
     if efficiency < GOOD_EFFICIENCY:
         return "low"
     return "good" if efficiency < EXCELLENT_EFFICIENCY else "excellent"

@@ -89,7 +89,7 @@ class Family:
         return len(self.cells) * (len(self.cells) - 1) // 2
 
     def worst(self, count: int) -> np.ndarray:
-        """Lower bounds of the ratio of each of the first `count` cells to the fastest other of these; 1 at most.
+        """The lower bound of each of the first `count` cells' ratio to the fastest other of them; 1 at most.
 
         They hold together, one-sided: the cell that is truly best is shown to be slower by so much with at most 5 %.
         """
@@ -164,8 +164,8 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     return Noise(pooled, freedom, np.sqrt(variance_of_pair), np.maximum(satterthwaite, 1.0), unequal)
 
 
-def letters(family: Family, count: int) -> dict[str, str]:
-    """Compact letter display of the first `count` cells, cell -> letters: cells that share a letter are not told apart.
+def letter_display(family: Family, count: int) -> dict[str, str]:
+    """Cell -> letters, for the first `count` cells: cells that share a letter are not told apart.
 
     Source: Piepho 2004, insert and absorb.
     """
@@ -201,18 +201,18 @@ def _group_letter(place: int) -> str:
     return chr(ord("a") + place) if place < 26 else f"{_group_letter(place // 26 - 1)}{_group_letter(place % 26)}"
 
 
-def resolution(family: Family, effect: float) -> Resolution:
-    """What further repeats of these cells would show, by the noise so far. `effect`: what is asked for (0.05: 5 %)."""
+def resolution_of_family(family: Family, effect: float) -> Resolution:
+    """What further repeats of these cells would show, by the noise so far. `effect`: the difference to show."""
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:
-        return math.expm1(detectable(n, len(family.cells), confidence, freedom, family.noise.unequal) * sd)
+        return math.expm1(detectable_by_cells(n, len(family.cells), confidence, freedom, family.noise.unequal) * sd)
 
     return _resolution(family.n, effect, family.confidence, shown_by)
 
 
 def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Resolution:
-    """What further repeats would show of a single `ratio` that has bounds. `confidence`: of its interval.
+    """What further repeats would show about a single `ratio` with bounds. `confidence`: of its interval.
 
     `effect`: the difference that is asked for (0.05: 5 %).
     """
@@ -233,7 +233,7 @@ def _resolution(n: int, effect: float, confidence: float, shown_by: Callable[[in
 
     `shown_by(n, confidence)`: difference that n repeats show at a level with a probability of POWER. Further repeats
     are added in rounds, after each of which results are looked at: so their numbers are those of looks, and they are
-    judged at ROUND_CONFIDENCE. The probabilities count in that the noise is an estimate (`detectable`).
+    judged at ROUND_CONFIDENCE. The probabilities count in that the noise is an estimate (`detectable_by_cells`).
     """
     looks = [repeats for repeats in takewhile(lambda repeats: repeats <= MOST_REPEATS, rounds(n)) if repeats > n]
     in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
@@ -248,7 +248,7 @@ def _resolution(n: int, effect: float, confidence: float, shown_by: Callable[[in
 
 
 def _sd_of_pair(family: Family) -> tuple[float, float]:
-    """Standard deviation of the logarithm of the ratio of two runs, and its degrees of freedom.
+    """Standard deviation of the log ratio of two runs, and its degrees of freedom.
 
     Pooled; of the noisiest pair where cells are not equally noisy, so that no difference needs more repeats.
     """
@@ -269,10 +269,10 @@ def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[fl
 
 
 @lru_cache(maxsize=4096)
-def detectable(
+def detectable_by_cells(
     n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
 ) -> float:
-    """Log ratio, in units of the sd of a pair of runs, that n repeats of k cells show with a probability of POWER.
+    """Log ratio, in sds of a pair of runs, that n repeats of k cells show with a probability of POWER.
 
     Under the rule of `compare_all` for repeats that match; `unequal`: of a pair that is noisier than the others. In
     units of the estimate of that sd if `freedom`, its degrees of freedom, is given: the probability is over the
@@ -303,10 +303,10 @@ def detectable(
 
 @lru_cache(maxsize=4096)
 def detectable_ratio(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
-    """Log ratio, in units of the sd of a pair of runs, that n repeats of two cells show with a probability of POWER.
+    """Log ratio, in sds of a pair of runs, that n repeats of two cells show with a probability of POWER.
 
     By the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts as
-    well, unless the pair's noise is shown to be larger. `freedom`, and the method: as of `detectable`.
+    well, unless the pair's noise is shown to be larger. `freedom`, and the method: as of `detectable_by_cells`.
     """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)

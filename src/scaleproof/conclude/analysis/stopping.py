@@ -39,8 +39,8 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     return 1 - rule.chance * (spent_after - spent_before)
 
 
-def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
-    """Whether the interval of a ratio tells it from 1, or shows that it differs from 1 by less than `resolve`.
+def is_resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
+    """Whether a ratio's interval leaves out 1, or shows that the ratio is nearer to 1 than `resolve`.
 
     `ratio`: the bounds of the interval; None, an interval that could not be computed, resolves nothing.
     """
@@ -53,7 +53,7 @@ def resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
 
 
 def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> LookTaken:
-    """Whether the comparison is decided, whether repeats go on, and if not why. `report`: of `runs`, all so far."""
+    """Whether the comparison is decided, whether repeats go on, and if not why. `report`: of all `runs` so far."""
     repeats = max((run.metrics.repeat for run in runs), default=0)
     decided = _is_decided(report, rule.resolve)
     seconds = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
@@ -107,7 +107,7 @@ def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
         ratios = [point.speedup for point in largest if point.speedup]
     if not ratios:
         return None
-    return all(resolved(ratio.bounds if ratio else None, resolve) for ratio in ratios)
+    return all(is_resolved(ratio.bounds if ratio else None, resolve) for ratio in ratios)
 
 
 ALPHA = 0.05  # of the series

@@ -37,7 +37,7 @@ def studentized_range(confidence: float, k: int, freedom: int) -> float:
         between = ndtr(z + q * sd[:, None]) - ndtr(z)
         return float(weight @ (k * between ** (k - 1) @ z_weight))
 
-    return _solve(probability, confidence, bound)
+    return _solve_for_quantile(probability, confidence, bound)
 
 
 @lru_cache(maxsize=4096)
@@ -57,10 +57,10 @@ def largest_of_others(confidence: float, k: int, freedom: int) -> float:
         below = ndtr(z + math.sqrt(2) * d * sd[:, None])
         return float(weight @ (below ** (k - 1) @ z_weight))
 
-    return _solve(probability, confidence, bound)
+    return _solve_for_quantile(probability, confidence, bound)
 
 
-def _solve(probability: Callable[[float], float], confidence: float, bound: float) -> float:
+def _solve_for_quantile(probability: Callable[[float], float], confidence: float, bound: float) -> float:
     """The argument, between 0 and `bound`, at which a rising `probability` is `confidence`, to a part in 10^9.
 
     By bisection: scipy.optimize, which has better ways, takes most of a second to import.

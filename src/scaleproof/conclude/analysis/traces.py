@@ -5,7 +5,7 @@ from statistics import geometric_mean
 
 from scaleproof.conclude.checks.traces import timed_ms
 from scaleproof.ground.confidence import ratio_to_mean
-from scaleproof.ground.records.profile_schema import Profile, mean
+from scaleproof.ground.records.profile_schema import Profile, mean_of_field
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import Run, measured_runs
 from scaleproof.ground.records.traces_report import CellTrace, RankParts, TraceOverhead, TracesReport
@@ -33,7 +33,7 @@ def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
     return CellTrace(
         **{name: getattr(profile, name) for name in OF_PROFILE},
         cell=profile.cell or "",
-        **{name: mean(profile, name) for name in PARTS},
+        **{name: mean_of_field(profile, name) for name in PARTS},
         per_rank=_rank_means(profile),
         phases_ms=_phase_means(profile),
         classified_share=profile.coverage.classified_share if profile.coverage else None,
@@ -57,7 +57,7 @@ def _rank_means(profile: Profile) -> list[RankParts]:
     means = []
     for rank in profile.ranks:
         of_rank = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
-        means.append(RankParts(rank=rank, **{name: mean(of_rank, name) for name in PARTS}))
+        means.append(RankParts(rank=rank, **{name: mean_of_field(of_rank, name) for name in PARTS}))
     return means
 
 

@@ -28,8 +28,8 @@ class Shares:
     transfer_exposed: float | None  # part of the transfers beside which nothing is computed
 
 
-def shares(per_step: Sequence[TracedStep]) -> Shares | None:
-    """The parts of a traced step, from the steps of a profile; None where there is no step, or a part is not known."""
+def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
+    """The shares of a traced step's parts, means over steps; None where there is no step, or a part is not known."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
     columns = {name: [getattr(step, name) for step in per_step] for name in names}
     if not per_step or any(None in values for values in columns.values()):
@@ -81,8 +81,8 @@ def _cell_waterfall(
     ideal_scale = base["devices"] / cell["devices"] if kind == "strong" else 1.0  # ideal step over the baseline's
     measured_ms = _step_ms(cell)
     ideal_ms = _step_ms(base) * ideal_scale
-    cell_shares = shares(traced.get(cell["cell"], []))
-    base_shares = shares(traced.get(base["cell"], []))
+    cell_shares = step_shares(traced.get(cell["cell"], []))
+    base_shares = step_shares(traced.get(base["cell"], []))
     parts = (
         [_local_batch_part(cell, ideal_ms, cells)] if kind == "strong" else []
     )  # in weak scaling it is the baseline's

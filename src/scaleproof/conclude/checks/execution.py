@@ -32,7 +32,7 @@ def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
     moved = moved_bytes(run)
     for kind, (low, high) in expected_bytes(run).items():
-        if not traffic.fits(moved[kind], (low, high)):
+        if not traffic.fits_formula(moved[kind], (low, high)):
             expected = integer(low) if low == high else f"{integer(low)} to {integer(high)}"
             yield Flag(
                 f"{integer(moved[kind])} bytes per step are {kind}, where {config.strategy} with "

@@ -9,7 +9,7 @@ from pathlib import Path
 from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import HalfWidths, Interval, conformal, leave_largest_out, with_repeats
-from scaleproof.conclude.forecast.law import held_out
+from scaleproof.conclude.forecast.law import hold_largest_out
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
 from scaleproof.conclude.forecast.sweep_file import Sweep
 from scaleproof.ground.campaign.cells import Cell
@@ -105,7 +105,7 @@ class Calibration:
     @property
     def held_out(self) -> list[law.HeldOut]:
         """The largest size of each series of the campaign that has two sizes, forecast from the smaller ones."""
-        largest_sizes = [held_out(steps) for steps in self.steps.values()]
+        largest_sizes = [hold_largest_out(steps) for steps in self.steps.values()]
         return [largest for largest in largest_sizes if largest is not None]
 
     def entry(self, cell: Cell) -> Entry:
@@ -159,7 +159,7 @@ class Calibration:
             return by_ledger, "conformal", len(past)
         largest_sizes = self.held_out
         if self.evidence.backend == "nccl":
-            return law.half_widths(sizes, group).times(law.stretch(largest_sizes)), "public series", law.TABLES
+            return law.half_widths(sizes, group).times(law.stretch_factor(largest_sizes)), "public series", law.TABLES
         half = leave_largest_out([largest.residual / largest.doublings for largest in largest_sizes], distance)
         if half is None:
             raise law.Unsupported(
@@ -211,8 +211,8 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     )
 
 
-def outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
-    """What forecasts are scored by: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
+def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
+    """What scores forecasts: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
 
     The first has the measured cells alone, the second all.
     """
@@ -227,13 +227,13 @@ def outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], 
     return seconds, {cell.slug: law.group_of(cell).nodes for cell in evidence.loaded.cells}
 
 
-def rate(cell: Cell, step: Interval) -> Interval:
-    """Tokens/s from the seconds of a step; padding is counted."""
+def rate_interval(cell: Cell, step: Interval) -> Interval:
+    """Tokens/s as an interval, from that of a step's seconds; padding counts as tokens."""
     return step.inverse(cell.batch.global_ * cell.workload.seq_len)
 
 
 def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
-    """Standard deviation of the logarithm of a run's step time over `runs`; None with one run."""
+    """Standard deviation of the logarithm of the step time over `runs`; None for a single run."""
     import numpy as np
 
     return float(np.log([law.step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None

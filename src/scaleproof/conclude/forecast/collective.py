@@ -63,7 +63,7 @@ TO_SIGMA = 1.4826  # median absolute deviation of normal values to their standar
 EXCLUDE = "exclude.txt"
 
 
-def rounds(n: int) -> list[list[tuple[int, int]]]:
+def tournament_rounds(n: int) -> list[list[tuple[int, int]]]:
     """All pairs of `n` nodes as a round-robin tournament: in a round no node is in two pairs (circle method).
 
     n - 1 rounds of n / 2 pairs; with an odd number of nodes n rounds, in each of which one node rests.
@@ -99,8 +99,8 @@ class PairVerdict:
     unexplained: tuple[NodePair, ...] = ()
 
 
-def judge(rows: Sequence[NodePair]) -> PairVerdict:
-    """Which nodes and links are slow: below 70 % of the median node, and far below by the spread of the pairs.
+def judge_pairs(rows: Sequence[NodePair]) -> PairVerdict:
+    """Which nodes and links are slow: below 70 % of the median node, and beyond the spread of the pairs.
 
     A pair is slow if even its fastest launch is. The spread is the median absolute deviation of the pairs from the
     slower one of their nodes, so that neither a slow node nor a slow link widens it.
@@ -136,7 +136,7 @@ def _count_pairs_with(node: str, slow: Iterable[NodePair]) -> int:
 
 
 def exclusion_list(verdict: PairVerdict) -> str:
-    """One line of node names as options that exclude nodes take it; an empty line where no node is slow.
+    """The slow nodes in a line, as options that exclude nodes take it; "" where none is slow.
 
     A slow link is not in it: which of its two ends to leave out is a choice.
     """

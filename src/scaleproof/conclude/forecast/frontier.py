@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from scaleproof.conclude.checks.memory import NEAR_FULL
 from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
-from scaleproof.conclude.forecast.memory import held_of
-from scaleproof.ground.campaign.batch import candidates
+from scaleproof.conclude.forecast.memory import memory_inputs
+from scaleproof.ground.campaign.batch import candidate_micro_batches
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.memory import state_bytes
@@ -60,7 +60,7 @@ class Trial:
 class FrontierResult:
     """What the search found. `largest` is None where not even the smallest micro-batch fits.
 
-    `fastest`: of the micro-batches whose throughput was compared; None where that was not asked for.
+    `add_fastest`: of the micro-batches whose throughput was compared; None where that was not asked for.
 
     `certificate`: the next micro-batch ran out of memory; a larger one did, and those between were not tried; there is
     no larger one that divides the work; nothing larger was tried. `failed`: the smallest that ran out of memory.
@@ -75,7 +75,7 @@ class FrontierResult:
     failed: int | None = None
 
 
-def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
+def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
     """Search the largest micro-batch that fits into `limit` bytes of a device.
 
     `run`: makes one trial at a micro-batch; `allowed`: micro-batches that the work divides into; `start`: where to
@@ -92,8 +92,8 @@ def search(run: Callable[[int], Trial], limit: float, allowed: list[int], start:
     return _search_result(trials, sizes, limit)
 
 
-def fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
-    """The answer of `search` with `fastest`: of the largest micro-batch, its half and its quarter, by tokens/s.
+def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
+    """`answer` with its `fastest`: of the largest micro-batch, its half and its quarter, by tokens/s.
 
     The largest is often not the fastest: a nearly full allocator retries. `run`: makes a trial that is long enough to
     time. Where no micro-batch fits the answer stays as it is.
@@ -210,7 +210,7 @@ def micro_batches(cell: Cell, samples: int) -> list[int]:
     Else all that a corpus of `samples` allows.
     """
     if cell.searched:
-        return candidates(cell.work, cell.batch.n_devices)
+        return candidate_micro_batches(cell.work, cell.batch.n_devices)
     return sizes_to_try(samples // (cell.batch.n_devices * cell.batch.accumulation))
 
 
@@ -244,7 +244,7 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
     Activations of a block are 34 bytes a token and feature in low precision, twice that in fp32 (Korthikanti et al.
     2022, section 4, without the attention matrix); logits are there four times, in fp32, with their gradients.
     """
-    held = held_of(cell)
+    held = memory_inputs(cell)
     state = state_bytes(held.strategy, held.precision, held.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
     blocks = inventory_of(cell).attention_width * tokens * 34 * held.width / 2
@@ -285,8 +285,8 @@ def find_frontier(
     start = int(max(nbytes - state, 0) / per_sample / 4)  # a search begins best near a quarter of the answer
     with device_lock(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
-            answer = search(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
-            return fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
+            answer = search_largest(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
+            return add_fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
         except TrialFailed:
             try:  # does the smallest run at all?
                 run(allowed[0], TRIAL_STEPS)

@@ -23,8 +23,8 @@ LOOK_S = 0.002  # between two looks at this process' memory: a peak of a step is
 STATM_DATA = 5  # column of /proc/self/statm: pages of data and stack, which RLIMIT_DATA limits
 
 
-def tried(request: Request) -> Any:
-    """Make some steps of the cell under its limit of memory and write their peaks; returns the rank's session.
+def try_cell(request: Request) -> Any:
+    """Make some steps of the cell under its limit of memory, and write their peaks; returns the rank's session.
 
     Raises MemoryError where the limit is too small.
     """
@@ -108,4 +108,4 @@ def peak_data_segment() -> Iterator[list[int]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), tried)
+    main(Path(sys.argv[1]), try_cell)

@@ -28,7 +28,7 @@ SUPER_LINEAR = 0.10  # a device's rate that rises by more from one size to the n
 
 
 class Unsupported(Exception):
-    """No figure can be given. `reason` says why, `measure` which measurement would lift it."""
+    """Raised where no forecast can be given: `reason` says why, `measure` which measurement would help."""
 
     def __init__(self, code: str, reason: str, measure: str) -> None:
         super().__init__(reason)
@@ -60,7 +60,7 @@ class MeasuredStep(Target):
 
 
 def sizes_for(measured: Sequence[MeasuredStep], target: Target) -> list[MeasuredStep]:
-    """One measured step for each number of devices, few devices first: that whose setting is nearest to the target's.
+    """Few devices first, one measured step for each number of devices: the one most like the target.
 
     Nearest: with as many devices a node, then with its accumulation, then with the most similar micro-batch.
     """
@@ -156,7 +156,7 @@ def _check_series(sizes: Sequence[MeasuredStep]) -> None:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The largest size of a series, forecast from its smaller `sizes`."""
+    """The largest size of a series, to be forecast from its smaller `sizes`."""
 
     sizes: list[MeasuredStep]
     largest: MeasuredStep
@@ -168,12 +168,12 @@ class HeldOut:
 
     @property
     def doublings(self) -> float:
-        """From the largest of `sizes` to the size that is forecast."""
+        """How often devices double from the largest of `sizes` to the size that is forecast."""
         return doublings(self.largest.group.size, self.sizes[-1].group.size)
 
 
-def held_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
-    """The largest size of a series, with the smaller sizes that it is forecast from; None for a single size."""
+def hold_largest_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
+    """The largest size of a series with the smaller sizes that it is forecast from; None for a single size."""
     largest = max(measured, key=lambda step: step.group.size)
     smaller = [step for step in sizes_for(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
@@ -197,8 +197,8 @@ def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
     return HalfWidths(each.likely * distance, each.nearly_all * distance)
 
 
-def stretch(series: Iterable[HeldOut]) -> float:
-    """By how much wider than public series a campaign needs its intervals; 1 where its own held-out sizes are inside.
+def stretch_factor(series: Iterable[HeldOut]) -> float:
+    """How much wider than for public series a campaign's intervals must be; 1 where its own sizes lie inside.
 
     `series`: the largest size of each, forecast from the smaller sizes. A slow network shows there: where one series is
     farther from the law than 95 % of the public series, the next forecast may be, too.

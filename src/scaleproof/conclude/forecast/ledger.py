@@ -123,8 +123,8 @@ def now_utc() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def scored(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:
-    """Scores of the entries that were measured after the forecast was made.
+def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:
+    """The scores of the entries whose cells were measured after the forecast was made.
 
     `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC); `nodes`: of each cell. A run that was
     there before, or that the forecast was calibrated on, tests nothing and is left out.
@@ -192,7 +192,7 @@ def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node",
     return list(largest.values())
 
 
-def coverage(scores: Iterable[Score]) -> Coverage:
+def coverage_of(scores: Iterable[Score]) -> Coverage:
     """How many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed, None without any."""
     rows = list(scores)
     inside = sum(row.inside for row in rows)

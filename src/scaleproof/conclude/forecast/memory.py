@@ -33,8 +33,8 @@ PREFETCH = 50_000_000  # elements that ZeRO stage 3 gathers ahead (stage3_prefet
 
 
 @dataclass(frozen=True)
-class Held:
-    """What determines the parts that formulas know. `parameters`, of these of the largest `block` and of the `root`.
+class MemoryInputs:
+    """What the known parts follow from. `parameters`: of the model, of the largest `block`, of the `root`.
 
     The root is what is outside of blocks: embeddings, the last norm, the head.
     """
@@ -55,11 +55,11 @@ class Held:
         return 2 if self.precision in ("bf16", "fp16") else 4
 
 
-def held_of(cell: Cell) -> Held:
-    """What determines the memory of a cell's device. The root: embeddings, the last norm, the tied head."""
+def memory_inputs(cell: Cell) -> MemoryInputs:
+    """What the memory of a cell's device follows from. The root: embeddings, the last norm, the tied head."""
     inventory, execution = inventory_of(cell), cell.execution
     bucket = execution.bucket_elements
-    return Held(
+    return MemoryInputs(
         execution.strategy,
         execution.precision,
         parameters=inventory.root + sum(inventory.blocks),
@@ -72,7 +72,7 @@ def held_of(cell: Cell) -> Held:
     )
 
 
-def buffer_bytes(held: Held, devices: int) -> float:
+def buffer_bytes(held: MemoryInputs, devices: int) -> float:
     """Bytes that a strategy holds beside state and activations on one of `devices` devices.
 
     ddp: nothing, as its gradients are views of its buckets. zero0: buckets beside the gradients. fsdp: two whole blocks
@@ -98,13 +98,13 @@ def buffer_bytes(held: Held, devices: int) -> float:
     return 0.0
 
 
-def logit_bytes(held: Held, micro_batch: int) -> float:
+def logit_bytes(held: MemoryInputs, micro_batch: int) -> float:
     """Logits in fp32 for the loss, and a copy in low precision beside them."""
     copies = 4 + (held.width if held.width < 4 else 0)
     return float(copies * micro_batch * held.seq_len * held.vocabulary)
 
 
-def known_bytes(held: Held, devices: int, micro_batch: int) -> float:
+def known_bytes(held: MemoryInputs, devices: int, micro_batch: int) -> float:
     """Bytes of the parts that formulas know, on one of `devices` devices: state, buffers, logits."""
     state = state_bytes(held.strategy, held.precision, held.parameters, devices)
     return state + buffer_bytes(held, devices) + logit_bytes(held, micro_batch)
@@ -126,7 +126,7 @@ class MemoryModel:
     The line is `base` + `slope` x micro-batch, in bytes.
     """
 
-    held: Held
+    held: MemoryInputs
     base: float
     slope: float
     measured: tuple[Peak, ...]
@@ -159,7 +159,7 @@ class MemoryModel:
         return known_bytes(self.held, devices, micro_batch) + rest
 
 
-def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
+def fit_memory(held: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
     """Fit the memory that formulas do not know: a line over micro-batch, by least squares, through measured `peaks`.
 
     Micro-batch 1 is left out where two others are there. (At 1 the peak is in the update, not in the activations: a
@@ -182,8 +182,8 @@ def fit_memory(held: Held, peaks: Sequence[Peak]) -> MemoryModel:
 Verdict = Literal["fits", "undecided", "does not fit"]
 
 
-def verdict(predicted: float, capacity: float, far: bool = False) -> Verdict:
-    """Whether a device of `capacity` bytes is enough for `predicted` ones; "undecided" where one trial would say.
+def memory_verdict(predicted: float, capacity: float, far: bool = False) -> Verdict:
+    """Whether a device of `capacity` bytes is enough for the `predicted` bytes, or "undecided".
 
     An allocator fails before the last byte is used. `far`: predicted for more than twice the largest measured
     micro-batch.
@@ -210,8 +210,8 @@ class Tracked:
     reason: str | None = None
 
 
-def sharded(counted: Mapping[str, int], stage: int, devices: int, reduced: bool) -> float:
-    """Bytes of a rank of DeepSpeed's ZeRO in fp32, from what the trackers count on one device that holds everything.
+def sharded_bytes(counted: Mapping[str, int], stage: int, devices: int, reduced: bool) -> float:
+    """Bytes of a rank under DeepSpeed's ZeRO in fp32, from what trackers count on a single device.
 
     All stages update a copy of their part of the weights (`single_partition_of_fp32_groups`). `reduced`: whether the
     gradients have been reduced, of which then a rank of any stage holds its part; before, stage 1 holds them whole.
@@ -264,13 +264,13 @@ def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
         return Tracked(peak["Total"], state["Total"])
     stage = int(cell.execution.strategy.removeprefix("zero"))
     devices = cell.batch.n_devices
-    held = held_of(cell)
+    held = memory_inputs(cell)
     buckets = buffer_bytes(held, max(devices, 2))  # DeepSpeed has them on one device as well
     left_before_update = 0.0
     if stage == 3:
         gathered = float(answer["small"]) if devices > 1 else 0.0
         left_before_update = gathered + held.width * min(held.bucket_elements or ZERO_BUCKET, held.parameters)
     return Tracked(
-        sharded(peak, stage, devices, reduced=False) + buckets,
-        sharded(state, stage, devices, reduced=True) + left_before_update,
+        sharded_bytes(peak, stage, devices, reduced=False) + buckets,
+        sharded_bytes(state, stage, devices, reduced=True) + left_before_update,
     )

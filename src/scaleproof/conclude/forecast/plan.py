@@ -13,12 +13,12 @@ from scaleproof.conclude.forecast.campaign_forecast import (
     Calibration,
     ForecastEvidence,
     calibrate,
-    rate,
+    rate_interval,
     spread_of_runs,
 )
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
 from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_of, series_key
-from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, held_of, tracked_memory, verdict
+from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, memory_inputs, memory_verdict, tracked_memory
 from scaleproof.conclude.forecast.planner import (
     Candidate,
     CellPlan,
@@ -111,7 +111,7 @@ def make_plan(
             cell=cell.slug,
             devices=group_of(cell).size,
             step=step,
-            tokens_per_s=rate(cell, step) if step else None,
+            tokens_per_s=rate_interval(cell, step) if step else None,
             basis=basis,
             refusal=reason,
             measure=measure,
@@ -139,7 +139,7 @@ def _with_counted_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> lis
     for row in rows:
         nbytes = answers[row.cell].peak if row.cell in answers else None
         if nbytes is not None:
-            fits = verdict(nbytes, capacity) if capacity else "unknown"
+            fits = memory_verdict(nbytes, capacity) if capacity else "unknown"
             row = replace(row, memory_bytes=nbytes, fits=fits, counted=True)
         elif row.cell in answers:
             row = replace(row, no_memory=answers[row.cell].reason or row.no_memory)
@@ -199,8 +199,8 @@ def _resolution(evidence: ForecastEvidence) -> Resolution | None:
     return compared.resolve if compared else None
 
 
-def pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
-    """The plan of a pilot, one run of PILOT_STEPS steps, of each unmeasured cell whose devices can be had.
+def plan_pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
+    """The plan of a pilot, a run of PILOT_STEPS steps, for each unmeasured cell whose devices can be had.
 
     Devices whose links were swept can be had. A few steps on the very devices say more than any law. Held-out cells
     have no pilot, because they run anyway. `times`: estimates how long a run takes.
@@ -238,7 +238,7 @@ def _counter_watts(runs: Sequence[MeasuredRun]) -> list[float]:
 
 
 def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
-    """Seconds of a step of a further run of `cell`, as an interval of prediction by Student's t over its `runs`.
+    """Seconds of a step in a further run of `cell`: an interval of prediction by Student's t over its `runs`.
 
     From one run it is 10 % (ONE_RUN_SPREAD) either way.
     """
@@ -304,7 +304,7 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
                 peaks.append(Peak(relative.batch.micro, group_of(relative).size, float(reserved)))
     if not peaks:
         return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
-    model = fit_memory(held_of(cell), peaks)
+    model = fit_memory(memory_inputs(cell), peaks)
     try:
         used = model.at(cell.batch.micro, group_of(cell).size)
     except Unsupported as error:
@@ -312,7 +312,7 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
     capacity = _smallest_gpu_bytes(evidence)
     if not capacity:
         return used, "unknown", ""
-    return used, verdict(used, capacity, far=cell.batch.micro > FAR * model.largest), ""
+    return used, memory_verdict(used, capacity, far=cell.batch.micro > FAR * model.largest), ""
 
 
 def _smallest_gpu_bytes(evidence: ForecastEvidence) -> float | None:

@@ -11,7 +11,7 @@ from scaleproof.conclude.forecast.interval import Interval
 
 @dataclass(frozen=True)
 class Price:
-    """Of a device hour, as the user gave it. No price list is built in: they age in weeks."""
+    """The price of a device hour, as the user gave it. None is built in: prices age in weeks."""
 
     amount: float
     currency: str
@@ -20,7 +20,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Power:
-    """Watts of one device, and where the figure is from."""
+    """Watts of one device, and where the figure comes from."""
 
     watts: float
     basis: str
@@ -28,7 +28,7 @@ class Power:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """What one cell takes over all repeats."""
+    """What all repeats of one cell take."""
 
     cell: str
     devices: int
@@ -37,15 +37,15 @@ class CellPlan:
 
     @property
     def device_hours(self) -> float:
-        """Of all repeats."""
+        """The device hours of all repeats."""
         return self.devices * self.repeats * self.run_seconds / 3600
 
     def cost(self, price: Price) -> float:
-        """Of all repeats, in the currency of `price`."""
+        """The cost of all repeats, in the currency of `price`."""
         return self.device_hours * price.amount
 
     def kwh(self, power: Power) -> float:
-        """Of all repeats and devices, as if these drew the power of timed steps all the time: start-up draws less."""
+        """kWh of all repeats, as if devices always drew the `power` of timed steps: start-up draws less."""
         return self.device_hours * power.watts / 1000
 
 
@@ -59,12 +59,12 @@ class Candidate:
 
     @property
     def variance(self) -> float:
-        """Of the logarithm of the rate, as if its interval were a normal one."""
+        """The variance of the logarithm of the rate, as if its interval were that of a normal distribution."""
         return (self.rate.half_width / float(ndtri((1 + self.rate.level) / 2))) ** 2
 
 
 def certainly_faster(a: Candidate, b: Candidate, level: float = 0.95) -> bool:
-    """Whether the interval of log(rate a / rate b) is above 0."""
+    """Whether rate a is above rate b with the whole interval of their ratio."""
     error = math.sqrt(a.variance + b.variance)
     return math.log(a.rate.value / b.rate.value) > float(ndtri((1 + level) / 2)) * error
 

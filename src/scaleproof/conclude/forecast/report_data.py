@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, outcomes
+from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, measured_outcomes
 from scaleproof.conclude.forecast.findings import CHECKS, findings_of
 from scaleproof.conclude.forecast.law import series_key
-from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage, read_forecasts
+from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage_of, read_forecasts
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastRow, LedgerCoverage, SweepReport
 
 
 def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     """Forecasts in `folder` (the newest of each cell) beside what was measured, scores, sweeps, and coverage."""
-    measured, _ = outcomes(evidence)  # cell -> seconds of a step, time of its first run
+    measured, _ = measured_outcomes(evidence)  # cell -> seconds of a step, time of its first run
     newest = _newest_forecasts(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
     by_cell = {score.cell: score for score in scores}
@@ -43,7 +43,7 @@ def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
         sweeps=[_sweep_row_groups(sweep) for sweep in evidence.sweeps],
         checks=[check.name for check in CHECKS],
         findings=findings_of(evidence, scores),
-        coverage=LedgerCoverage(**coverage(evidence.ledger).model_dump(), here=coverage(scores)),
+        coverage=LedgerCoverage(**coverage_of(evidence.ledger).model_dump(), here=coverage_of(scores)),
     )
 
 

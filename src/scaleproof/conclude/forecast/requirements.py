@@ -36,7 +36,7 @@ def counts_of(cell: Cell) -> Counts | None:
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)
 
 
-def state(cell: Cell) -> float | None:
+def one_device_state(cell: Cell) -> float | None:
     """Bytes of weights, gradients and optimizer state on one device; None where the model is not known."""
     counts, execution = counts_of(cell), cell.execution
     if counts is None:
@@ -44,8 +44,8 @@ def state(cell: Cell) -> float | None:
     return state_bytes(execution.strategy, execution.precision, counts.parameters, cell.sharing_devices)
 
 
-def models(loaded: LoadedCampaign) -> str:
-    """A list with a line for each model of a campaign: its parameters, and the work of a token; empty without any."""
+def models_list(loaded: LoadedCampaign) -> str:
+    """A line for each model of a campaign: its parameters, and the work of a token; "" without any."""
     lines = {}
     for cell in loaded.cells:
         counts, name = counts_of(cell), cell.workload.model
@@ -60,8 +60,8 @@ def models(loaded: LoadedCampaign) -> str:
     return "\n\nModels:" + "".join(lines.values()) if lines else ""
 
 
-def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """A note on the table's column state/device: what it leaves out, and which cells it rules out on these `gpus`."""
+def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """A note on the table's column state/device: what it leaves out, and which cells cannot run on these `gpus`."""
     note = (
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
         "buffers and the allocator's reserve come on top."
@@ -69,14 +69,16 @@ def memory(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     least = min((gpu.memory for gpu in gpus if gpu.memory), default=None)
     if least is None:
         return note
-    large = [cell.slug for cell in loaded.cells if cell.execution.device != "cpu" and (state(cell) or 0) > least]
+    large = [
+        cell.slug for cell in loaded.cells if cell.execution.device != "cpu" and (one_device_state(cell) or 0) > least
+    ]
     if large:
         note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
     return note
 
 
-def corpora(loaded: LoadedCampaign) -> str:
-    """A list with a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
+def corpora_list(loaded: LoadedCampaign) -> str:
+    """A line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
     if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
         lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")

@@ -64,8 +64,8 @@ def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path 
     return path
 
 
-def spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
-    """The oldest plan that runs followed, beside what these runs took; None where no plan has a run after it.
+def compare_with_spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
+    """The oldest plan that was followed by runs, beside what these took; None without such a plan.
 
     `folder`: of the plans; `runs`: of each cell. Raises UserError on a damaged plan.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
 from scaleproof.conclude.forecast.law import group_of
-from scaleproof.conclude.forecast.memory import held_of
+from scaleproof.conclude.forecast.memory import memory_inputs
 from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
 from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
@@ -64,10 +64,10 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
     return groups[name]
 
 
-def measure(
+def measure_sweep(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: SweepLink | None = None
 ) -> Sweep:
-    """Sweep a group by so many `launches`, with the log and temporary files in `out`.
+    """Sweep a group by so many `launches`; the log and temporary files are in `out`.
 
     `cell`: one that runs in the group, whose ranks are started; `link`: what the group's link is said to carry. Waits
     while a run uses the same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted
@@ -77,7 +77,9 @@ def measure(
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         raise UserError(f"{group} cannot be swept here: {reason}")
-    sizes = sizes_up_to(max(4.0 * held_of(cell).parameters for cell in loaded.cells))  # the largest model, in fp32
+    sizes = sizes_up_to(
+        max(4.0 * memory_inputs(cell).parameters for cell in loaded.cells)
+    )  # the largest model, in fp32
     settings = {
         "collectives": COLLECTIVES,
         "sizes": sizes,
@@ -87,7 +89,7 @@ def measure(
         "limit_s": LIMIT_S,
     }
     with device_lock(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
-        results = [launch(loaded.name, cell, out, settings, loaded.time_limit_s, nodes) for _ in range(launches)]
+        results = [run_launch(loaded.name, cell, out, settings, loaded.time_limit_s, nodes) for _ in range(launches)]
     origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]))
     any_rank = results[0].ranks[0]
     return Sweep(
@@ -101,10 +103,10 @@ def measure(
     )
 
 
-def launch(
+def run_launch(
     campaign: str, cell: Cell, out: Path, settings: dict[str, object], limit: float, nodes: Allocation | None
 ) -> Launch:
-    """One launch of the ranks of `cell`; `settings` are those of sweep_program, `limit` is in seconds."""
+    """Launch the ranks of `cell` once. `settings`: those of sweep_program; `limit`: in seconds."""
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(out, run_id, ())
     made = datetime.now(UTC)

@@ -20,7 +20,7 @@ from scaleproof.conclude.forecast.collective import (
     Group,
     bus_bandwidth,
     exclusion_list,
-    judge,
+    judge_pairs,
 )
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
@@ -154,7 +154,7 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
     table.writeheader()
     table.writerows(rows)
     write_atomic(folder / NODE_PAIRS, text.getvalue())
-    write_atomic(folder / EXCLUDE, exclusion_list(judge(pair_rows(sweep))))
+    write_atomic(folder / EXCLUDE, exclusion_list(judge_pairs(pair_rows(sweep))))
 
 
 def read_sweeps(folder: Path) -> list[Sweep]:
@@ -214,8 +214,8 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
     )
 
 
-def merged(sweeps: Sequence[Sweep]) -> Sweep:
-    """Sweeps of one group (other collectives, other launches) as one. Raises UserError where their groups differ."""
+def merge_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
+    """One sweep of several of the same group. Raises UserError where their groups differ."""
     first = sweeps[0]
     if any(sweep.group != first.group or sweep.backend != first.backend for sweep in sweeps):
         groups = ", ".join(str(sweep.group) for sweep in sweeps)

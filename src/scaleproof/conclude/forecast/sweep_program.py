@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scaleproof.conclude.forecast.collective import rounds
+from scaleproof.conclude.forecast.collective import tournament_rounds
 from scaleproof.measure.machine.network import short_host
 from scaleproof.measure.trainer.__main__ import main
 from scaleproof.measure.trainer.request import Request
@@ -18,8 +18,8 @@ SETTINGS, RESULT = "sweep-settings.json", "sweep-result.json"
 ELEMENT = 4  # bytes: gradients travel in fp32
 
 
-def swept(request: Request) -> Any:
-    """Time every collective at every size, then node pairs; rank 0 writes the times, each the maximum over ranks.
+def time_collectives(request: Request) -> Any:
+    """Time every collective at every size, then node pairs; rank 0 writes the times of the slowest ranks.
 
     Returns the rank's session.
     """
@@ -32,7 +32,7 @@ def swept(request: Request) -> Any:
     calls = []
     for name in settings["collectives"]:
         for nbytes in settings["sizes"]:
-            operation, message_bytes = prepared(name, nbytes, session.world_size, session.device)
+            operation, message_bytes = prepare_call(name, nbytes, session.world_size, session.device)
             for _ in range(settings["warmup"]):
                 operation()
             times = seconds_of_calls(operation, session.device, settings["calls"], settings["limit_s"])
@@ -41,15 +41,15 @@ def swept(request: Request) -> Any:
     places = session.gather(session.place)
     names = {short_host(host): host for host in request.hosts}  # as the scheduler calls them
     hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
-    rank_pairs = node_pairs(session.rank, hosts, session.device, settings)
+    rank_pairs = time_node_pairs(session.rank, hosts, session.device, settings)
     pairs = [pair for pairs_of_rank in session.gather(rank_pairs) for pair in pairs_of_rank]
     if session.rank == 0:
         write_json(Path(request.out) / RESULT, {"ranks": places, "calls": calls, "pairs": pairs})
     return session
 
 
-def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Time all-reduce between all ranks of every two nodes; pairs that share no node run at the same time.
+def time_node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Time all-reduce between the ranks of every two nodes; pairs that share no node run at the same time.
 
     `rank`: this process's; `hosts`: the node of each rank. Returns the pairs of which this is the first rank, so that
     each is returned by one rank; none on one node.
@@ -61,13 +61,13 @@ def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any
         ranks.setdefault(host, []).append(rank_of_host)
     nodes = list(ranks)
     measured = []
-    for simultaneous in rounds(len(nodes)):
+    for simultaneous in tournament_rounds(len(nodes)):
         ranks_of_pairs = [sorted([*ranks[nodes[a]], *ranks[nodes[b]]]) for a, b in simultaneous]
         groups = [dist.new_group(members) for members in ranks_of_pairs]  # every rank makes all, in the same order
         for (a, b), members, group in zip(simultaneous, ranks_of_pairs, groups, strict=True):
             if rank not in members:
                 continue
-            operation, message_bytes = prepared("all_reduce", settings["pair_nbytes"], len(members), device, group)
+            operation, message_bytes = prepare_call("all_reduce", settings["pair_nbytes"], len(members), device, group)
             for _ in range(settings["warmup"]):
                 operation()
             times = seconds_of_calls(operation, device, settings["calls"], settings["limit_s"], group)
@@ -79,7 +79,9 @@ def node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str, Any
     return measured
 
 
-def prepared(name: str, nbytes: int, world_size: int, device: Any, group: Any = None) -> tuple[Callable[[], None], int]:
+def prepare_call(
+    name: str, nbytes: int, world_size: int, device: Any, group: Any = None
+) -> tuple[Callable[[], None], int]:
     """A function that calls the collective `name` once, and the bytes of its whole message.
 
     These are `nbytes`, rounded so that each rank has an equal share. `group`: of `world_size` ranks; all ranks where
@@ -132,4 +134,4 @@ def _call_seconds(operation: Callable[[], None], device: Any, group: Any) -> flo
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), swept)
+    main(Path(sys.argv[1]), time_collectives)

@@ -62,8 +62,8 @@ def _rate_forecast(name: str, steps: Sequence[law.MeasuredStep], group: Group) -
         law.check_support(name or "the series", sizes, target)
     except law.Unsupported as refusal:
         return RateForecast(name, group.size, None, refusal.reason)
-    largest = law.held_out(steps)
-    half = law.half_widths(sizes, group).times(law.stretch([largest] if largest else []))
+    largest = law.hold_largest_out(steps)
+    half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
     rate = group.size * law.expected_rate(sizes, group.size)
     with_noise = with_repeats(half, sizes[-1].variance or 0.0)
     return RateForecast(name, group.size, Interval.around(rate, with_noise, "public series", law.TABLES))

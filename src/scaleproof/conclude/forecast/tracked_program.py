@@ -41,8 +41,8 @@ def reason_against(request: Request) -> str | None:
     return None
 
 
-def tracked(request: Request) -> dict[str, Any]:
-    """Bytes of a rank in the second step, by what they hold: at the `peak` of forward and backward, and as `state`.
+def track_memory(request: Request) -> dict[str, Any]:
+    """Bytes of a rank in its second step, by what they hold: at the `peak` of both passes, and as `state`.
 
     The state is of the moment before the update. `small`: bytes of parameters that ZeRO stage 3 keeps gathered.
     """
@@ -107,13 +107,13 @@ def _bytes_by_content(tracker: Any, kind: str, device: Any) -> dict[str, int]:
 
 
 def main() -> None:
-    """Read requests from stdin; print for each the bytes (of `tracked`), or {"reason": why it is not counted}."""
+    """Read requests from stdin; print for each the bytes (of `track_memory`), or {"reason": why it is not counted}."""
     answers = []
     for fields in json.load(sys.stdin):
         request = Request(**fields)
         reason = reason_against(request)
         try:
-            answers.append({"reason": reason} if reason else tracked(request))
+            answers.append({"reason": reason} if reason else track_memory(request))
         except Exception as error:  # trackers are private to torch: another version may lack them, or raise anything
             lines = str(error).splitlines() or [""]
             answers.append({"reason": f"torch's trackers failed: {type(error).__name__}: {lines[0]}"})

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.records.scaling_report import ScalingReport
 
 
-def always(*_: Any) -> bool:
+def always_drawn(*_: Any) -> bool:
     """Condition of a chart that every campaign has."""
     return True
 
@@ -20,8 +20,8 @@ class Chart:
 
     title: str
     caption: str
-    planned: Callable[["LoadedCampaign"], bool] = always  # known before anything ran: the workflow draws it
-    has_content: Callable[[Any, "ScalingReport"], bool] = always  # from cells.csv and scaling_report.json
+    planned: Callable[["LoadedCampaign"], bool] = always_drawn  # known before anything ran: the workflow draws it
+    has_content: Callable[[Any, "ScalingReport"], bool] = always_drawn  # from cells.csv and scaling_report.json
     rule: str = "charts"  # of the workflow, which draws it
     row: float = 0.0  # inches a cell; without them a chart is as high as all others
     panels: int = 1  # pairs of axes side by side

@@ -7,7 +7,7 @@ from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
-from scaleproof.conclude.report.sentences.scaling import is_known, law_sentences, loss_sentence
+from scaleproof.conclude.report.sentences.scaling import is_half_known, law_sentences, loss_sentence
 from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.ground.records.claims import Claim, ClaimsReport, Sentence
 
@@ -20,7 +20,7 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
     bullets = conclusion.on_page(inputs.report)
     sentences += [_sentence(bullet.topic, bullet.sentence, bullet.claims) for bullet in bullets]
     for cell in inputs.waterfall:
-        if is_known(cell):
+        if is_half_known(cell):
             lost = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]
             sentences.append(_sentence("lost", loss_sentence(cell), lost))
     for comparison in inputs.comparisons:

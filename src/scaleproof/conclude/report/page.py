@@ -15,16 +15,16 @@ from scaleproof.conclude.report.charts.traces import COMPARING
 from scaleproof.conclude.report.claims_report import claims_report
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page_facts import PageInputs, names_of_runs
-from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.answer import Bullet, conclude
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
-from scaleproof.conclude.report.sentences.scaling import is_known, law_sentences, loss_sentences
-from scaleproof.conclude.report.sentences.trace import sentences
+from scaleproof.conclude.report.sentences.scaling import is_half_known, law_sentences, loss_sentences
+from scaleproof.conclude.report.sentences.trace import trace_sentences
 from scaleproof.conclude.report.sentences.trust import trust_in
-from scaleproof.conclude.report.tables.cells import restated
+from scaleproof.conclude.report.tables.cells import restated_time_note
 from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
 from scaleproof.conclude.report.tables.forecast import forecast_human
 from scaleproof.conclude.report.tables.scaling import KINDS
@@ -116,14 +116,14 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "environment": [*facts.environment, *(facts.machine_check.facts if facts.machine_check else [])],
         "machine_check": facts.machine_check,
         "tables": tables,
-        "columns": page_tables.columns(tables.values()),
-        "terms": page_tables.terms(inputs),
+        "columns": page_tables.defined_columns(tables.values()),
+        "terms": page_tables.terms_of_page(inputs),
         "definition_of": lambda name: COLUMNS[name].definition,
         "forecast": {"sentences": forecast_sentences(forecast), "rows": forecast_rows} if forecast else None,
         "compared": [[ab_sentence(c), *drift_sentences(c, inputs.cells)] for c in inputs.comparisons],
         "comparison_rows": comparison_rows(inputs.comparisons).to_dict("records"),
         "pair_rows": pair_rows(inputs.comparisons),
-        "traces": [(profile.cell, sentences(profile)) for profile in inputs.profiles],
+        "traces": [(profile.cell, trace_sentences(profile)) for profile in inputs.profiles],
         "trace_rows": page_tables.trace_rows(inputs.traces) if inputs.traces else [],
     }
     return context | _answer(inputs, slugs) | _scaling_context(inputs) | _drawings(inputs) | _findings(inputs, slugs)
@@ -166,7 +166,7 @@ def _scaling_context(inputs: PageInputs) -> dict[str, Any]:
     """Return what stands around the tables of cells and series, and where scaling is lost."""
     report = inputs.report
     return {
-        "restated": restated(inputs.cells).strip(),
+        "restated": restated_time_note(inputs.cells).strip(),
         "whole_jobs": _whole_jobs(report),
         "singles": _single_devices(report),
         "curved": [s.kind for s in report.series if len(s.runs) > 2],
@@ -207,7 +207,7 @@ def _findings(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Markup:
     """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to `folder`, the page's."""
     context = {
-        "runs": records(runs),
+        "runs": row_dicts(runs),
         "codes_of_run": _codes_of_run(findings),
         "severity_of": _severities(findings),
         "base": f"{folder}/",
@@ -267,7 +267,7 @@ def _single_devices(report: ScalingReport) -> list[str]:
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show."""
     chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
-    if not any(is_known(entry) for entry in inputs.waterfall):
+    if not any(is_half_known(entry) for entry in inputs.waterfall):
         chosen.pop("waterfall", None)
     if not inputs.forecast or not any(row.forecast for row in inputs.forecast.forecasts):
         chosen.pop("forecast", None)

@@ -53,8 +53,8 @@ def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
     recorded = [run for run in runs if is_readable(run)]
     return RunFacts(
         when=when(recorded),
-        machine=machine(recorded),
-        protocol=protocol(recorded),
+        machine=machine_text(recorded),
+        protocol=protocol_facts(recorded),
         environment=environment_facts(recorded),
         failed=_failures_by_cause(runs),
         # Raw files of a record that are gone: its figures cannot be recomputed.
@@ -78,17 +78,17 @@ def when(runs: list[Run]) -> str:
     return f"{first:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration(seconds)}"
 
 
-def machine(runs: list[Run]) -> str:
+def machine_text(runs: list[Run]) -> str:
     """Return devices and processor in a few words, for the head of the page."""
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or []) if rank["device_name"] != "cpu"]
     processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
     if devices or not processors:
-        return _join([*devices, *processors])
-    return f"{_join(processors)} (a device here is one process, bound to cores of its own)"
+        return _all_values([*devices, *processors])
+    return f"{_all_values(processors)} (a device here is one process, bound to cores of its own)"
 
 
-def protocol(runs: list[Run]) -> Facts:
+def protocol_facts(runs: list[Run]) -> Facts:
     """Return what was run, as (name, text); where cells differ, all values are listed."""
     metrics = [run.metrics for run in runs if run.metrics.training_config]
     if len(metrics) < len(runs):
@@ -106,7 +106,7 @@ def protocol(runs: list[Run]) -> Facts:
         ("Steps", steps),
         ("Optimizer", [_optimizer_text(w) for w in work]),
     ]
-    return [(name, _join(values)) for name, values in rows if values]
+    return [(name, _all_values(values)) for name, values in rows if values]
 
 
 def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
@@ -123,7 +123,7 @@ def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
         ("Program's commit", [_commit_text(m.program.git_commit, m.program.git_dirty) for m in printed]),
         ("Program's versions", [", ".join(f"{k} {v}" for k, v in m.program.versions.items()) for m in printed]),
     ]
-    return [(name, _join(values)) for name, values in rows if values]
+    return [(name, _all_values(values)) for name, values in rows if values]
 
 
 def _reading_text(metrics: Printed) -> str:
@@ -145,16 +145,16 @@ def environment_facts(runs: list[Run]) -> Facts:
     commits = [_commit_text(m.git_commit, m.git_dirty) for m in metrics]
     packages = ("torch", "transformers", "deepspeed", "scaleproof")
     return [
-        ("Machine", _join([m.host["hostname"] for m in metrics])),
+        ("Machine", _all_values([m.host["hostname"] for m in metrics])),
         *([("Jobs", ends)] if (ends := job_end_counts(runs)) else []),
-        ("Processor", _join(processors)),
-        ("Memory", _join([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
-        *([("Devices", _join(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),
-        ("Operating system", _join([m.host["os"] for m in metrics])),
-        ("Python", _join([m.env["python_version"] for m in metrics])),
-        *((package, _join([m.env[f"{package}_version"] for m in metrics])) for package in packages),
-        ("Commit", _join(commits)),
-        ("Measuring code", _join([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
+        ("Processor", _all_values(processors)),
+        ("Memory", _all_values([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
+        *([("Devices", _all_values(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),
+        ("Operating system", _all_values([m.host["os"] for m in metrics])),
+        ("Python", _all_values([m.env["python_version"] for m in metrics])),
+        *((package, _all_values([m.env[f"{package}_version"] for m in metrics])) for package in packages),
+        ("Commit", _all_values(commits)),
+        ("Measuring code", _all_values([f"sha256 {m.code_sha256[:12]}" for m in metrics])),
     ]
 
 
@@ -215,8 +215,8 @@ def names_of_runs(runs: list[str]) -> str:
     return "; ".join(f"{cell}{', '.join(names)}" for cell, names in names_of.items())
 
 
-def _join(values: list[Any]) -> str:
-    """All different values; runs that differ are not summarised as if they were alike."""
+def _all_values(values: list[Any]) -> str:
+    """All different values as text, so that runs that differ are not summarised as if they were alike."""
     return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
 
 

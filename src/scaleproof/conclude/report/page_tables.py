@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.report.page_facts import PageInputs
-from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, split_constant
 from scaleproof.conclude.report.tables.scaling import HEADINGS, series_human
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
@@ -64,7 +64,7 @@ class PageRow:
 
 @dataclass(frozen=True)
 class PageTable:
-    """The first two columns, cell and findings, are apart from `columns`."""
+    """The first two columns, cell and findings, are apart from `defined_columns`."""
 
     name: str
     columns: list[PageColumn]
@@ -86,7 +86,7 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
         PageColumn(entry.name, entry.heading, numeric=not entry.is_text, first=entry.name in MAIN) for entry in entries
     ]
     rows = []
-    for row, text in zip(records(rows_of_cells), texts.to_dict("records"), strict=True):
+    for row, text in zip(row_dicts(rows_of_cells), texts.to_dict("records"), strict=True):
         figures = [_cell_entry(row, column.key, text[column.label]) for column in columns]
         rows.append(PageRow(row["cell"], row["findings"].split(), figures, row["cell"] in marked))
     return PageTable("cells", columns, rows, constant)
@@ -171,7 +171,7 @@ NAME_PARTS = {
 }
 
 
-def terms(inputs: PageInputs) -> Terms:
+def terms_of_page(inputs: PageInputs) -> Terms:
     """Return the words that the page uses with their definitions, the parts of its cells' names first."""
     names = [*inputs.cells["cell"], *(arm for c in inputs.comparisons for arm in (c.a, c.b))]
     explained = {"cell": _term_of_cell(names)} | MEASURED
@@ -184,7 +184,7 @@ def terms(inputs: PageInputs) -> Terms:
     return list(explained.items())
 
 
-def columns(tables: Iterable[PageTable]) -> Terms:
+def defined_columns(tables: Iterable[PageTable]) -> Terms:
     """Return the columns of `tables` that have a definition, with it, each once."""
     explained: Terms = []
     for column in (column for table in tables for column in table.columns if column.definition):

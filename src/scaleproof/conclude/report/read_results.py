@@ -89,6 +89,6 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
     return data
 
 
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def row_dicts(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as dictionaries, with None where a cell is empty."""
     return frame.astype(object).where(frame.notna(), None).to_dict("records")

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.analysis.run_tables import runs_table, with_pairs
-from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.records.run import Run
 
@@ -33,7 +33,7 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
 
     A gauge has the column's name, behind `scaleproof_`, and a value for each cell that has one.
     """
-    rows = records(cells)
+    rows = row_dicts(cells)
     lines: list[str] = []
     for column in COLUMNS.values():
         if not is_measured(column.name):
@@ -94,10 +94,10 @@ class ExportedRun:
 Write = Callable[[str, Sequence[ExportedRun], pd.DataFrame, Path], None]
 
 
-def tracked(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
+def exported_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
     """Return the runs of the campaign whose results are in `folder`, named by their places below it."""
     tracked_runs = []
-    for run, row in zip(runs, records(with_pairs(runs_table(runs))), strict=True):
+    for run, row in zip(runs, row_dicts(with_pairs(runs_table(runs))), strict=True):
         known = {name: value for name, value in row.items() if value is not None and name != "metrics"}
         place = run.folder.relative_to(folder)
         tracked_runs.append(

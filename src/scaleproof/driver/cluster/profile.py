@@ -8,7 +8,7 @@ from typing import Any
 from scaleproof.driver.cluster.site import Site
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
-from scaleproof.ground.errors import UserError, edits, path_fault, shortened
+from scaleproof.ground.errors import UserError, edit_distance, path_fault, shortened
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
 
@@ -38,10 +38,10 @@ class SnakemakeProfile:
 
         known = {name[2:] for name in get_argument_parser()._option_string_actions if name.startswith("--")}
         for key in self.settings:
-            if key not in known and (meant := [name for name in sorted(known) if edits(key, name) <= 2]):
+            if key not in known and (meant := [name for name in sorted(known) if edit_distance(key, name) <= 2]):
                 raise UserError(
                     f'{self._lines.at(self.path, (key,))}snakemake has no option "{shortened(key)}". '
-                    f'Did you mean "{min(meant, key=lambda name: edits(key, name))}"?'
+                    f'Did you mean "{min(meant, key=lambda name: edit_distance(key, name))}"?'
                 )
 
     def resources(self, rule: str) -> dict[str, str]:

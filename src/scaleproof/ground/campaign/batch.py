@@ -23,7 +23,7 @@ class Batch:
         return f"{self.global_} = {self.micro} x {self.accumulation} x {self.n_devices}"
 
 
-def resolve(work: Work, n_devices: int) -> Batch:
+def resolve_batch(work: Work, n_devices: int) -> Batch:
     """The batch of a cell on `n_devices` devices, with what the campaign leaves to `derive` filled in.
 
     A micro-batch that is still to be found stands as 1. Raises UserError, with the arithmetic, where the three given
@@ -62,9 +62,9 @@ def _batch_before_search(work: Work, n_devices: int) -> Batch:
     return Batch(1, _divide("accumulation", work.global_batch, 1, n_devices), n_devices, work.global_batch)
 
 
-def candidates(work: Work, n_devices: int) -> list[int]:
+def candidate_micro_batches(work: Work, n_devices: int) -> list[int]:
     """The micro-batches that divide the samples of a device's step, the smallest first."""
-    share = resolve(work, n_devices).global_ // n_devices
+    share = resolve_batch(work, n_devices).global_ // n_devices
     return [size for size in range(1, share + 1) if share % size == 0]
 
 

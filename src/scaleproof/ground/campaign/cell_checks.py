@@ -116,7 +116,7 @@ def _check_words(words: list[str]) -> None:
         )
 
 
-def check(cell: Checked) -> None:
+def check_cell(cell: Checked) -> None:
     """Check that the keys of a cell of the trainer go together. Raises UserError at the first that do not."""
     cell.batch  # noqa: B018  (raises where the arithmetic fails)
     if cell.work.seconds is not None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve
-from scaleproof.ground.campaign.cell_checks import check, check_command
+from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve_batch
+from scaleproof.ground.campaign.cell_checks import check_cell, check_command
 from scaleproof.ground.campaign.command import Scalar, Setting, check_axes, fill_in, placeholders, product, words_of
 from scaleproof.ground.campaign.config import (
     AXES,
@@ -98,7 +98,7 @@ class Cell:
         if self.command is not None and "{global_batch}" not in self.command:  # nothing says what its batch is
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
             work = work.model_copy(update={"global_batch": "derive", "micro_batch": micro})
-        return resolve(work, n_devices)
+        return resolve_batch(work, n_devices)
 
     @property
     def vocab_size(self) -> int:
@@ -211,7 +211,7 @@ def _digest(config: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def expand(campaign: Campaign) -> list[Cell]:
+def expand_cells(campaign: Campaign) -> list[Cell]:
     """All cells of a campaign: the product of `vary` without what `exclude` matches, then `cells`.
 
     Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or
@@ -294,7 +294,7 @@ def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[s
     return remaining
 
 
-def arms(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
+def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
     """The two cells of an A/B comparison.
 
     Raises UserError where they are one, or not the same work on the same devices.
@@ -321,7 +321,7 @@ def tokens_of(cell: Cell) -> tuple[str, str]:
     return cell.workload.corpus, cell.workload.tokenizer
 
 
-def find(cells: list[Cell], slug: str) -> Cell:
+def find_cell(cells: list[Cell], slug: str) -> Cell:
     """The cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
     for cell in cells:
         if cell.slug == slug:
@@ -382,7 +382,7 @@ def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> 
         if cell.command is not None:
             check_command(cell)
         else:
-            check(cell)
+            check_cell(cell)
     except UserError as error:
         raise UserError(f"cell {slug}: {error}", error.key) from None
     return cell

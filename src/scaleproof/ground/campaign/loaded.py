@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from scaleproof.ground.campaign.cell_checks import check_campaign
-from scaleproof.ground.campaign.cells import Cell, arms, expand, find, tokens_of
+from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, find_cell, tokens_of
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, folder_of
 from scaleproof.ground.campaign.question_cells import cells_of_question
@@ -51,9 +51,9 @@ class LoadedCampaign:
             )
         self.campaign, lines = load_campaign(path)
         try:
-            self.cells: list[Cell] = [self._with_found_batch(cell, results) for cell in expand(self.campaign)]
+            self.cells: list[Cell] = [self._with_found_batch(cell, results) for cell in expand_cells(self.campaign)]
             _check_unique([comparison.name for comparison in self.campaign.compare])
-            self.comparisons = {c.name: (c, *arms(self.campaign, c)) for c in self.campaign.compare}
+            self.comparisons = {c.name: (c, *arms_of(self.campaign, c)) for c in self.campaign.compare}
             self.traced: list[Cell] = self._cells_to_trace()
             self._check_forecast()
             self._check_search()
@@ -215,7 +215,7 @@ class LoadedCampaign:
         if slug in self._by_slug:  # asked several times for each of a thousand jobs
             return self._by_slug[slug]
         try:
-            return find(self.cells, slug)
+            return find_cell(self.cells, slug)
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
 

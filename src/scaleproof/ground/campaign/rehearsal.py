@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from scaleproof.ground.campaign.cell_checks import is_used_of_section
-from scaleproof.ground.campaign.cells import expand
+from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import AXES, Campaign, shape_of
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 
@@ -48,7 +48,7 @@ def rehearsal_of(campaign: Campaign, without_gpu: bool) -> Campaign:
         small["execution"]["device"] = "cpu"
     selection = campaign.trace.cells
     if selection and selection != "all":
-        names = zip(expand(campaign), expand(Campaign.model_validate(small | {"trace": {}})), strict=True)
+        names = zip(expand_cells(campaign), expand_cells(Campaign.model_validate(small | {"trace": {}})), strict=True)
         small["trace"]["cells"] = [new.slug for old, new in names if old.slug in selection]
     return Campaign.model_validate(small)
 

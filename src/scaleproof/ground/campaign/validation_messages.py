@@ -86,7 +86,7 @@ def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, d
     reported = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
     # By line; on one line what is wrong with the whole file last, then as they were reported.
     deepest.sort(key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
-    return [_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
+    return [_fault_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
@@ -133,7 +133,7 @@ def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool
     return error["type"] == "extra_forbidden" and bool(place) and place[-1] in properties_at(schema, place[:-1])
 
 
-def _message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
+def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
     """What is said of pydantic's `error` at `place` of a file with the content `data`, beginning with path and line."""
     at = lines.at(path, place)
     if error["type"] == "missing":

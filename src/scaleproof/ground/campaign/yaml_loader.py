@@ -77,7 +77,7 @@ def schema_text(model: type[BaseModel]) -> str:
 
 
 @lru_cache
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
+def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
     """For messages alone: it takes longer than reading a campaign."""
     return model.model_json_schema()
 
@@ -134,14 +134,14 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     lines = Lines()
-    return _Reader(path, lines).plain(_document(path), ()), lines
+    return _Reader(path, lines).plain(_parse_document(path), ()), lines
 
 
 def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     """A YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
     data, lines = read_yaml(path)
     if not isinstance(data, dict):
-        keys = ", ".join(properties_at(_schema(model), ())) or "names of your choice"
+        keys = ", ".join(properties_at(_cached_schema(model), ())) or "names of your choice"
         expected = "a mapping"
         empty = ""
         if data is None:
@@ -151,12 +151,12 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
-        raise UserError("\n".join(messages(path, lines, error, _schema(model), data))) from None
+        raise UserError("\n".join(messages(path, lines, error, _cached_schema(model), data))) from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
 
 
-def _document(path: Path) -> Any:
+def _parse_document(path: Path) -> Any:
     """The document of a file as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text).
 
     Raises UserError, with the line if known, for a file that is not YAML or beyond the limits.

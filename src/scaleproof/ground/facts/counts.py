@@ -97,6 +97,6 @@ def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inven
     )
 
 
-def count(shape: ModelShape, vocab_size: int, seq_len: int) -> Counts:
+def count_gpt2(shape: ModelShape, vocab_size: int, seq_len: int) -> Counts:
     """Counts of a GPT-2 with tied embeddings."""
     return counts_of(inventory_of_shape(shape, vocab_size), seq_len)

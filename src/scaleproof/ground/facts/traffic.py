@@ -69,7 +69,7 @@ def moved_bytes(collectives: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-def fits(moved: float, expected: Range) -> bool:
+def fits_formula(moved: float, expected: Range) -> bool:
     """Whether a count of bytes agrees with the range of its formula, to within TOLERANCE and SLACK_BYTES."""
     low, high = expected
     return low * (1 - TOLERANCE) - SLACK_BYTES <= moved <= high * (1 + TOLERANCE) + SLACK_BYTES

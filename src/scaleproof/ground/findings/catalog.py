@@ -22,16 +22,16 @@ def _codes_of(house: str) -> dict[str, Code]:
 
 
 @cache
-def pages() -> dict[str, Code]:
+def pages_by_code() -> dict[str, Code]:
     """Code -> its page, of all houses; where two houses have one, the page for anybody's results."""
     # ANYBODYS last, so that its pages stand
     houses = sorted(entry_points(group=GROUP).names, key=lambda name: (name == ANYBODYS, name))
     return {code: page for house in houses for code, page in _codes_of(house).items()}
 
 
-def what_of(code: str) -> str:
+def meaning_of(code: str) -> str:
     """What a code means; "" where no house has a page for it. Checks of own runs are imported only for their codes."""
-    page = _codes_of(ANYBODYS).get(code) or pages().get(code)
+    page = _codes_of(ANYBODYS).get(code) or pages_by_code().get(code)
     return page.what if page else ""
 
 
@@ -42,4 +42,4 @@ def anybodys_codes() -> list[str]:
 
 def own_only_codes() -> list[str]:
     """Codes that only runs of this program can have: their checks need more than others write down."""
-    return sorted(pages().keys() - set(anybodys_codes()))
+    return sorted(pages_by_code().keys() - set(anybodys_codes()))

@@ -17,6 +17,6 @@ MEANING: dict[EvidenceLevel, str] = {
 }
 
 
-def lowest(levels: Iterable[EvidenceLevel]) -> EvidenceLevel:
+def lowest_level(levels: Iterable[EvidenceLevel]) -> EvidenceLevel:
     """The weakest of some levels: a comparison is worth no more than its weaker side. Without any, `built`."""
     return min(levels, key=LEVELS.index, default="built")

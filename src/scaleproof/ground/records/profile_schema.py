@@ -176,7 +176,7 @@ def read_profile(path: Path) -> Profile:
         raise UserError(f"{path} is not a profile of schema 1.0: {first_fault(error)}") from None
 
 
-def mean(profile: Profile, name: str) -> float | None:
+def mean_of_field(profile: Profile, name: str) -> float | None:
     """The mean of `name`, a field of TracedStep, over all steps and ranks; None where any value is unknown."""
     values = [getattr(row, name) for row in profile.per_step]
     return sum(values) / len(values) if values and None not in values else None

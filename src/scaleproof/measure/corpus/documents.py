@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.corpora import Corpus, check_local, local_files
-from scaleproof.ground.code_dependencies import documented
+from scaleproof.ground.code_dependencies import documented_nodes
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import whole_file, write_json
 from scaleproof.measure.corpus import forms
@@ -155,5 +155,5 @@ def _docstrings(path: Path) -> str:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates and deliberately broken files
         return ""
-    docstrings = map(ast.get_docstring, documented(tree))
+    docstrings = map(ast.get_docstring, documented_nodes(tree))
     return "\n\n".join(text for text in docstrings if text)

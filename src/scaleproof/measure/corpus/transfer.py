@@ -16,7 +16,7 @@ import requests
 import urllib3
 
 from scaleproof.ground.files import DISK_FULL, write_json
-from scaleproof.ground.progress import meter
+from scaleproof.ground.progress import byte_meter
 from scaleproof.measure.corpus.store import (
     Denied,
     check_room,
@@ -156,7 +156,7 @@ def _append_answer(
     Raises BrokenOff where it is cut or too slow, Denied where it is a web page.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
-    with part.open("ab" if have else "wb", buffering=0) as file, meter(total, label, have) as show_progress:
+    with part.open("ab" if have else "wb", buffering=0) as file, byte_meter(total, label, have) as show_progress:
         since, counted = time.monotonic(), 0
         while data := _next_bytes(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):

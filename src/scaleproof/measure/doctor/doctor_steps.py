@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.strategies import is_deepspeed
-from scaleproof.ground.facts.traffic import fits, moved_bytes, step_traffic
+from scaleproof.ground.facts.traffic import fits_formula, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.doctor.doctor_gpu import least_rate
 from scaleproof.measure.doctor.doctor_ranks import CELLS, REDUCED, RESULT
@@ -46,7 +46,7 @@ def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
         },
         "vary": {"strategy": list(strategies)},
     }
-    return expand(Campaign.model_validate(data))
+    return expand_cells(Campaign.model_validate(data))
 
 
 def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
@@ -129,7 +129,7 @@ def judge_steps(cell: Cell, observed: dict[str, Any]) -> Verdict:
         problems += [
             f"{moved[kind]:,} bytes are {kind}, the formula says {low:,.0f} to {high:,.0f}"
             for kind, (low, high) in expected.items()
-            if not fits(moved[kind], (low, high))
+            if not fits_formula(moved[kind], (low, high))
         ]
     if PRODUCTS[execution.precision] not in observed["dtypes"]["products"].split("+"):
         problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")

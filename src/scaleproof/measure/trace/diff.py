@@ -3,7 +3,7 @@
 from typing import Any
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.profile_schema import Profile, mean
+from scaleproof.ground.records.profile_schema import Profile, mean_of_field
 
 PARTS = {
     "step": "wall_ms",
@@ -30,7 +30,11 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
         if not profile.steps:
             why = "has no steps, and totals of runs of different lengths cannot be compared"
             raise UserError(f"{name} {why}; {_steps_hint(profile)}")
-    rows = [_diff_row(label, mean(a, key), mean(b, key)) for label, key in PARTS.items() if a.per_step and b.per_step]
+    rows = [
+        _diff_row(label, mean_of_field(a, key), mean_of_field(b, key))
+        for label, key in PARTS.items()
+        if a.per_step and b.per_step
+    ]
     classes = [profile.classes_ms for profile in (a, b)]
     for name in sorted({name for times in classes for name in times or {}}):
         in_a, in_b = (None if times is None else times.get(name, 0.0) for times in classes)

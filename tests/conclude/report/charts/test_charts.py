@@ -13,7 +13,7 @@ from result_models import comparison, paired, point, series
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.charts import CHARTS, draw, draw_comparison, draw_losses
-from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, places, style
+from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, chart_style, places_side_by_side
 from scaleproof.conclude.report.charts.sweeps import AGAINST, losses
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 
@@ -78,7 +78,7 @@ def test_a_series_that_is_alone_at_a_size_stands_on_its_tick():
     def one(*devices):
         return series(runs={str(d): point("ddp", d) for d in devices})
 
-    assert places([one(1, 2), one(2), one(2)]) == [{1: 0.0, 2: -1.0}, {2: 0.0}, {2: 1.0}]
+    assert places_side_by_side([one(1, 2), one(2), one(2)]) == [{1: 0.0, 2: -1.0}, {2: 0.0}, {2: 1.0}]
 
 
 def test_bars_of_a_job_end_at_its_wall_time(figure, results):
@@ -98,7 +98,7 @@ def figure(results):
     """Draw a chart and keep its figure."""
 
     def make(name):
-        with style():
+        with chart_style():
             panels = CATALOG[name].panels
             drawn = Figure(figsize=(WIDTH, 4 * panels))
             FigureCanvasAgg(drawn)
@@ -169,7 +169,7 @@ def test_the_same_data_make_the_same_bytes(results, name):
 
 
 def test_a_marked_number_is_marked_in_the_charts(broken):
-    with style():
+    with chart_style():
         axes = Figure().subplots()
         CHARTS["speedup"](axes, *read_inputs(broken.folder))
     rings = [line for line in axes.get_lines() if line.get_markeredgecolor() == ALARM and len(line.get_xdata())]
@@ -187,7 +187,7 @@ def test_thin_results_are_drawn_too(fixture, request):
 
 @pytest.mark.parametrize("against", AGAINST)
 def test_losses_have_a_line_a_cell(results, against):
-    with style():
+    with chart_style():
         axes = Figure().subplots()
         losses(axes, against, *read_losses(results.folder))
     lines = {line.get_label(): line for line in axes.get_lines()}

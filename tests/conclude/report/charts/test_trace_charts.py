@@ -10,7 +10,7 @@ from synthetic_traces import trace
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.traces import traces_report
-from scaleproof.conclude.report.charts.style import WIDTH, style
+from scaleproof.conclude.report.charts.style import WIDTH, chart_style
 from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
 from scaleproof.conclude.report.page_tables import trace_rows
 from scaleproof.conclude.report.read_results import read_traces
@@ -44,7 +44,7 @@ def traced(tmp_path) -> Path:
 
 
 def figure(name: str, folder: Path) -> Figure:
-    with style():
+    with chart_style():
         drawn = Figure(figsize=(WIDTH, 4))
         FigureCanvasAgg(drawn)
         CHARTS[name](drawn.subplots(), *read_traces(folder))

@@ -7,7 +7,7 @@ import yaml
 from result_models import comparison, paired, scaling
 
 from scaleproof.conclude.report.sentences.answer import conclude
-from scaleproof.conclude.report.sentences.next_step import rounded_up
+from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.number_format import duration, estimate
@@ -226,7 +226,7 @@ def test_where_the_question_is_answered_there_is_no_next_step(campaign):
     [(0.05, "5 %"), (0.051, "6 %"), (0.0001, "0.1 %"), (0.0042, "0.5 %"), (0.57, "57 %"), (1.8, "more than 100 %")],
 )
 def test_a_difference_is_rounded_up_because_no_smaller_one_is_shown(part, text):
-    assert rounded_up(part) == text
+    assert rounded_up_percent(part) == text
 
 
 def test_too_few_repeats_are_said_so(campaign):

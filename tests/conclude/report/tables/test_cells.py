@@ -6,8 +6,8 @@ from conclude.report.conftest import Results
 from result_models import estimated, ranked, ranking, scaling
 from synthetic import cells, write_failure, write_run
 
-from scaleproof.conclude.report.tables.cells import restated, scaling_rows
-from scaleproof.conclude.report.tables.table import escaped, latex
+from scaleproof.conclude.report.tables.cells import restated_time_note, scaling_rows
+from scaleproof.conclude.report.tables.table import escaped, latex_table
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS
 from scaleproof.ground.number_format import estimate, number, with_spaces
 
@@ -122,7 +122,7 @@ def test_latex_of_any_text_is_text():
     assert escaped("a\n\\input{/etc/passwd} 50 % of $x_1 & #2 ~^") == (
         r"a \textbackslash input\{/etc/passwd\} 50 \% of \$x\_1 \& \#2 \textasciitilde \textasciicircum "
     )
-    table = latex(pd.DataFrame({"a_b": ["\\input{x}"]}), "title\n\\input{y}", "t")
+    table = latex_table(pd.DataFrame({"a_b": ["\\input{x}"]}), "title\n\\input{y}", "t")
     assert r"\input" not in table
     assert r"\textbackslash input\{x\}" in table
     assert r"\caption{title \textbackslash input\{y\}}" in table
@@ -175,4 +175,4 @@ def test_a_time_to_loss_that_says_no_more_than_the_rate_says_so(results):
     assert note in (results.tables() / "scaling.md").read_text()
     cells = pd.read_csv(results.folder / "cells.csv")
     cells["steps_to_loss"] = [30, 20, 25, None]
-    assert restated(cells) == ""
+    assert restated_time_note(cells) == ""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.conclude.report.sentences.trace import sentences
-from scaleproof.ground.campaign.cells import Cell, expand
+from scaleproof.conclude.report.sentences.trace import trace_sentences
+from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign, Tracing
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
@@ -32,7 +32,7 @@ def cell(strategy: str = "ddp", **execution) -> Cell:
         "work": {"global_batch": 8, "micro_batch": 2, "warmup_steps": 3, "steps": 2},
         "execution": {"geometry": "1x2", "device": "cpu", "strategy": strategy} | execution,
     }
-    return expand(Campaign.model_validate(data))[0]
+    return expand_cells(Campaign.model_validate(data))[0]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_the_slowest_link_is_told_where_the_transfer_is_known(ddp):
     found = summarise_capture(ddp)
     reduce, size = found.collectives["all_reduce"], read_capture(ddp).collectives["allreduce"]["bytes"]
     assert reduce.bus_gb_per_s == pytest.approx(size / (reduce.transfer_ms * 1e6))
-    assert any(f"bus bandwidth {reduce.bus_gb_per_s:.3g} GB/s" in line for line in sentences(found))
+    assert any(f"bus bandwidth {reduce.bus_gb_per_s:.3g} GB/s" in line for line in trace_sentences(found))
 
 
 def test_accumulation_is_one_step_with_several_forwards(ddp):
@@ -194,7 +194,7 @@ def test_a_cell_that_cannot_run_is_told_and_the_rest_goes_on(take):
     assert read_capture(out).status == "not_applicable"
     found = summarise_capture(out)
     assert found.reason == "fp16 training needs a CUDA device; this is a CPU"
-    assert sentences(found) == ["There is no trace: fp16 training needs a CUDA device; this is a CPU."]
+    assert trace_sentences(found) == ["There is no trace: fp16 training needs a CUDA device; this is a CPU."]
     assert read_profile(out).status == "not_applicable"
 
 
@@ -210,7 +210,7 @@ def test_samples_of_a_corpus_with_labels_are_its_documents(labelled, tmp_path):
     # fp16: were the samples enough, the capture would end before any rank is started, as not applicable to a CPU.
     execution = {"device": "cpu", "strategy": "single", "precision": "fp16"}
     data = {"title": "traced", "workload": workload, "work": work, "execution": execution}
-    chosen = expand(Campaign.model_validate(data))[0]
+    chosen = expand_cells(Campaign.model_validate(data))[0]
     assert TokenFile(labelled, "train", 8).n_samples > 400
     with pytest.raises(UserError, match="300"):
         capture(chosen, "traced", labelled, tmp_path / "cell", Tracing(steps=STEPS), 60)

@@ -3,7 +3,7 @@
 import pytest
 from synthetic_traces import stats_text
 
-from scaleproof.conclude.report.sentences.trace import sentences
+from scaleproof.conclude.report.sentences.trace import trace_sentences
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.nsys_stats import read_stats_output
 from scaleproof.measure.trace.summarise import summarise_files
@@ -67,7 +67,7 @@ def test_the_published_figures_come_out(tmp_path, reports, steps, share, calls, 
     assert found.executed_steps == executed
     assert found.unknown.keys() == {"exposed"}, "sums say nothing about overlap"
     assert found.coverage.classified_share == 1
-    said = sentences(found)
+    said = trace_sentences(found)
     assert f"{executed:,} of {steps:,} optimizer steps were executed (all-gathers per rank)." in said
     assert any(f"{100 * share:.2f} %" in s for s in said)
 

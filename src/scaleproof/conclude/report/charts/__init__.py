@@ -12,7 +12,7 @@ from scaleproof.conclude.report.charts.cells import ranking
 from scaleproof.conclude.report.charts.pairs import comparison
 from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
 from scaleproof.conclude.report.charts.sweeps import losses
-from scaleproof.conclude.report.charts.waterfall import height, waterfall
+from scaleproof.conclude.report.charts.waterfall import chart_height, waterfall
 from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.scaling_report import ScalingReport
@@ -77,4 +77,4 @@ def draw_losses(against: str, table: pd.DataFrame, cells: pd.DataFrame, folder: 
 
 def draw_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
     """Write `folder`/waterfall.svg and .png from the entries of waterfall.json."""
-    write_chart(folder / "waterfall", height(entries), lambda axes: waterfall(axes, entries))
+    write_chart(folder / "waterfall", chart_height(entries), lambda axes: waterfall(axes, entries))

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from scaleproof.conclude.report.charts.style import (
     BESIDE,
     MOST_ROWS,
-    bar,
-    colour,
-    empty,
+    add_tip,
+    bar_style,
     label_rows,
-    tip,
+    strategy_colour,
     write_chart,
+    write_empty,
 )
 from scaleproof.ground.findings.forecast_report import ForecastRow, StepForecast
 from scaleproof.ground.number_format import fixed, number
@@ -24,21 +24,21 @@ ROW_INCHES = 0.32
 MISSED = "#b2182b"
 
 
-def drawn(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, StepForecast]]:
+def drawn_forecasts(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, StepForecast]]:
     """The cells with an interval, as many as one chart holds."""
     return [(row, row.forecast) for row in rows if row.forecast][:MOST_ROWS]
 
 
 def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
     """Draw a band for each interval, a line at its value, a dot for the measured step, which is red outside."""
-    cells = drawn(rows)
+    cells = drawn_forecasts(rows)
     if not cells:
-        empty(axes, "no cell has a forecast")
+        write_empty(axes, "no cell has a forecast")
         return
     for place, (row, interval) in enumerate(cells):
         low, high, value = (1e3 * seconds for seconds in (interval.low, interval.high, interval.value))
-        axes.barh(place, high - low, left=low, height=0.6, **bar(colour(row.strategy), 0.3))
-        axes.plot([value, value], [place - 0.3, place + 0.3], color=colour(row.strategy), lw=2)
+        axes.barh(place, high - low, left=low, height=0.6, **bar_style(strategy_colour(row.strategy), 0.3))
+        axes.plot([value, value], [place - 0.3, place + 0.3], color=strategy_colour(row.strategy), lw=2)
         if row.measured_s is not None:
             outside = not interval.low <= row.measured_s <= interval.high
             axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
@@ -54,7 +54,7 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
 
 def draw_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
     """Write `folder`/forecast.svg and .png."""
-    inches = 1.4 + ROW_INCHES * max(3, len(drawn(rows)))
+    inches = 1.4 + ROW_INCHES * max(3, len(drawn_forecasts(rows)))
     write_chart(folder / "forecast", inches, lambda axes: forecast_chart(axes, rows))
 
 
@@ -103,14 +103,14 @@ def draw_bands(
         x = band.devices * 2 ** (BESIDE * place.get(band.devices, 0.0))
         low, high = band.low / base, band.high / base
         left, right = x * 2**-HALF, x * 2**HALF
-        (span,) = axes.bar(left, high - low, right - left, low, align="edge", zorder=1, **bar(shade, 0.3))
+        (span,) = axes.bar(left, high - low, right - left, low, align="edge", zorder=1, **bar_style(shade, 0.3))
         what = f"{number(low, 4)}-{number(high, 4)}"
         if band.value is not None:
             axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
             what = f"{number(band.value / base, 4)}, {what}"
-        tip(
+        add_tip(
             span,
             f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({fixed(100 * band.level, 0)} %)",
         )
     if bands and LABEL not in axes.get_legend_handles_labels()[1]:
-        axes.bar([bands[0].devices], [0], 0, label=LABEL, **bar("0.4", 0.3))
+        axes.bar([bands[0].devices], [0], 0, label=LABEL, **bar_style("0.4", 0.3))

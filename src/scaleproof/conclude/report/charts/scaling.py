@@ -10,15 +10,15 @@ from scaleproof.conclude.report.charts.style import (
     DOT,
     device_axis,
     devices_of,
-    empty,
+    draw_ideal,
+    draw_line,
     fastest_series,
-    headroom,
-    ideal,
-    line,
+    leave_headroom,
     mark_clipped,
-    of_each_cell,
-    places,
+    places_side_by_side,
     series_styles,
+    values_by_cell,
+    write_empty,
 )
 from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.result_file import Estimated
@@ -38,14 +38,14 @@ def throughput(
     Forecasts stand as bands beside them. `runs`, `cells`: runs.csv and cells.csv.
     """
     if not report.series:
-        empty(axes, "no measured runs")
+        write_empty(axes, "no measured runs")
         return
     every, title = fastest_series(report.series, cells)
-    rates = of_each_cell(runs, "tokens_per_s")
+    rates = values_by_cell(runs, "tokens_per_s")
     drawn = []  # of each series: where its points stand, the points, its colour
-    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
+    for series, look, place in zip(every, series_styles(every), places_side_by_side(every), strict=True):
         points = [(point, point.tokens_per_sec_global) for point in series.points]
-        at = line(axes, place, look, series.name, points, "tokens/s")
+        at = draw_line(axes, place, look, series.name, points, "tokens/s")
         drawn.append((at, points, look["color"]))
         for (point, _), x in zip(points, at, strict=True):
             values = rates.get(point.cell, [])
@@ -56,11 +56,11 @@ def throughput(
     best = start.tokens_per_sec_global.value / start.devices  # tokens/s of one device
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     larger = [number for number in devices if number >= start.devices]  # the line starts at what was measured
-    ideal(axes, larger, [best * number for number in larger])
+    draw_ideal(axes, larger, [best * number for number in larger])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput and devices ({title})")
     device_axis(axes, devices)
-    headroom(axes, [best * devices[-1], *(rate.value for _, points, _ in drawn for _, rate in points)])
+    leave_headroom(axes, [best * devices[-1], *(rate.value for _, points, _ in drawn for _, rate in points)])
     for at, points, shade in drawn:
         mark_clipped(axes, at, points, shade)
 
@@ -103,7 +103,7 @@ def _draw_bands(
     `base`: the rate of a series that is 1 on the value axis, which is in `unit`.
     """
     drawn = []
-    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
+    for series, look, place in zip(every, series_styles(every), places_side_by_side(every), strict=True):
         bands = bands_of(series, forecasts)
         draw_bands(axes, place, look["color"], bands, unit, base(series))
         drawn += bands
@@ -126,20 +126,20 @@ def _draw_ratio_lines(
     """
     scaled = [series for series in report.series if series.kind]
     if not scaled:
-        empty(axes, "no series with more than one size")
+        write_empty(axes, "no series with more than one size")
         return
     every, count = fastest_series(scaled, cells)
     base = Estimated(value=1.0, low=None, high=None, n=0)
     drawn = []  # of each series: where its points stand, the points, its colour
-    for series, look, place in zip(every, series_styles(every), places(every), strict=True):
+    for series, look, place in zip(every, series_styles(every), places_side_by_side(every), strict=True):
         points = [(point, figure(point) or base) for point in series.points if not point.incomparable]
-        at = line(axes, place, look, series.name, points)
+        at = draw_line(axes, place, look, series.name, points)
         drawn.append((at, points, look["color"]))
     bands = _draw_bands(axes, every, forecasts, "times the baseline", _baseline_rate)
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
-    ideal(axes, devices, [best(number) for number in devices])
+    draw_ideal(axes, devices, [best(number) for number in devices])
     axes.set_title(f"{title} ({count})")
     device_axis(axes, devices)
-    headroom(axes, [best(devices[-1]), *(ratio.value for _, points, _ in drawn for _, ratio in points)])
+    leave_headroom(axes, [best(devices[-1]), *(ratio.value for _, points, _ in drawn for _, ratio in points)])
     for at, points, shade in drawn:
         mark_clipped(axes, at, points, shade)

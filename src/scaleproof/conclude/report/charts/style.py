@@ -50,8 +50,8 @@ MOST_ROWS, MOST_LINES = 40, 12  # more cannot be read; the tables have all
 Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # sizes of a series with what is drawn of each
 
 
-def style() -> Any:
-    """Return the context of matplotlib's settings for all charts; text stays text in the SVG, to be searched."""
+def chart_style() -> Any:
+    """The context of matplotlib's settings for all charts; text stays text in the SVG, so that it can be searched."""
     return matplotlib.rc_context(
         {
             "font.size": 11,
@@ -72,7 +72,7 @@ def fastest_cells(cells: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     measured = cells[cells["n"] > 0]
     drawn = measured.sort_values("tokens_per_s", ascending=False, kind="stable")[:MOST_ROWS].reset_index(drop=True)
     more = f", the fastest {MOST_ROWS} of {integer(len(measured))} cells" if len(drawn) < len(measured) else ""
-    return drawn, count(drawn["n"]) + more
+    return drawn, runs_text(drawn["n"]) + more
 
 
 def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[list[ScalingSeries], str]:
@@ -84,15 +84,15 @@ def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[li
     fastest = sorted(range(len(series)), key=highest_rate, reverse=True)[:MOST_LINES]
     drawn = [series[place] for place in sorted(fastest)]
     more = f", the fastest {len(drawn)} of {integer(len(series))} series" if len(drawn) < len(series) else ""
-    return drawn, count(cells["n"]) + more
+    return drawn, runs_text(cells["n"]) + more
 
 
-def of_each_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
-    """Cell -> the values of `column` of its runs with numbers. `runs`: runs.csv."""
+def values_by_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
+    """Cell -> the values of `column` in its runs with numbers. `runs`: runs.csv."""
     return runs[runs["status"] == "ok"].groupby("cell")[column].agg(list).to_dict()
 
 
-def colour(strategy: str) -> str:
+def strategy_colour(strategy: str) -> str:
     """The colour of a strategy, in every chart the same."""
     return COLOURS[_palette_index(strategy)]
 
@@ -103,8 +103,8 @@ def _palette_index(strategy: str) -> int:
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
 
-def styles(strategies: list[str]) -> list[dict[str, Any]]:
-    """Return how each of several lines looks. `strategies`: of each line, which decides on colour and marker.
+def line_styles(strategies: list[str]) -> list[dict[str, Any]]:
+    """How each of several lines looks. `strategies`: of each line, which decides on colour and marker.
 
     The first line of a strategy has full marks, further lines hollow marks and other dashes.
     """
@@ -119,16 +119,16 @@ def styles(strategies: list[str]) -> list[dict[str, Any]]:
 
 def series_styles(every: Sequence[ScalingSeries]) -> list[dict[str, Any]]:
     """Return how the line of each series looks."""
-    return styles([series.strategy for series in every])
+    return line_styles([series.strategy for series in every])
 
 
-def bar(shade: str, fill: float = 0.4) -> dict[str, Any]:
-    """How a bar looks: light inside, so that marks on it are seen, with an edge in full colour, so that it is."""
+def bar_style(shade: str, fill: float = 0.4) -> dict[str, Any]:
+    """How a bar looks: light inside, so that marks on it are seen, with an edge in full colour."""
     return {"color": (shade, fill), "edgecolor": shade, "lw": 1.2}
 
 
-def tip(artist: Artist, text: str) -> None:
-    """`text` on hover over `artist`: `write_chart` makes it the title of the artist's group in the SVG."""
+def add_tip(artist: Artist, text: str) -> None:
+    """Show `text` when the mouse is over `artist`: `write_chart` makes it the title of the artist's SVG group."""
     artist.set_gid(f"{TIP}{text}")
 
 
@@ -146,8 +146,8 @@ def interval_text(what: str, interval: Estimated, unit: str) -> str:
     return f"{text} (95 % CI {number(low, 4)}-{number(high, 4)}, n={interval.n})"
 
 
-def places(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
-    """Return where the points of series stand side by side: of each series, number of devices -> its place there.
+def places_side_by_side(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
+    """For each series, number of devices -> its place on the axis, so that points stand side by side.
 
     0 is the middle of the series that have a point there; neighbours differ by 1.
     """
@@ -162,13 +162,12 @@ def places(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
     return places_of_series
 
 
-def line(
+def draw_line(
     axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: Drawn, unit: str = ""
 ) -> list[float]:
     """Draw one series with its intervals, and return the x of its points.
 
-    `place`, of `places`: where its points stand beside the points of other series; `look`: colour, marker, dashes. The
-    mark of a point with a finding has a red ring.
+    `place`: see `places_side_by_side`; `look`: colour, marker, dashes. A point with a finding has a red ring.
     """
     x_values = [point.devices * 2 ** (BESIDE * place[point.devices]) for point, _ in points]
     values = [estimate.value for _, estimate in points]
@@ -179,7 +178,7 @@ def line(
         edge = ALARM if point.findings else "none"
         (mark,) = axes.plot([x], [estimate.value], "o", ms=13, mfc="none", mew=1.6, mec=edge)
         codes = f"; findings: {', '.join(point.findings)}" if point.findings else ""
-        tip(mark, interval_text(point.cell, estimate, unit) + codes)
+        add_tip(mark, interval_text(point.cell, estimate, unit) + codes)
         mark.set_alpha(None if point.findings else 0)  # without a finding it is only there to hover over
     legend = axes.get_legend_handles_labels()[1]
     if any(point.findings for point, _ in points) and "has a finding" not in legend:
@@ -188,8 +187,8 @@ def line(
     return x_values
 
 
-def ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
-    """Draw the dashed line of ideal values over numbers of devices; nothing for a single number."""
+def draw_ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
+    """Draw the dashed line of ideal values; nothing for a single number of devices."""
     if len(devices) > 1:
         axes.plot(devices, values, "--", color="0.5", lw=1, zorder=0, label="ideal")
 
@@ -208,8 +207,8 @@ def device_axis(axes: Axes, devices: list[int]) -> None:
     axes.set_xlim(devices[0] / 1.35, devices[-1] * 1.35)
 
 
-def headroom(axes: Axes, values: list[float]) -> None:
-    """End the value axis a little above `values`, so that their marks are whole, however long an interval is."""
+def leave_headroom(axes: Axes, values: list[float]) -> None:
+    """End the value axis a little above `values`, whose marks are whole then, however long an interval is."""
     axes.set_ylim(0, float(np.clip(axes.get_ylim()[1], MARGIN * max(values), HEADROOM * max(values))))
 
 
@@ -231,8 +230,8 @@ def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: An
     axes.grid(axis="y", visible=False)
 
 
-def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
-    """Label a row for each cell; where some cells have findings, their names are marked in red.
+def label_cells(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
+    """Label a row for each cell; the names of cells with findings are red where only some have any.
 
     `labels`: names in the order of `cells`.
     """
@@ -246,14 +245,14 @@ def rows(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) ->
             label.set_color(ALARM)
 
 
-def empty(axes: Axes, why: str) -> None:
+def write_empty(axes: Axes, why: str) -> None:
     """Write into an empty chart why it is empty."""
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color="0.4")
     axes.set_axis_off()
 
 
-def count(runs: Iterable[int]) -> str:
-    """The number of runs of a cell for a title, as "n=3"; "n=2-3" where cells differ. `runs`: of each cell."""
+def runs_text(runs: Iterable[int]) -> str:
+    """The number of runs of a cell for a title: "n=3", or "n=2-3" where cells differ. `runs`: of each cell."""
     counts = sorted({int(n) for n in runs if n})
     if not counts:
         return "n=0"
@@ -267,7 +266,7 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
     the other. `unit`: of the work in its rates.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with style():
+    with chart_style():
         figure = Figure(figsize=(WIDTH, height * panels))
         axes = figure.subplots(panels, 1)
         fill(axes if panels == 1 else list(axes))
@@ -308,7 +307,7 @@ def _save_figure(figure: Figure, path: Path, unit: str) -> None:
     for ground in grounds:  # the page's own shines through
         ground.set_visible(False)
     FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
-    # What `tip` left as ids of groups becomes their titles.
+    # What `add_tip` left as ids of groups becomes their titles.
     svg = re.sub(rf'<g id="{TIP}([^"]*)">', r'<g class="tip"><title>\1</title>', drawing.getvalue())
     write_atomic(path.with_suffix(".svg"), in_unit(svg, unit))
     for ground in grounds:

@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import count, empty, fastest_cells, styles
+from scaleproof.conclude.report.charts.style import fastest_cells, line_styles, runs_text, write_empty
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.scaling_report import ScalingReport
 
@@ -52,10 +52,10 @@ def _draw_sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: st
     lines = [group.sort_values(swept) for _, group in measured.groupby(by, sort=False) if group[swept].nunique() > 1]
     if not lines:
         for axes in panels:
-            empty(axes, f"one {swept.replace('_', ' ')} alone")
+            write_empty(axes, f"one {swept.replace('_', ' ')} alone")
         return
     time, rate = panels
-    looks = styles([group["strategy"].iloc[0] for group in lines])
+    looks = line_styles([group["strategy"].iloc[0] for group in lines])
     for group, look in zip(lines, looks, strict=True):
         label = " ".join(str(group[name].iloc[0]) for name in by)
         fast, median, slow = (1e3 * group[f"step_time_p{percent}_s"] for percent in ("05", "50", "95"))
@@ -73,7 +73,7 @@ def _draw_sweep(panels: list[Axes], measured: pd.DataFrame, swept: str, unit: st
         axes.set_ylabel(name)
         axes.set_ylim(bottom=0)
     time.set_title("Step time")
-    rate.set_title(f"Throughput ({count(measured['n'])})")
+    rate.set_title(f"Throughput ({runs_text(measured['n'])})")
 
 
 AGAINST = {"step": "optimizer step, warm-up included", "seconds": "time in the window (s)"}
@@ -88,11 +88,11 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     cells.csv.
     """
     if table.empty:
-        empty(axes, "no measured runs")
+        write_empty(axes, "no measured runs")
         return
     measured, title = fastest_cells(cells)
     rows = measured.to_dict("records")
-    for i, (row, style) in enumerate(zip(rows, styles(list(measured["strategy"])), strict=True)):
+    for i, (row, style) in enumerate(zip(rows, line_styles(list(measured["strategy"])), strict=True)):
         points = table[(table["cell"] == row["cell"]) & table[against].notna()]
         marks = (i, max(LEAST_APART, len(points) // MARKS))  # of lines that lie on each other each is seen
         axes.plot(points[against], points["smoothed"], markevery=marks, label=row["cell"], lw=1.4, ms=5, **style)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import COLOURS, SMALL, empty, label_rows, tip, write_chart
+from scaleproof.conclude.report.charts.style import COLOURS, SMALL, add_tip, label_rows, write_chart, write_empty
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 
@@ -44,7 +44,7 @@ def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFram
     """Draw communication per step and rank in ms, by cell: all of it, and what is exposed."""
     traced = report.ok
     if not traced:
-        empty(axes, "no cell has a trace")
+        write_empty(axes, "no cell has a trace")
         return
     for i, trace in enumerate(traced):
         if trace.communication_ms is None or trace.exposed_ms is None:
@@ -52,9 +52,9 @@ def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFram
             continue
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
         (bar,) = axes.barh(i - 0.2, trace.communication_ms, height=0.36, color=SKY, label=total)
-        tip(bar, f"{trace.cell}: communication {significant(trace.communication_ms)} ms per step")
+        add_tip(bar, f"{trace.cell}: communication {significant(trace.communication_ms)} ms per step")
         (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=exposed, **_bar_style(ORANGE, "//"))
-        tip(bar, f"{trace.cell}: exposed {significant(trace.exposed_ms)} ms per step")
+        add_tip(bar, f"{trace.cell}: exposed {significant(trace.exposed_ms)} ms per step")
     _label_cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: all, and exposed")
@@ -64,7 +64,7 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
     """Draw where a step goes in ms, by cell: computing, exposed communication, idle."""
     traced = report.ok
     if not traced:
-        empty(axes, "no cell has a trace")
+        write_empty(axes, "no cell has a trace")
         return
     for i, trace in enumerate(traced):
         if trace.compute_ms is None:
@@ -74,7 +74,7 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
         for name, (what, colour, hatch) in PARTS.items():
             ms = getattr(trace, name)
             (bar,) = axes.barh(i, ms, left=left, height=0.6, **_bar_style(colour, hatch))
-            tip(bar, f"{trace.cell}: {what} {significant(ms)} ms per step")
+            add_tip(bar, f"{trace.cell}: {what} {significant(ms)} ms per step")
             left += ms
         if trace.overhead:
             timed = trace.overhead.timed_step_ms
@@ -91,14 +91,14 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
     """Draw the kernels (on a CPU: operators) that take most, of the first traced cell that has any."""
     traced = next((trace for trace in report.ok if trace.kernels_top), None)
     if not traced:
-        empty(axes, "no trace holds kernels")
+        write_empty(axes, "no trace holds kernels")
         return
     top = traced.kernels_top
     for i, kernel in enumerate(top):
         colour = CLASSES.get(kernel.kind, ORANGE)
         hatch = "//" if kernel.kind == "communication" else ""
         (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_bar_style(colour, hatch))
-        tip(bar, f"{kernel.name}: {significant(kernel.total_ms)} ms per step and rank")
+        add_tip(bar, f"{kernel.name}: {significant(kernel.total_ms)} ms per step and rank")
     names = [kernel.name if len(kernel.name) <= LONGEST else f"{kernel.name[: LONGEST - 1]}…" for kernel in top]
     label_rows(axes, names, above=0.5, fontsize=SMALL)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")
@@ -111,7 +111,7 @@ def timeline(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -
     """Draw one step over ranks, from `spans` (timeline.csv of each cell): program, computing, communication."""
     rows = [(trace.cell, rank) for trace in report.ok if len(spans[trace.cell]) for rank in trace.ranks][:MOST_RANKS]
     if not rows:
-        empty(axes, "no trace has steps")
+        write_empty(axes, "no trace has steps")
         return
     lanes = {"program": (-0.4, 0.2), "compute": (-0.19, 0.28), "communication": (0.1, 0.28)}  # offset in a row, height
     legend: dict[str, tuple[str, str]] = {}  # label -> colour, hatch

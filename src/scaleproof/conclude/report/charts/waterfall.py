@@ -5,7 +5,14 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import SMALL, bar, colour, count, empty, label_rows
+from scaleproof.conclude.report.charts.style import (
+    SMALL,
+    bar_style,
+    label_rows,
+    runs_text,
+    strategy_colour,
+    write_empty,
+)
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
@@ -13,22 +20,22 @@ MOST_CELLS = 4  # the cells with the fewest unknown parts; the table has all
 ROW_INCHES = 0.27
 
 
-def chosen(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
+def drawn_cells(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
     """The cells that are drawn, in their order."""
     known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i].parts))
     return [entries[i] for i in sorted(known[:MOST_CELLS])]
 
 
-def height(entries: Sequence[WaterfallCell]) -> float:
+def chart_height(entries: Sequence[WaterfallCell]) -> float:
     """The height of the chart in inches, by its rows."""
-    return 1.2 + ROW_INCHES * sum(len(cell.parts) + 4 for cell in chosen(entries))
+    return 1.2 + ROW_INCHES * sum(len(cell.parts) + 4 for cell in drawn_cells(entries))
 
 
 def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     """Draw the step of each cell from ideal to measured, a row for each part, which begins where the last has ended."""
-    cells = chosen(entries)
+    cells = drawn_cells(entries)
     if not cells:
-        empty(axes, "no cell beside a baseline")
+        write_empty(axes, "no cell beside a baseline")
         return
     labels, row = [], 0
     for cell in cells:
@@ -41,15 +48,15 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
     axes.set_xlim(0, 1.12 * max(cell.measured_ms for cell in cells))
     axes.set_xlabel("time of a step (ms)")
     numbers = [cell.n for cell in cells if cell.n]
-    axes.set_title(f"From the ideal to the measured step{f' ({count(numbers)})' if numbers else ''}")
+    axes.set_title(f"From the ideal to the measured step{f' ({runs_text(numbers)})' if numbers else ''}")
 
 
 def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     """Draw one cell from `row` on, and return the row after it."""
     end = cell.ideal_ms
-    axes.barh(row, end, height=0.7, **bar("0.4"))
+    axes.barh(row, end, height=0.7, **bar_style("0.4"))
     _write_right_of(axes, end, row, significant(end))
-    look_of_part: dict[str, Any] = {"color": colour(cell.strategy)}
+    look_of_part: dict[str, Any] = {"color": strategy_colour(cell.strategy)}
     look_of_rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
     for ms, look in [*((part.ms, look_of_part) for part in cell.parts), (cell.unexplained_ms, look_of_rest)]:
         row += 1
@@ -59,7 +66,7 @@ def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
         axes.barh(row, ms, left=end, height=0.7, **look)
         _write_right_of(axes, max(end, end + ms), row, f"{ms:+.2g}")
         end += ms
-    axes.barh(row + 1, cell.measured_ms, height=0.7, **bar(colour(cell.strategy)))
+    axes.barh(row + 1, cell.measured_ms, height=0.7, **bar_style(strategy_colour(cell.strategy)))
     _write_right_of(axes, cell.measured_ms, row + 1, significant(cell.measured_ms))
     return row + 2
 

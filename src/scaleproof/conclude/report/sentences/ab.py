@@ -7,9 +7,9 @@ from typing import Literal
 
 import pandas as pd
 
-from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.sentences.ratios import runs_text
-from scaleproof.conclude.report.sentences.verdict import percent
+from scaleproof.conclude.report.sentences.verdict import percent_text
 from scaleproof.ground.confidence import CONFIDENCE, estimate_from_interval, ratio
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.number_format import interval_text, number
@@ -118,7 +118,7 @@ def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: floa
     elif question.status == "no":
         word, text = "slower", f"B is slower: A has {number(decided_ratio.value)}x its rate"
     elif question.status == "near":
-        word, text = "same", f"B is as fast as A, within {percent(difference)}"
+        word, text = "same", f"B is as fast as A, within {percent_text(difference)}"
     return AbVerdict(
         *(word, f"{text} ({basis})", ratio.value, ratio.low, ratio.high, ratio.n),
         unit=report.unit,
@@ -137,7 +137,7 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
     """
     if not comparison.arms:
         return []
-    rows = {row["cell"]: row for row in records(cells) if row["n"]}
+    rows = {row["cell"]: row for row in row_dicts(cells) if row["n"]}
     sentences = []
     for arm, measured in ((comparison.a, comparison.arms.a), (comparison.b, comparison.arms.b)):
         arm_rate = measured.tokens_per_s

@@ -10,14 +10,14 @@ from typing import Literal
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report.claims import Claims, GroupClaims, claims_of, claims_of_pairs
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
-from scaleproof.conclude.report.sentences.next_step import beyond, next_step
+from scaleproof.conclude.report.sentences.next_step import next_step, step_beyond_repeats
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.verdict import (
     MOST_LISTED,
-    devices,
+    devices_text,
     listed,
-    named,
-    percent,
+    names_or_count,
+    percent_text,
     recommendation,
     verdict_on,
 )
@@ -97,7 +97,7 @@ class Answer:
         """Return the bullets with a next step in any case, as the page has them."""
         if any(bullet.topic == "next" for bullet in self.bullets):
             return self.bullets
-        return (*self.bullets, Bullet("next", "Next", *beyond(report)))
+        return (*self.bullets, Bullet("next", "Next", *step_beyond_repeats(report)))
 
 
 def conclude(
@@ -146,9 +146,9 @@ def _question_bullet(question: AnsweredQuestion | None, claims: Claims) -> list[
     ratio = claim.ratio
     text = f"{question.subject} runs at {number(ratio.value)}x the tokens/s of {question.base}"
     if question.not_slower_than:
-        text += f"; asked: not more than {percent(question.by)} slower"
+        text += f"; asked: not more than {percent_text(question.by)} slower"
     elif question.by:
-        text += f"; asked: more than {percent(question.by)} faster"
+        text += f"; asked: more than {percent_text(question.by)} faster"
     else:
         text += "; asked: faster"
     interval = interval_text(ratio.low, ratio.high, ratio.n)
@@ -165,7 +165,7 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
     stopped = f"stopped after {n} per cell"
     texts = {
         "decided": f"{stopped}, decided; {allowed}",
-        "at_most": f"{n} per cell, still undecided at {percent(look.resolve)} (repeats.at_most); {allowed}",
+        "at_most": f"{n} per cell, still undecided at {percent_text(look.resolve)} (repeats.at_most); {allowed}",
         "minutes": f"{stopped}, undecided: a further round exceeds {look.minutes} minutes (repeats.minutes)",
         "device_hours": f"{stopped}, undecided: a further round exceeds {look.device_hours} device hours "
         "(repeats.device_hours)",
@@ -179,7 +179,7 @@ def _fastest_bullet(of_group: GroupClaims) -> list[Bullet]:
     """Return the bullet on the fastest cell and the second, or on the highest rate and cells that may be as fast."""
     fastest, group = of_group.fastest, of_group.group
     rate = of_group.claims[f"rate/{fastest.subject}"]
-    where = f"on {devices(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
+    where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
     if of_group.others[0].word == "unclaimed":  # none of the ratios has an interval
         n = runs_text(*dict.fromkeys(entry.tokens_per_sec_global.n for entry in group.comparable))
         text = f"unknown; {fastest.subject} has the highest rate {where}"
@@ -321,7 +321,7 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     if not claim or is_in_one_device:
         return []
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
-    where = f"{series.name} on {devices(last.devices)}"
+    where = f"{series.name} on {devices_text(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
     efficiency, claims_of_efficiency = _efficiency_text(claims.get(f"efficiency/{last.cell}"))
     texts = {
@@ -361,7 +361,7 @@ def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
     parts = []
     for cells, names in by_cells.items():
         are_all = len(measured) > 2 and set(cells) == measured
-        parts.append(f"{listed(names)} in {f'all {len(measured)} cells' if are_all else named(list(cells))}")
+        parts.append(f"{listed(names)} in {f'all {len(measured)} cells' if are_all else names_or_count(list(cells))}")
     text = "; ".join(parts)
     if 0 < len(robust) <= MOST_ROBUST:
         text += f"; {', '.join(robust.values())} tokens/s"

@@ -41,12 +41,15 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     return _further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
-def beyond(report: ScalingReport) -> Step:
-    """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
+def step_beyond_repeats(report: ScalingReport) -> Step:
+    """Return what to do where further repeats would settle nothing more, as a sentence and a remark."""
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
         again = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
-        return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}", None
+        return (
+            f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}",
+            None,
+        )
     if not report.series:
         again = f"scaleproof retry {_file(report)}{results_option(report.results)}"
         return f"mend what made the runs fail; then {again}, and {command(report)}", None
@@ -69,11 +72,14 @@ def _further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) 
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
             return None
-        return (f'set "repeats: {FEWEST_REPEATS}" in {_file(report)} and {_command(report, n, FEWEST_REPEATS)}', None)
-    effect = rounded_up(resolve.effect)
+        return (
+            f'set "repeats: {FEWEST_REPEATS}" in {_file(report)} and {_repeats_command(report, n, FEWEST_REPEATS)}',
+            None,
+        )
+    effect = rounded_up_percent(resolve.effect)
     further = resolve.further
     enough = resolve.repeats
-    now = rounded_up(resolve.detectable)
+    now = rounded_up_percent(resolve.detectable)
     is_shown = resolve.detectable <= resolve.effect  # the difference that is open is a smaller one
     if enough and enough <= MOST_TIMES * n and not is_shown:
         line = _campaign_line(report, effect, n, enough)
@@ -86,7 +92,7 @@ def _further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) 
     if none_in_reach or further.detectable >= 1 or further.detectable >= resolve.detectable:
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {now}"
         return text if is_shown else f"{text}; for {price}", RELIABLY
-    aim = rounded_up(further.detectable)
+    aim = rounded_up_percent(further.detectable)
     line = _campaign_line(report, aim, n, further.repeats)
     text = f"to show differences of {aim} reliably instead of {now}, {line}"
     return text if is_shown else f"{text}. For {price}", RELIABLY
@@ -101,10 +107,10 @@ def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> 
     key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
     if report.repeats:  # this campaign has spent what it may: a further look would claim too often
         return f'make a campaign in a new file, with "{key}"'
-    return f'set "{key}" in {_file(report)} and {_command(report, n, repeats)}'
+    return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats)}'
 
 
-def _command(report: ScalingReport, n: int, repeats: int) -> str:
+def _repeats_command(report: ScalingReport, n: int, repeats: int) -> str:
     """Return the command for so many `repeats` instead of `n`, and what the further repeats cost."""
     cells = len({point.cell for point in report.points})
     most = "at most " if repeats > FEWEST_REPEATS else ""
@@ -128,7 +134,7 @@ def _file(report: ScalingReport) -> str:
     return f"config/campaigns/{report.campaign}.yaml"
 
 
-def rounded_up(part: float) -> str:
+def rounded_up_percent(part: float) -> str:
     """Return `part`, a difference that repeats show, rounded up in percent: "5 %", "0.5 %"."""
     if part > 1:
         return "more than 100 %"

@@ -55,11 +55,11 @@ def compared_sentence(compared: "Compared") -> str:
 
 def compared_verdict(compared: "Sequence[Compared]") -> str:
     """Return what all cells of a comparison say together; "" for a single cell, whose own sentence says it."""
-    from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim
+    from scaleproof.ground.comparison import FASTER, NO_INTERVAL, SLOWER, UNDECIDED, claim_on
 
     if len(compared) == 1:
         return ""
-    claims = [claim(cell) for cell in compared if cell.ratio is not None]
+    claims = [claim_on(cell) for cell in compared if cell.ratio is not None]
     if not claims:
         return f"No answer: none of the {len(compared)} common cells is comparable."
     words = {FASTER: "faster in B", SLOWER: "slower in B", UNDECIDED: UNDECIDED, NO_INTERVAL: "without an interval"}
@@ -97,7 +97,7 @@ def ab_sentence(comparison: "AbComparison") -> str:
     return f"{name}: {sentence}{noise} {_power_sentence(estimate)}"
 
 
-def detected(estimate: "Paired") -> str:
+def detected_text(estimate: "Paired") -> str:
     """Return which effect so many pairs detect, in words without an end."""
     low, high = (number(100 * bound, 2) for bound in estimate.detectable)
     return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
@@ -105,7 +105,7 @@ def detected(estimate: "Paired") -> str:
 
 def _power_sentence(estimate: "Paired") -> str:
     """Return a sentence on which effect so many pairs detect, and on how many pairs detect 2 %."""
-    text = detected(estimate)
+    text = detected_text(estimate)
     if estimate.n < 6:
         return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
     return f"{text}; an effect of 2 % needs {_pairs_text(estimate.pairs_low, estimate.pairs_high)}."

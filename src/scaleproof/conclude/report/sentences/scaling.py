@@ -34,15 +34,15 @@ def _law_sentence(name: str, law: ScalingLaw) -> str:
 HIDES = 3.0
 
 
-def is_known(cell: WaterfallCell) -> bool:
-    """Return whether a waterfall says something: at least half of its parts were measured."""
+def is_half_known(cell: WaterfallCell) -> bool:
+    """Return whether at least half of a waterfall's parts were measured, so that it says something."""
     measured = sum(part.ms is not None for part in cell.parts)
     return 2 * measured >= len(cell.parts)
 
 
 def loss_sentences(cells: Sequence[WaterfallCell]) -> list[str]:
     """Return a sentence on each cell of which enough is known."""
-    return [loss_sentence(cell) for cell in cells if is_known(cell)]
+    return [loss_sentence(cell) for cell in cells if is_half_known(cell)]
 
 
 def loss_sentence(cell: WaterfallCell) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
-from scaleproof.conclude.report.sentences.next_step import rounded_up
-from scaleproof.conclude.report.sentences.ratios import detected
+from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
+from scaleproof.conclude.report.sentences.ratios import detected_text
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Finding, Findings
@@ -54,9 +54,11 @@ def trust_in(
     compared = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
     invalid = [finding for finding in used if finding.severity == "invalid"]
     if invalid:
-        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part_text(invalid, runs)} {compared}.", others)
+        return Trust(
+            "no", f": checks failed ({_code_list(invalid)}) in {_part_text(invalid, runs)} {compared}.", others
+        )
     if used:
-        text = f": {_codes(used)} in {_part_text(used, runs)} {compared}."
+        text = f": {_code_list(used)} in {_part_text(used, runs)} {compared}."
         return Trust("with reservations", text, others, precision)
     checks = plural(len(findings.checks), "check")
     text = f": {checks} found nothing worse than a note in {compared}."
@@ -71,7 +73,7 @@ def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbCompariso
     if compared:
         resolve = compared.resolve
         if resolve:
-            difference = rounded_up(resolve.detectable)
+            difference = rounded_up_percent(resolve.detectable)
             repeats = plural(resolve.n, "repeat")
             return (
                 f"{repeats} reliably show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often "
@@ -80,7 +82,7 @@ def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbCompariso
         n = min((point.n for point in report.points), default=0)
         return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
     estimate = next((comparison.estimate for comparison in comparisons if comparison.estimate), None)
-    return f"{detected(estimate)}." if estimate else ""
+    return f"{detected_text(estimate)}." if estimate else ""
 
 
 def _concerns_of_answer(report: ScalingReport) -> set[str]:
@@ -100,11 +102,13 @@ def _unused_findings_sentence(findings: Sequence[Finding]) -> str:
         group = [finding for finding in findings if finding.concerns == concern]
         if group:
             verb = "is" if _count_runs(group) == 1 else "are"
-            parts.append(f"{_subjects(group)} ({_codes(group)}) {verb} in {place} alone, which the answer does not use")
+            parts.append(
+                f"{_subjects(group)} ({_code_list(group)}) {verb} in {place} alone, which the answer does not use"
+            )
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _codes(findings: Sequence[Finding]) -> str:
+def _code_list(findings: Sequence[Finding]) -> str:
     """The codes of findings, each once."""
     return ", ".join(dict.fromkeys(finding.code for finding in findings))
 
@@ -128,6 +132,6 @@ def _count_runs(findings: Sequence[Finding]) -> int:
 
 
 def _subjects(findings: Sequence[Finding]) -> str:
-    """As "2 suspect runs"; invalid ones where any is."""
+    """The number of runs with findings, and their worst severity: "2 suspect runs", "1 invalid run"."""
     severity = "invalid" if any(finding.severity == "invalid" for finding in findings) else "suspect"
     return plural(_count_runs(findings), f"{severity} run")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaleproof.conclude.report.claims import Claims
-from scaleproof.conclude.report.sentences.next_step import rounded_up
+from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.ground.campaign.strategies import STAGES, simplicity, without_offload
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
@@ -59,7 +59,7 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
     """Return the verdict on the question that the campaign asks, and whether it is decided. `claim`: its ratio."""
     subject = question.subject
     base = question.base
-    by = percent(question.by)
+    by = percent_text(question.by)
     if question.status == "incomparable":
         return f"No answer: {subject} and {base} differ in {', '.join(question.incomparable)}", False
     if claim is None:
@@ -75,7 +75,7 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
         aim = f" by {by}" if question.by else ""
         return f"No: {subject} is not faster than {base}{aim}: {ratio}", True
     if claim.word == "near":
-        within = percent(question.within or 0.0)
+        within = percent_text(question.within or 0.0)
         if question.by:
             return f"Too near to call: {subject} against {base}: {ratio}, within {within} of the {by} asked", True
         return f"No: {subject} is as fast as {base} within {within}: {ratio}", True
@@ -102,9 +102,9 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
         singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
         known = tuple(claim for claim in singles if claim)
         if len(known) == len(singles) and all(claim.ratio.below() for claim in known):
-            return Verdict(f"No: one device is faster than {devices(group.devices)}", True, (advice, *known))
+            return Verdict(f"No: one device is faster than {devices_text(group.devices)}", True, (advice, *known))
         return Verdict(
-            f"No clear winner yet: {devices(group.devices)} are not shown to beat one", False, (advice, *known)
+            f"No clear winner yet: {devices_text(group.devices)} are not shown to beat one", False, (advice, *known)
         )
     if advice.word == "disturbed":
         return Verdict("No clear winner yet: the runs were disturbed", False, (advice,))
@@ -127,7 +127,7 @@ def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str,
         return f"No answer: {last.cell} and {series.points[0].cell} are not comparable", False
     if claim.word == "unclaimed":
         return _too_few_verdict(claim.ratio.n).replace("winner", "answer"), False
-    where = f"on {devices(last.devices)}"
+    where = f"on {devices_text(last.devices)}"
     if claim.word == "faster":
         return f"{series.name} pays off: {number(claim.ratio.value)}x {where}", True
     if claim.word == "slower":
@@ -140,12 +140,12 @@ def _too_few_verdict(n: int) -> str:
     return f"No clear winner yet: {plural(n, 'repeat')} per cell, {FEWEST_REPEATS} are needed"
 
 
-def percent(part: float) -> str:
+def percent_text(part: float) -> str:
     """As "5 %" for 0.05."""
     return f"{100 * part:.2g} %"
 
 
-def devices(n: int) -> str:
+def devices_text(n: int) -> str:
     """As "1 device", "4 devices"."""
     return f"{n} device{'s' if n > 1 else ''}"
 
@@ -170,7 +170,7 @@ def recommendation(
     reasons: dict[str | None, str] = {
         "too-few-repeats": "3 repeats per cell are needed",
         "none-beats-one-device": "no cell is shown to beat one device",
-        "disturbed": f"runs of {named(advice.disturbed)} were disturbed",
+        "disturbed": f"runs of {names_or_count(advice.disturbed)} were disturbed",
     }
     text = f"none; {reasons[claim.word]}"
     return text, None, tuple(advice.disturbed)
@@ -184,7 +184,7 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> tuple[str, str | None
         text = f"{claim.subject}, the fastest"
     else:
         loss = claim.estimate.value if claim.estimate else 0.0
-        within = f"within {percent(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
+        within = f"within {percent_text(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
         text = f"{claim.subject}{_simplest_text(group)} shown to be {within if loss else NO_SLOWER}"
         basis = _recommendation_basis(group)
     if advice.simpler:
@@ -196,7 +196,7 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> tuple[str, str | None
 def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
     """Return which cell is the best candidate, and what speaks against it. `others`: ratios to the fastest."""
     candidate, advice = claim.subject, group.advice
-    accepted = f"the campaign accepts a choice up to {percent(advice.margin)} slower"
+    accepted = f"the campaign accepts a choice up to {percent_text(advice.margin)} slower"
     if candidate != advice.fastest:
         simplest = _simplest_text(group, " candidate,")
         return f"none yet; {candidate}{simplest} may be up to {_worst_loss(claim)} slower than another cell; {accepted}"
@@ -208,7 +208,7 @@ def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -
 
 def _worst_loss(claim: Claim) -> str:
     """Return in percent by how much the cell of a claim may be slower than another."""
-    return rounded_up(claim.estimate.value if claim.estimate else 0.0)
+    return rounded_up_percent(claim.estimate.value if claim.estimate else 0.0)
 
 
 def _simplest_text(group: SizeRanking, more: str = "") -> str:
@@ -237,7 +237,7 @@ def _recommendation_basis(group: SizeRanking) -> str:
     return f"simplest first: {', '.join(sorted(strategies, key=simplicity))}; {bounds}"
 
 
-def named(cells: list[str]) -> str:
+def names_or_count(cells: list[str]) -> str:
     """The cells, or their number where there are many."""
     if len(cells) > MOST_LISTED:
         return f"{len(cells)} cells"

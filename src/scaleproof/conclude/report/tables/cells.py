@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.report.read_results import records
+from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.tables.table import Table
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, columns_in_group
 from scaleproof.ground.records.result_file import Estimated
@@ -26,7 +26,7 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     entries = {entry.cell: entry for group in report.ranking for entry in group.cells}
     fastest = {group.cells[0].cell for group in report.ranking if len(group.cells) > 1}
     rows = []
-    for row in records(cells):
+    for row in row_dicts(cells):
         cell = row["cell"]
         series = series_of.get(cell)
         point = points.get(cell)
@@ -56,7 +56,7 @@ def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | Non
 
 def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it; a cell without numbers says why, and one with a finding names it."""
-    texts = [_row_texts(row) for row in records(rows)]
+    texts = [_row_texts(row) for row in row_dicts(rows)]
     return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
 
 
@@ -128,7 +128,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     below = [
         f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
-        _table_note(report) + restated(cells),
+        _table_note(report) + restated_time_note(cells),
     ]
     Table(
         name="scaling",
@@ -144,7 +144,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     ).write(folder)
 
 
-def restated(cells: pd.DataFrame) -> str:
+def restated_time_note(cells: pd.DataFrame) -> str:
     """Return that the time to loss says no more than the rate, with a leading space; "" where it does say more.
 
     `cells`: cells.csv. Steps to the loss that differ by 1 count as the same.

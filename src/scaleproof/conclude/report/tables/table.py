@@ -32,7 +32,7 @@ TYPOGRAPHIC = {
 }
 
 
-def latex(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeric: tuple[str, ...] = ()) -> str:
+def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeric: tuple[str, ...] = ()) -> str:
     """Return a `table*` float of text cells; every text is escaped, whatever a title or a reason has in it.
 
     `notes`: text below the table. `numeric`: columns that stand on the right.
@@ -117,5 +117,5 @@ class Table:
         text = "\n\n".join([markdown, *self.below]) + "\n"
         write_atomic(folder / f"{self.name}.md", in_unit(text, self.unit))
         fitting = self.human if self.narrow is None else self.human[list(self.narrow)]
-        tex = latex(fitting, self.caption, self.label, self.notes, tuple(self.numeric))
+        tex = latex_table(fitting, self.caption, self.label, self.notes, tuple(self.numeric))
         write_atomic(folder / f"{self.name}.tex", in_unit(tex, self.unit))

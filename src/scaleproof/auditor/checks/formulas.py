@@ -15,7 +15,7 @@ import numpy as np
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
-from scaleproof.auditor.checks.ratios import APART, speedups_follow
+from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of, is_nothing
 from scaleproof.ground.errors import plural
@@ -262,7 +262,7 @@ class Explanation:
     def does_not_follow(self) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the stated figure is another number than the formula gives."""
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
-        return finite & (self.distance > (DOES_NOT_FOLLOW if self.formula.is_steady else APART))
+        return finite & (self.distance > (DOES_NOT_FOLLOW if self.formula.is_steady else RATIO_TOLERANCE))
 
     @cached_property
     def evidence(self) -> float:

@@ -88,9 +88,12 @@ def analyse(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     all_findings = _findings(folder)
     campaign = loaded.campaign
-    read_series(timed_runs(runs))
+    read_series(timed_runs(runs))  # once, for all that follows
     report = scaling_report(
-        *(loaded.name, campaign.title, runs, all_findings),
+        loaded.name,
+        campaign.title,
+        runs,
+        all_findings,
         margin=campaign.margin,
         question=loaded.question,
         repeat_until=campaign.repeat_until,

@@ -99,7 +99,7 @@ class PairVerdict:
     unexplained: tuple[NodePair, ...] = ()
 
 
-def judge(rows: Sequence[NodePair]) -> PairVerdict:
+def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     """Which nodes and links are slow: below 70 % of the median node, and far below by the spread of the pairs.
 
     A pair is slow if even its fastest launch is. The spread is the median absolute deviation of the pairs from the

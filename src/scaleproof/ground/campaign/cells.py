@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -221,14 +222,7 @@ def expand(campaign: Campaign) -> list[Cell]:
     axes |= {name: _settings_of(name, values) for name, values in campaign.vary.settings.items()}
     _check_count(campaign, axes)
     for name, values in axes.items():
-        called: dict[str, str] = {}  # part of a cell's name -> the value that has it
-        for value in values:
-            part, text = _slug_part("", value), str(value)
-            if part in called:
-                alike = f': "{called[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
-                fault = f" lists {text} twice" if called[part] == text else alike
-                raise UserError(f"vary.{name}{fault}", ("vary", name))
-            called[part] = text
+        _check_distinct_names(name, values)
     choices = _not_excluded(campaign, axes) + [_values_given(extra) for extra in campaign.cells]
     if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
@@ -242,6 +236,18 @@ def expand(campaign: Campaign) -> list[Cell]:
             )
         cells[cell.slug] = cell
     return list(cells.values())
+
+
+def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
+    """Check that no two values of `vary.<axis>` have the same part in names of cells. Raises UserError."""
+    named: dict[str, str] = {}  # part of a cell's name -> the value that has it
+    for value in values:
+        part, text = _slug_part("", value), str(value)
+        if part in named:
+            alike = f': "{named[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
+            fault = f" lists {text} twice" if named[part] == text else alike
+            raise UserError(f"vary.{axis}{fault}", ("vary", axis))
+        named[part] = text
 
 
 def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:

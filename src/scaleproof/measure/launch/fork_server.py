@@ -155,10 +155,10 @@ def _wait_for(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, i
 
 def _end(running: dict[int, int]) -> None:
     """End the processes in `running` (process number -> rank), first by asking; they are taken out as they end."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, signal_number)
         deadline = time.monotonic() + GRACE_S
         while running and time.monotonic() < deadline:
             pid, _ = os.waitpid(-1, os.WNOHANG)

@@ -39,7 +39,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     return _further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
-def beyond(report: ScalingReport) -> Step:
+def next_step_beyond_repeats(report: ScalingReport) -> Step:
     """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}

@@ -61,7 +61,7 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row_texts(row: dict[str, Any]) -> dict[str, str]:
-    """Return the text of one cell by column. `row`: of `scaling_rows`."""
+    """Return the text of one cell by column. `row`: one of `scaling_rows(...)`."""
     n = row["n"]
     text = {name: _word_text(row[name]) for name in CELLS_TABLE}
     text |= {column.name: column.text(row[column.name]) if n else UNKNOWN for column in columns_in_group("figure")}

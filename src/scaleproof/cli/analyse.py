@@ -85,15 +85,11 @@ def analyse(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.series import read_series
 
     loaded, runs = _runs(args)
-    folder = args.results / loaded.name
+    folder, campaign = args.results / loaded.name, loaded.campaign
     all_findings = _findings(folder)
-    campaign = loaded.campaign
     read_series(timed_runs(runs))  # once, for all that follows
     report = scaling_report(
-        loaded.name,
-        campaign.title,
-        runs,
-        all_findings,
+        *(loaded.name, campaign.title, runs, all_findings),
         margin=campaign.margin,
         question=loaded.question,
         repeat_until=campaign.repeat_until,

@@ -208,8 +208,7 @@ def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
 
 def _digest(config: dict[str, Any]) -> str:
     """The first 16 hexadecimal digits of the sha256 of a configuration."""
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def expand(campaign: Campaign) -> list[Cell]:
@@ -223,17 +222,15 @@ def expand(campaign: Campaign) -> list[Cell]:
     _check_count(campaign, axes)
     for name, values in axes.items():
         _check_distinct_names(name, values)
-    choices = _not_excluded(campaign, axes) + [_values_given(extra) for extra in campaign.cells]
+    choices = [*_not_excluded(campaign, axes), *map(_values_given, campaign.cells)]
     if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
     cells: dict[str, Cell] = {}
     for choice in choices:
         cell = _make_cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
-            raise UserError(
-                f"cells: {cell.slug} is there already; `vary` makes it, or without `vary` the sections do",
-                key=("cells",),
-            )
+            origin = "`vary` makes it, or without `vary` the sections do"
+            raise UserError(f"cells: {cell.slug} is there already; {origin}", key=("cells",))
         cells[cell.slug] = cell
     return list(cells.values())
 
@@ -255,9 +252,8 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
     cells = math.prod(map(len, axes.values())) + len(campaign.cells)
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-        raise UserError(
-            f"vary: {sizes} makes {integer(cells)} cells; at most {integer(MOST_CELLS)} are allowed", key=("vary",)
-        )
+        most = f"at most {integer(MOST_CELLS)} are allowed"
+        raise UserError(f"vary: {sizes} makes {integer(cells)} cells; {most}", key=("vary",))
     runs = cells * campaign.most_repeats
     if runs > MOST_RUNS:
         raise UserError(

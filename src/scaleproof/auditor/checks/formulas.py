@@ -219,7 +219,7 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 def readings(column: FigureColumn) -> dict[str, Figures]:
     """What a column of ratios may say, as ratios: as it stands, in percent, how much more or less than 1."""
     in_cells = any("%" in text for text in column.texts)
-    units = [figures[0].unit if (figures := figures_of(text)) else None for text in column.texts]
+    units = [printed[0].unit if (printed := figures_of(text)) else None for text in column.texts]
     ratio = [unit is None or unit.dimension in SHARES for unit in units]
     figures = Figures(*(np.where(ratio, ends, np.nan) for ends in (column.figures.low, column.figures.high)))
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP.search(column.heading)):

@@ -32,7 +32,7 @@ from published_series import (
 from simulated_memory import random_device
 from simulated_networks import node_pairs
 
-from scaleproof.conclude.forecast.collective import judge_pairs
+from scaleproof.conclude.forecast.collective import judge_node_pairs
 from scaleproof.conclude.forecast.frontier import MOST_TRIALS
 
 DEVICES = 2000
@@ -153,9 +153,9 @@ def networks() -> float:
     random = np.random.default_rng(55)
     for n in (4, 8, 16):
         for spread in SPREADS:
-            sound = [judge_pairs(node_pairs(random, n, spread)) for _ in range(NETWORKS)]
-            node = [judge_pairs(node_pairs(random, n, spread, slow=(0,))) for _ in range(NETWORKS)]
-            link = [judge_pairs(node_pairs(random, n, spread, slow=((0, 1),))) for _ in range(NETWORKS)]
+            sound = [judge_node_pairs(node_pairs(random, n, spread)) for _ in range(NETWORKS)]
+            node = [judge_node_pairs(node_pairs(random, n, spread, slow=(0,))) for _ in range(NETWORKS)]
+            link = [judge_node_pairs(node_pairs(random, n, spread, slow=((0, 1),))) for _ in range(NETWORKS)]
             made += len(sound) + len(node) + len(link)
             accused_nodes += sum(bool(verdict.slow_nodes) for verdict in (*sound, *link))
             accused_nodes += sum(bool(set(verdict.slow_nodes) - {"n0"}) for verdict in node)

@@ -76,8 +76,8 @@ def pinned(lock: str) -> dict[str, str]:
 def required(project: dict[str, Any]) -> Mapping[str, Requirement]:
     """Canonical name -> requirement of all that the package needs, with every extra that its users may want."""
     extras = project.get("optional-dependencies", {})
-    (every,) = map(Requirement, extras.get("all", [project["name"]]))
-    lines = [*project["dependencies"], *(line for extra in sorted(every.extras) for line in extras[extra])]
+    all_extras = Requirement(extras.get("all", [project["name"]])[0]).extras
+    lines = [*project["dependencies"], *(line for extra in sorted(all_extras) for line in extras[extra])]
     return {canonicalize_name(package.name): package for package in map(Requirement, lines)}
 
 

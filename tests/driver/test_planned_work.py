@@ -9,7 +9,7 @@ from synthetic import write_run
 
 from scaleproof.conclude.forecast.requirements import RunTimes, counts_of, run_times
 from scaleproof.driver import planned_work as planned_work_module
-from scaleproof.driver.planned_work import duration, planned_work
+from scaleproof.driver.planned_work import planned_work
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.measure.doctor.speed import USUAL, MachineSpeed
@@ -125,21 +125,6 @@ def test_the_demo_takes_a_few_minutes(tmp_path, repository, monkeypatch):
     (tmp_path / "demo.yaml").write_text(forked)
     fresh = planned_work(LoadedCampaign(tmp_path / "demo.yaml"), tmp_path, drawn=20).seconds
     assert fresh > 1.4 * planned_work(demo, tmp_path, drawn=20).seconds
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "1 second"),
-        (40, "40 seconds"),
-        (500, "8 minutes"),
-        (9000, "2.5 hours"),
-        (72000, "20 hours"),
-        (3e5, "3.5 days"),
-    ],
-)
-def test_durations_as_people_say_them(seconds, text):
-    assert duration(seconds) == text
 
 
 def test_without_earlier_runs_the_estimate_is_by_a_probe_of_this_machine(loaded, tmp_path):

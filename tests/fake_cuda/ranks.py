@@ -310,7 +310,7 @@ def doctor_of_steps(folder: Path) -> dict[str, Any]:
     verdicts = {}
     for cell in chosen:
         strategy = cell.execution.strategy
-        verdict = doctor_steps.judge_steps(cell, results["cells"][strategy])
+        verdict = doctor_steps.judge_step(cell, results["cells"][strategy])
         verdicts[strategy] = [verdict.status, verdict.evidence]
     return {"verdicts": verdicts, "all_reduce_s": results["all_reduce_s"]}
 

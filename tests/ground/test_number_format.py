@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaleproof.ground.code_dependencies import PACKAGE
-from scaleproof.ground.number_format import in_unit, integer, megabytes, percent, seconds
+from scaleproof.ground.number_format import duration, duration_in_words, in_unit, integer, megabytes, percent, seconds
 
 # Formats of the module, and nobody else's: thousands separators of whole numbers, shares in percent.
 SPEC = re.compile(r",(\.0f)?|\.\d%")
@@ -57,3 +57,25 @@ def test_a_unit_of_work_takes_the_place_of_tokens():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_conventions_stand_in_one_place(path):
     assert not {spec for spec in specs(path) if SPEC.fullmatch(spec)}, "scaleproof.ground.number_format has them"
+
+
+@pytest.mark.parametrize(
+    ("time", "text"), [(119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2 h"), (43_200, "12 h")]
+)
+def test_a_time_is_said_in_its_unit(time, text):
+    assert duration(time) == text
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        (0.2, "1 second"),
+        (40, "40 seconds"),
+        (500, "8 minutes"),
+        (9000, "2.5 hours"),
+        (72000, "20 hours"),
+        (3e5, "3.5 days"),
+    ],
+)
+def test_a_time_is_said_in_words(time, text):
+    assert duration_in_words(time) == text

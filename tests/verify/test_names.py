@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from scaleproof.conclude.analysis import ranking
 from scaleproof.ground.findings.finding import Correction, Finding, Findings
 from scaleproof.ground.records import census, claims, metrics, open_sections, scaling_report
-from scaleproof.verify import reports, tables
+from scaleproof.verify import answer, reports, tables
 from scaleproof.verify.raw import Step
 from scaleproof.verify.recompute import FROM_METRICS
 
@@ -105,3 +106,8 @@ def test_every_recomputed_column_is_one_of_the_tables(written):
     assert {part for _, path in FROM_METRICS.values() for part in path.split(".")} <= written
     assert {column.name for column in columns} | set(reports.POINT) <= written
     assert {"samples", "tokens", "loss", "data_wait_s"} <= set(Step.__dataclass_fields__) & written
+
+
+def test_what_disturbs_a_run_is_the_same_for_the_recommendation_and_for_verify():
+    assert ranking.DISTURBED == answer.DISTURBING
+    assert ranking.DISTURBED_UNPAIRED == answer.DISTURBING | answer.DISTURBING_ROUNDS

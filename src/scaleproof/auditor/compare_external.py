@@ -19,20 +19,8 @@ from scaleproof.ground.records.run import MeasuredRun, read_run
 
 # What two results must have in common; those that a file does not state are named beside the ratio.
 COMPARED = (
-    "world_size",
-    "global_batch",
-    "seq_len",
-    "strategy",
-    "zero_stage",
-    "offload",
-    "engine",
-    "precision",
-    "model",
-    "parameters",
-    "dataset",
-    "device",
-    "commit",
-    "launcher",
+    *("world_size", "global_batch", "seq_len", "strategy", "zero_stage", "offload", "engine"),
+    *("precision", "model", "parameters", "dataset", "device", "commit", "launcher"),
 )
 REPEAT = re.compile(r"(run|rep|repeat|seed)[ _.=-]*\d*(\.[a-z]+)?", re.IGNORECASE)  # run1.log, seed3, rep_2
 # Stated by few, and nothing is missing where they are not.

@@ -85,10 +85,9 @@ def analyse(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.series import read_series
 
     loaded, runs = _runs(args)
-    folder = args.results / loaded.name
+    folder, campaign = args.results / loaded.name, loaded.campaign
     all_findings = _findings(folder)
-    campaign = loaded.campaign
-    read_series(timed_runs(runs))
+    read_series(timed_runs(runs))  # once, for all that follows
     report = scaling_report(
         *(loaded.name, campaign.title, runs, all_findings),
         margin=campaign.margin,

@@ -1,6 +1,5 @@
 """Everything that a campaign will run, counted, and an estimate of its time."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
-from scaleproof.ground.number_format import integer
+from scaleproof.ground.number_format import duration_in_words, integer
 from scaleproof.measure.reference.planned import expected_s
 from scaleproof.measure.reference.schema import FOLDER, read_reference, workload_name
 
@@ -51,7 +50,7 @@ class Planned:
         others = (
             (self.compared, f"{plural(self.compared, 'run')} in A/B pairs"),
             (self.traced, plural(self.traced, "trace")),
-            (self.witnessed, f"{plural(self.witnessed, 'witness', 'witnesses')} ({duration(self.witness_s)})"),
+            (self.witnessed, f"{plural(self.witnessed, 'witness', 'witnesses')} ({duration_in_words(self.witness_s)})"),
             (self.replayed, plural(self.replayed, "reference")),
             (self.swept, plural(self.swept, "sweep of collectives", "sweeps of collectives")),
             (self.searched, plural(self.searched, "search for a micro-batch", "searches for a micro-batch")),
@@ -59,7 +58,9 @@ class Planned:
         parts = [several + plural(self.timed, "timed run"), *(words for number, words in others if number)]
         counts = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         most = "at most " if several else ""
-        return f"{counts}: {most}about {duration(self.seconds)} one after the other ({self.basis}){self.too_long}"
+        return (
+            f"{counts}: {most}about {duration_in_words(self.seconds)} one after the other ({self.basis}){self.too_long}"
+        )
 
 
 def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Planned:
@@ -117,8 +118,8 @@ def _too_long(loaded: LoadedCampaign, times: RunTimes) -> str:
     slowest = max((cell for cell in loaded.cells if cell.command is None), key=times.seconds, default=None)
     if slowest is None or times.seconds(slowest) <= loaded.time_limit_s:
         return ""
-    takes = f"a run of {slowest.slug} takes about {duration(times.seconds(slowest))}"
-    return f"\n{takes}, and resources.time_limit stops it after {duration(loaded.time_limit_s)}"
+    takes = f"a run of {slowest.slug} takes about {duration_in_words(times.seconds(slowest))}"
+    return f"\n{takes}, and resources.time_limit stops it after {duration_in_words(loaded.time_limit_s)}"
 
 
 def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
@@ -142,13 +143,3 @@ def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
     tokens = cell.batch.global_ * cell.workload.seq_len
     step_s = counts.flops_per_token * tokens / times.replay_flops(cell)
     return start_s + expected_s(counts.parameters, tokens, cell.work.warmup_steps + cell.work.steps, step_s)
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people say it: 40 seconds, 8 minutes, 2.5 hours, 3 days."""
-    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= 1.5 * size:
-            amount = seconds / size
-            number = f"{amount:.1f}".removesuffix(".0") if amount < 10 and unit != "minute" else integer(amount)
-            return f"{number} {unit}s"
-    return plural(math.ceil(seconds), "second")

@@ -71,6 +71,17 @@ def duration(seconds: float, digits: int = 3) -> str:
     return f"{seconds / 3600:,.{max(digits, 3)}g} h"
 
 
+def duration_in_words(seconds: float) -> str:
+    """Return a time as people say it: 40 seconds, 8 minutes, 2.5 hours, 3 days."""
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 1.5 * size:
+            amount = seconds / size
+            number = f"{amount:.1f}".removesuffix(".0") if amount < 10 and unit != "minute" else integer(amount)
+            return f"{number} {unit}s"
+    count = math.ceil(seconds)
+    return "1 second" if count == 1 else f"{count} seconds"
+
+
 def is_useless(low: float, high: float, n: float) -> bool:
     """Whether the bounds of an interval over `n` runs say nothing: ten times apart, or twice where `n` is two."""
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low

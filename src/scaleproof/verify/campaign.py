@@ -33,7 +33,7 @@ from scaleproof.verify.recompute import (
     ratio_quantities,
     run_quantities,
     with_bounds,
-    with_intervals_of_all_cells,
+    with_pooled_intervals,
     without_intervals,
 )
 from scaleproof.verify.signature import signer_of
@@ -98,7 +98,7 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
         report = json_of(folder / REPORT)
         if _version(report) < INTERVALS_OF_ALL_CELLS:
             return quantities | ratio_quantities(quantities, runs, report), differences
-        quantities = with_intervals_of_all_cells(quantities, runs)
+        quantities = with_pooled_intervals(quantities, runs)
         quantities |= ratio_quantities(quantities, runs, report)
         return with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
     except (OSError, *DAMAGES):

@@ -49,10 +49,10 @@ def cell_quantities(runs: list[RawRun]) -> Quantities:
     return quantities
 
 
-def with_intervals_of_all_cells(quantities: Quantities, runs: list[RawRun]) -> Quantities:
-    """Return `quantities` with the intervals of cells' rates as reports of schema 5.1 and later have them.
+def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantities:
+    """Return `quantities`, with each cell's interval of its rate from a variance pooled over cells.
 
-    The variance of a run is that of all cells with the same repeats, in its two parts: between rounds, and within them.
+    So have it reports of schema 5.1 and later. Pooled over cells with the same repeats: between rounds and within them.
     Degrees of freedom by Satterthwaite. A cell that is noisier than the others (F test, 30 %) keeps its own interval.
     """
     logs: dict[str, dict[int, float]] = {}  # cell -> repeat -> logarithm of the rate

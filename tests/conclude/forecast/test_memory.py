@@ -23,6 +23,17 @@ SMALL = {"parameters": 124_439_808, "block": 7_087_872, "root": 39_385_344, "voc
 STRATEGIES = ("single", "ddp", "fsdp", "zero0", "zero1", "zero2", "zero3", "zero1-offload")
 
 
+@pytest.mark.parametrize(
+    "held",
+    [MemoryInputs("hsdp", "bf16", **SMALL), MemoryInputs("fsdp", "bf16", **SMALL, reshards=False)],
+    ids=["hsdp", "kept"],
+)
+def test_memory_that_no_formula_knows_is_refused(held):
+    with pytest.raises(Unsupported, match="not known to the formulas"):
+        fit_memory(held, [Peak(4, 2, 4e9)])
+    fit_memory(MemoryInputs("ddp", "bf16", **SMALL, reshards=False), [Peak(4, 2, 4e9)])  # which obeys no such key
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_memory_never_grows_with_devices_where_state_is_sharded(strategy, precision):

@@ -11,7 +11,7 @@ import pytest
 from patience import HANGS
 from simulated_networks import node_pair, node_pairs
 
-from scaleproof.conclude.forecast.collective import exclusion_list, judge_pairs, tournament_rounds
+from scaleproof.conclude.forecast.collective import exclusion_list, judge_node_pairs, tournament_rounds
 from scaleproof.conclude.forecast.findings import links_between_nodes_are_equal, nodes_reach_each_other_equally
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, PairCalls, Sweep, pair_rows, write_node_pairs
 from scaleproof.conclude.forecast.text import sweep_text
@@ -37,64 +37,64 @@ def network(n: int, slow: tuple = (), factor: float = 0.5, spread: float = 0.02,
 
 @pytest.mark.parametrize("n", [4, 5, 8, 16])
 def test_a_node_that_is_slow_with_all_others_is_named_and_excluded(n):
-    verdict = judge_pairs(network(n, slow=(n - 1,)))
+    verdict = judge_node_pairs(network(n, slow=(n - 1,)))
     assert verdict.slow_nodes == (f"n{n - 1}",)
     assert verdict.slow_links == verdict.unexplained == ()
     assert exclusion_list(verdict) == f"n{n - 1}\n"
 
 
 def test_two_slow_nodes_are_both_named():
-    assert exclusion_list(judge_pairs(network(8, slow=(2, 5)))) == "n2,n5\n"
+    assert exclusion_list(judge_node_pairs(network(8, slow=(2, 5)))) == "n2,n5\n"
 
 
 @pytest.mark.parametrize("n", [4, 5, 8, 16])
 def test_one_slow_pair_is_a_link_and_excludes_no_node(n):
-    verdict = judge_pairs(network(n, slow=((0, 2),)))
+    verdict = judge_node_pairs(network(n, slow=((0, 2),)))
     assert [(row.first, row.second) for row in verdict.slow_links] == [("n0", "n2")]
     assert verdict.slow_nodes == ()
     assert exclusion_list(verdict) == "\n"
 
 
 def test_a_slow_node_and_a_slow_link_are_told_apart():
-    verdict = judge_pairs(network(8, slow=(7, (0, 2))))
+    verdict = judge_node_pairs(network(8, slow=(7, (0, 2))))
     assert verdict.slow_nodes == ("n7",)
     assert [(row.first, row.second) for row in verdict.slow_links] == [("n0", "n2")]
 
 
 def test_fewer_than_four_nodes_accuse_nothing():
     for n in (2, 3):
-        verdict = judge_pairs(network(n, slow=(0,), factor=0.1))
+        verdict = judge_node_pairs(network(n, slow=(0,), factor=0.1))
         assert verdict.bound is None
         assert verdict.slow_nodes == verdict.slow_links == ()
 
 
 @pytest.mark.parametrize("case", [(), ((0, 2),), (3,)])
 def test_differences_that_matter_little_accuse_nothing(case):
-    verdict = judge_pairs(network(8, slow=case, factor=0.8))
+    verdict = judge_node_pairs(network(8, slow=case, factor=0.8))
     assert verdict.slow_nodes == verdict.slow_links == verdict.unexplained == ()
 
 
 def test_an_uneven_network_accuses_no_node():
     """Pairs that differ by a third for no reason: whichever is slowest has done nothing."""
-    accused = [judge_pairs(network(n, spread=0.35, seed=seed)) for n in (4, 6, 8) for seed in range(60)]
+    accused = [judge_node_pairs(network(n, spread=0.35, seed=seed)) for n in (4, 6, 8) for seed in range(60)]
     assert not any(verdict.slow_nodes for verdict in accused)
     assert sum(bool(verdict.slow_links) for verdict in accused) <= 0.05 * len(accused)
 
 
 def test_pairs_across_two_switches_are_neither_a_node_nor_a_link():
     across = tuple((a, b) for a in range(6) for b in (6, 7))
-    verdict = judge_pairs(network(8, slow=across))
+    verdict = judge_node_pairs(network(8, slow=across))
     assert verdict.slow_nodes == verdict.slow_links == ()
     assert len(verdict.unexplained) == len(across)
     half = tuple((a, b) for a in range(4) for b in range(4, 8))
-    assert judge_pairs(network(8, slow=half)).unexplained == (), "most pairs are such: that is how this network is"
+    assert judge_node_pairs(network(8, slow=half)).unexplained == (), "most pairs are such: that is how this network is"
 
 
 def test_a_pair_that_was_fast_in_one_launch_is_not_accused():
     rows = network(8, slow=((0, 2),))
-    assert judge_pairs(rows).slow_links
+    assert judge_node_pairs(rows).slow_links
     once = [r if (r.first, r.second) != ("n0", "n2") else node_pair(0, 2, 1.0, 5 * GB, 10 * GB) for r in rows]
-    assert judge_pairs(once).slow_links == ()
+    assert judge_node_pairs(once).slow_links == ()
 
 
 def swept(rows: list[NodePair], launches: int = 2) -> Sweep:

@@ -9,7 +9,7 @@ import pytest
 from synthetic import cells, write_run
 
 from scaleproof.cli import parser
-from scaleproof.conclude.publication.gate import gate, judge
+from scaleproof.conclude.publication.gate import gate, rate_changes
 from scaleproof.conclude.publication.history import history as history_of
 from scaleproof.conclude.publication.history import shifts_of
 from scaleproof.ground.errors import UserError
@@ -30,7 +30,7 @@ def alarms(loss, cells=CELLS, sessions=10, trials=400):
     for _ in range(trials):
         *earlier, new = history(random, sessions + 1)
         new = {cell: rate * (1 - loss if cell in cells else 1) for cell, rate in new.items()}
-        count += any(verdict.worse for verdict in judge(new, earlier))
+        count += any(verdict.worse for verdict in rate_changes(new, earlier))
     return count / trials
 
 

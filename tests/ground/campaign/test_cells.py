@@ -1,10 +1,13 @@
 """Expansion, slugs, batch arithmetic, fingerprints."""
 
+import json
+
 import pytest
 
 from scaleproof.ground.campaign.batch import resolve_batch
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign, Work
+from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.errors import UserError
 
 
@@ -78,3 +81,12 @@ def test_a_name_and_its_shape_are_the_same_work():
     shape = {"layers": 2, "width": 128, "heads": 4, "context": 1024}
     named, free = cells()[0], cells(workload={"model": shape})[0]
     assert named.config["workload"]["model_shape"] == free.config["workload"]["model_shape"]
+
+
+def test_published_runs_keep_their_fingerprints(repository):
+    """A key of `execution` that they lack belongs in YOUNGER_KEYS; otherwise `gate` finds that settings differ."""
+    for folder in (repository / "results/published").glob("demo_*"):
+        planned = {cell.slug: cell for cell in expand_cells(load_campaign(folder / "campaign.yaml")[0])}
+        for file in folder.glob("runs/*/rep1/training_metrics.json"):
+            record = json.loads(file.read_text())
+            assert planned[record["cell"]].fingerprint == record["fingerprint"]

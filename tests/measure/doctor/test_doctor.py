@@ -162,15 +162,15 @@ def found(**changes):
     ],
 )
 def test_steps_that_are_not_what_they_should_be(ddp, changes, evidence):
-    verdict = doctor_steps.judge_steps(ddp, found(**changes))
+    verdict = doctor_steps.judge_step(ddp, found(**changes))
     assert verdict.status == ("PASS" if evidence is None else "FAIL")
     assert evidence is None or evidence in verdict.evidence
 
 
 def test_deepspeeds_own_waits_are_deepspeeds():
     zero2 = next(c for c in doctor_steps.cells_of_strategies(1, on_gpu=False) if c.execution.strategy == "zero2")
-    assert doctor_steps.judge_steps(zero2, found(waits={"deepspeed/runtime/utils.py:233": 2})).status == "PASS"
-    assert doctor_steps.judge_steps(zero2, found(waits={"scaleproof/strategy/zero.py:40": 2})).status == "FAIL"
+    assert doctor_steps.judge_step(zero2, found(waits={"deepspeed/runtime/utils.py:233": 2})).status == "PASS"
+    assert doctor_steps.judge_step(zero2, found(waits={"scaleproof/strategy/zero.py:40": 2})).status == "FAIL"
 
 
 def test_ranks_that_never_wrote_are_a_failure(monkeypatch):

@@ -237,16 +237,8 @@ FEWEST_SHARES = 3
 WHOLE = 100.0  # %
 FIRST = 6  # of the figures that a sentence lists
 NEVER_SUMMED = (
-    "_per_s",
-    "rate",
-    "mfu",
-    "hfu",
-    "utilization",
-    "speedup",
-    "efficiency",
-    "accuracy",
-    "loss",
-    "perplexity",
+    *("_per_s", "rate", "mfu", "hfu", "utilization"),
+    *("speedup", "efficiency", "accuracy", "loss", "perplexity"),
 )
 NEVER_AVERAGED = ("devices", "nodes", "batch", "steps", "epochs", "step", "epoch", "seq_len", "samples", "tokens")
 MEANS: tuple[Callable[[list[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.ratios import (
-    APART,
-    BEYOND,
     ONE,
     PERCENT,
+    RATIO_TOLERANCE,
     base_of,
     in_words,
     is_over_fewest,
@@ -17,12 +16,13 @@ from scaleproof.auditor.checks.ratios import (
     wrong_mark,
 )
 from scaleproof.auditor.checks.rows import STEADY, Ratio, RowSeries, places, series_of
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow
+from scaleproof.auditor.checks.scaling import NOISE_FACTOR
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 
-NEAR = 0.3  # relative difference within which a ratio without a marked baseline is of the same figures
-EXACT = 0.0015  # of one more digit than a round figure needs
+SAME_FIGURES_TOLERANCE = 0.3  # relative difference of a ratio without a marked baseline from one of the same figures
+EXACT_RESOLUTION = 0.0015  # of an efficiency that is printed with one more digit than a round one needs
 
 
 @of_evidence.check(
@@ -46,19 +46,20 @@ EXACT = 0.0015  # of one more digit than a round figure needs
     ),
 )
 def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
-    """efficiency = speed-up / (devices / devices of the baseline), by the printed speed-up or by any rate or time."""
+    """Flag efficiencies that are not a speed-up, printed or by a rate or time, over how many times the devices."""
     for table in context.tables:
         efficiencies = []
         for series in series_of(table):
-            of_series = _efficiencies(series)
-            flag = _by_all_devices(of_series, series) or _below_one(series) or wrong_mark(series, "efficiency")
-            if flag is None and not any(one.speedup for one in of_series) and not series.did_unequal_work:
+            of_series = _printed_efficiencies(series)
+            flag = _divided_by_all_devices(of_series, series) or _baseline_over_its_devices(series)
+            flag = flag or wrong_mark(series, "efficiency")
+            if flag is None and not any(row.speedup for row in of_series) and not series.did_unequal_work:
                 flag = wrong_baseline(series, "efficiency")
             if flag is not None:
                 yield flag
             else:
                 efficiencies += of_series
-        wrong = [efficiency for efficiency in efficiencies if not efficiency.follows]
+        wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
         # Where most are wrong, the table has another definition.
         if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
             yield from map(_wrong_efficiency, wrong)
@@ -66,39 +67,44 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
 
 @dataclass(frozen=True)
 class _Efficiency:
-    """A printed efficiency beside what it may follow from."""
+    """A printed efficiency beside what shows whether it is right."""
 
     row: ReportedRow
     series: RowSeries
     stated: Quantity
     devices: float  # over the baseline's
     speedup: Quantity | None  # that the row prints, where it is right itself
-    measured: list[Ratio]  # by the rates and times of the row
+    measured: list[Ratio]  # speed-ups by the rates and times of the row
 
     @property
-    def follows(self) -> bool:
-        """Whether it is the printed speed-up over the devices, else a measured ratio over them."""
-        stated = self.stated.interval * self.devices
+    def as_speedup(self) -> PrintedInterval:
+        """The speed-up that it means: 4 of 50 % on 8 times the devices."""
+        return self.stated.interval * self.devices
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it means the printed speed-up, or without one a measured speed-up: 86 % on 8 times, 6.9x."""
         if self.speedup is not None:
-            return stated.meets(self.speedup.interval)
+            return self.as_speedup.meets(self.speedup.interval)
+        steady = any(ratio.gives(self.as_speedup, NOISE_FACTOR - 1) for ratio in self.measured if ratio.kind in STEADY)
         # Total times hold start-up and evaluation.
-        return any(r.gives(stated, BEYOND - 1 if r.kind in STEADY else APART) for r in self.measured)
+        total = (ratio for ratio in self.measured if ratio.kind not in STEADY)
+        return steady or any(ratio.gives(self.as_speedup, RATIO_TOLERANCE) for ratio in total)
 
     @property
-    def is_near(self) -> bool:
-        """Whether it is of the size of what the measured figures give: otherwise it may be of something else."""
-        stated = self.stated.interval * self.devices
-        return any(ratio.gives(stated, NEAR) for ratio in self.measured)
+    def may_be_of_measured(self) -> bool:
+        """Whether the speed-up that it means is near a measured one: otherwise it may be of something else."""
+        return any(ratio.gives(self.as_speedup, SAME_FIGURES_TOLERANCE) for ratio in self.measured)
 
     @property
-    def by_all_devices(self) -> bool:
+    def is_over_all_devices(self) -> bool:
         """Whether the speed-up was divided by all devices, though the baseline has several."""
         speedup = self.speedup.interval if self.speedup else ONE
         return self.stated.interval.meets(speedup / (self.row.devices or 1))
 
     @property
     def corrected(self) -> Correction | None:
-        """The efficiency by the printed speed-up, else by the measured ratios where these agree."""
+        """The efficiency by the printed speed-up, else by the measured ones; None where these do not agree."""
         if self.speedup is None:
             return one_figure(self.measured, f"against {base_of(self.series)}, / {self.devices:g}", self.devices, "%")
         value = PERCENT * self.speedup.interval.middle / self.devices
@@ -106,49 +112,55 @@ class _Efficiency:
         return Correction(value=round(value, 1), unit="%", derivation=derivation)
 
 
-def _efficiencies(series: RowSeries) -> list[_Efficiency]:
-    """The printed efficiencies of a series that can be held against something; [] where their baseline is not known."""
-    by_speedup = is_over_fewest(series, "speedup")
-    unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
-    if not (by_speedup or unmarked or is_over_fewest(series, "efficiency")):
-        return _over_one_device(series)
-    rows = [(base, 1.0) for base in series.bases] + list(series.larger())
+def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
+    """The printed efficiencies of a series whose rows have a speed-up, or a rate or time that gives one.
+
+    [] where it is unknown what they are over. Example: 100 and 360 tokens/s on 1 and 4 GPUs, 90 % -> that of 4.
+    """
+    has_speedups = is_over_fewest(series, "speedup")
+    is_unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
+    if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):
+        return _efficiencies_without_baseline_row(series)
     efficiencies = []
-    for row, devices in rows:
+    for row, devices in [*((base, 1.0) for base in series.bases), *series.larger()]:
         stated = row.usable("efficiency")
         measured = [] if series.did_unequal_work else series.ratios(row, devices)
-        speedup = row.usable("speedup") if by_speedup else None
-        if speedup is not None and measured and not any(r.gives(speedup.interval, APART) for r in measured):
+        speedup = row.usable("speedup") if has_speedups else None
+        if speedup and measured and not any(ratio.gives(speedup.interval, RATIO_TOLERANCE) for ratio in measured):
             speedup = None  # it is wrong itself
         if stated is not None and (speedup is not None or measured):
-            one = _Efficiency(row, series, stated, devices, speedup, measured)
-            if not unmarked or one.is_near:
-                efficiencies.append(one)
+            efficiency = _Efficiency(row, series, stated, devices, speedup, measured)
+            if not is_unmarked or efficiency.may_be_of_measured:
+                efficiencies.append(efficiency)
     return efficiencies
 
 
-def _over_one_device(series: RowSeries) -> list[_Efficiency]:
-    """The printed efficiencies beside speed-ups over one device, which the table leaves out; [] where no two rows show
-    that they are.
+def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
+    """The printed efficiencies of a table without a row of one device, beside speed-ups over one: 3.6x, 90 % on 4.
+
+    [] unless two or more of them are speed-up / devices, which shows what they are over.
     """
     printed = [(row, row.usable("efficiency"), row.usable("speedup")) for row in series.rows]
-    beside = [
+    efficiencies = [
         _Efficiency(row, series, efficiency, float(row.devices or 1), speedup, [])
         for row, efficiency, speedup in printed
         if efficiency is not None and speedup is not None
     ]
-    return beside if sum(one.follows for one in beside) > 1 else []
+    return efficiencies if sum(efficiency.is_right for efficiency in efficiencies) >= 2 else []
 
 
-def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
-    """The finding that all speed-ups are divided by all devices, though the baseline has several; else None."""
+def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
+    """Flag a series whose speed-ups are all divided by all devices, though its baseline has several. Else None.
+
+    Example: speed-ups 1 and 1.9 on 2 and 4 devices, efficiencies 50 % and 47.5 %: these are 100 % and 95 %.
+    """
     size = series.bases[0].devices or 1
     stated = [row for row in rows if row.speedup is not None]
-    larger = [row for row in stated if row.devices > 1 and row.by_all_devices and not row.follows]
+    larger = [row for row in stated if row.devices > 1 and row.is_over_all_devices and not row.is_right]
     if size == 1 or not larger or len(larger) < sum(row.devices > 1 for row in stated):
         return None
     corrected = larger[-1].corrected
-    below_one = [row for row in stated if row.devices == 1 and row.by_all_devices]
+    below_one = [row for row in stated if row.devices == 1 and row.is_over_all_devices]
     if below_one:
         return Flag(
             f"{base_of(series)}: speed-up 1 and efficiency {below_one[0].stated.printed}; the speed-ups are divided "
@@ -158,7 +170,7 @@ def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
             corrected=corrected,
         )
     if len(larger) == 1:
-        return None
+        return None  # a single row may be wrong in another way
     return Flag(
         f"{base_of(series)}: speed-up 1 on {size} devices; the efficiencies of all others are their speed-ups over all "
         f"devices, not over how many times {size} they have",
@@ -168,38 +180,43 @@ def _by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
     )
 
 
-def _below_one(series: RowSeries) -> Flag | None:
-    """The finding that the smallest rows have 1 / their devices, and the others their ratios over all devices.
+def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
+    """Flag smallest rows whose efficiency is 1 / their devices, where all others are over all devices, too. Else None.
 
-    A rounded 50 % on two devices may be one over a single device that the table leaves out.
+    Example: rates 100 and 190 on 2 and 4 devices, efficiencies 50.0 % and 47.5 %. A rounded 50 % may be one over a
+    single device that the table leaves out.
     """
     size = series.bases[0].devices or 1
-    own = [base.usable("efficiency") for base in series.bases]
-    if size == 1 or any(one is None or one.resolution > EXACT or not one.interval.contains(1 / size, 0) for one in own):
+    if size == 1 or series.did_unequal_work:
         return None
-    stated = [(row, one, devices) for row, devices in series.larger() if (one := row.usable("efficiency")) is not None]
-    follows = [
-        any(ratio.gives(one.interval * (devices * size), BEYOND - 1) for ratio in series.ratios(row, devices))
-        for row, one, devices in stated
-    ]
-    if not stated or not all(follows) or series.did_unequal_work:
+    for base in series.bases:
+        mark = base.usable("efficiency")
+        if mark is None or mark.resolution > EXACT_RESOLUTION or not mark.interval.contains(1 / size, 0):
+            return None
+    larger = [(row, stated) for row, _ in series.larger() if (stated := row.usable("efficiency")) is not None]
+    for row, stated in larger:
+        devices = row.devices or 1
+        as_speedup = stated.interval * devices
+        if not any(ratio.gives(as_speedup, NOISE_FACTOR - 1) for ratio in series.ratios(row, devices / size)):
+            return None
+    if not larger:
         return None
-    row, one, _ = stated[-1]
-    derivation = f"{row.description}: {one.printed} x {size}"
+    row, stated = larger[-1]
+    derivation = f"{row.description}: {stated.printed} x {size}"
     return Flag(
         f"{base_of(series)}: an efficiency of 1 / {size} over itself; all are divided by all devices",
-        places([*series.bases, *(row for row, _, _ in stated)]),
+        places([*series.bases, *(row for row, _ in larger)]),
         "baseline-below-one",
-        corrected=Correction(value=round(PERCENT * one.value * size, 1), unit="%", derivation=derivation),
+        corrected=Correction(value=round(PERCENT * stated.value * size, 1), unit="%", derivation=derivation),
     )
 
 
 def _wrong_efficiency(wrong: _Efficiency) -> Flag:
-    """The finding on an efficiency that does not follow."""
+    """Flag an efficiency that does not mean the speed-up of its row: 96 % beside 6.9x with 8 times the devices."""
     if wrong.speedup is not None:
-        follows = f"its speed-up is {wrong.speedup.printed}"
+        right = f"its speed-up is {wrong.speedup.printed}"
     else:
-        follows = "the table gives " + ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in wrong.measured)
+        right = "the table gives " + ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in wrong.measured)
     name, stated = wrong.row.description, wrong.stated.printed
-    evidence = f"{name}: efficiency {stated}, but {follows} with {wrong.devices:g} times the devices"
+    evidence = f"{name}: efficiency {stated}, but {right} with {wrong.devices:g} times the devices"
     return Flag(evidence, [wrong.row.place], "efficiency-not-in-table", corrected=wrong.corrected)

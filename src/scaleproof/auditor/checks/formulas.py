@@ -15,7 +15,7 @@ import numpy as np
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows, figure_tables
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
-from scaleproof.auditor.checks.ratios import APART, speedups_follow
+from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of, is_nothing
 from scaleproof.ground.errors import plural
@@ -219,7 +219,7 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 def readings(column: FigureColumn) -> dict[str, Figures]:
     """What a column of ratios may say, as ratios: as it stands, in percent, how much more or less than 1."""
     in_cells = any("%" in text for text in column.texts)
-    units = [figures[0].unit if (figures := figures_of(text)) else None for text in column.texts]
+    units = [printed[0].unit if (printed := figures_of(text)) else None for text in column.texts]
     ratio = [unit is None or unit.dimension in SHARES for unit in units]
     figures = Figures(*(np.where(ratio, ends, np.nan) for ends in (column.figures.low, column.figures.high)))
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP.search(column.heading)):
@@ -262,7 +262,7 @@ class Explanation:
     def does_not_follow(self) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the stated figure is another number than the formula gives."""
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
-        return finite & (self.distance > (DOES_NOT_FOLLOW if self.formula.is_steady else APART))
+        return finite & (self.distance > (DOES_NOT_FOLLOW if self.formula.is_steady else RATIO_TOLERANCE))
 
     @cached_property
     def evidence(self) -> float:

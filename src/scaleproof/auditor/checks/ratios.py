@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
-from scaleproof.auditor.checks.context import AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.context import SAME, AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
-from scaleproof.auditor.checks.scaling import rates_over_baselines
+from scaleproof.auditor.checks.scaling import NOISE_FACTOR, rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow
 from scaleproof.ground.findings.finding import Correction
@@ -13,26 +14,24 @@ from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import number, times
 
-ONE = PrintedInterval(0.995, 1.005)
-BEYOND = 1.03  # speed-up over the ratio of devices that noise may explain
-SLOWER = 0.98
-SAME = 0.01  # relative difference of figures that are one
-FEWEST = 2  # larger sizes whose ratios show what they are over
-OTHER = 1.1  # times by which what they are over is another figure than the baseline's
-APART = 0.05  # relative difference above which a printed ratio is somebody else's
+ONE = PrintedInterval(0.995, 1.005)  # what a printed 1 may be
+SLOWER_RATIO = 0.98  # speed-up below which more devices made it slower
+FEWEST_SIZES = 2  # larger sizes whose ratios show what they are over
+OTHER_FIGURE_FACTOR = 1.1  # from which on the ratios are over another figure than the baseline's
+RATIO_TOLERANCE = 0.05  # relative difference of a printed ratio and one that it follows from
 PERCENT = 100.0
 
 
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
-    """A printed speed-up follows from a rate or a time of its own table."""
+    """Flag printed speed-ups that no rate and no time of their own table gives."""
     for series in context.series:
         if series.did_unequal_work:
-            continue
-        if wrong := wrong_mark(series, "speedup"):
-            yield wrong
+            continue  # a ratio of times is no speed-up there
+        if flag := wrong_mark(series, "speedup"):
+            yield flag
         elif is_over_fewest(series, "speedup"):
-            wrong = wrong_baseline(series, "speedup")
-            yield from [wrong] if wrong else _speedups(series)
+            flag = wrong_baseline(series, "speedup")
+            yield from [flag] if flag else _unsupported_speedups(series)
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
@@ -47,82 +46,101 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 
 
 def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
-    """The finding that a figure of the baseline is wrong: the printed ratios ("speedup" or "efficiency") of all larger
-    rows are over one other figure. Where a second figure of the rows gives these ratios, three sizes must say so.
+    """Flag a baseline whose rate or time is wrong: the ratios that all larger rows print are over one other figure.
+
+    Example: rates 100, 250, 500 and speed-ups 1, 2, 4 on 1, 2, 4 devices: the baseline's was 125. `kind`: "speedup" or
+    "efficiency". Where a second figure of the rows gives these ratios, three sizes must say so.
     """
     base = series.baseline
     if base is None or not is_over_fewest(series, kind):
         return None
     if not all(comparable(row, base, devices) for row, devices in series.larger()):
         return None
-    # As speed-ups: an efficiency times the devices.
-    printed = [
-        (row, n, stated.interval * (n if kind == "efficiency" else 1.0))
-        for row, n in series.larger()
-        if (stated := row.usable(kind)) is not None
-    ]
+    printed = list(_printed_as_speedups(series, kind))
     # Without `series.weak`, for which the wrong figure may have voted.
-    all_ratios = [(ratio, stated) for row, n, stated in printed for ratio in ratios_of(row, (base,), n)]
-    supported = any(ratio.readings[0].meets(stated, APART) for ratio, stated in all_ratios)
-    for measured in MEASURED if len({n for _, n, _ in printed}) >= FEWEST + supported else ():
-        own = base.usable(measured)
-        off = [ratio.readings[0] / stated for ratio, stated in all_ratios if ratio.kind == measured]
-        if own is None or len(off) < len(printed):
+    ratios = [(ratio, stated) for row, devices, stated in printed for ratio in ratios_of(row, (base,), devices)]
+    is_supported = any(ratio.readings[0].meets(stated, RATIO_TOLERANCE) for ratio, stated in ratios)
+    if len({devices for _, devices, _ in printed}) < FEWEST_SIZES + is_supported:
+        return None
+    for measured in MEASURED:
+        figure_of_base = base.usable(measured)
+        factors = [ratio.readings[0] / stated for ratio, stated in ratios if ratio.kind == measured]
+        if figure_of_base is None or len(factors) < len(printed):
             continue
-        factor = PrintedInterval(max(one.low for one in off), min(one.high for one in off))
-        times_off = max(factor.middle, 1 / factor.middle)
-        whole = round(times_off) if supported else base.devices or 1  # of another number of devices, or batch
-        if factor.low > factor.high * (1 + SAME) or times_off < OTHER or abs(times_off / whole - 1) <= APART:
+        factor = _common_factor(factors, None if is_supported else base.devices or 1)
+        if factor is None:
             continue
-        figure, unit = own.figure_and_unit
-        right = figure * factor.middle if measured in RATES else figure / factor.middle
+        figure, unit = figure_of_base.figure_and_unit
+        right = figure * factor if measured in RATES else figure / factor
         return Flag(
-            f"{base.description}: {own.heading} {own.printed}, but the ratio of each of the {len(printed)} larger rows "
-            f"is over {number(right, 4)}{unit}",
+            f"{base.description}: {figure_of_base.heading} {figure_of_base.printed}, but the ratio of each of the "
+            f"{len(printed)} larger rows is over {number(right, 4)}{unit}",
             [base.place],
             f"{kind}-not-in-table",
         )
     return None
 
 
-def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
-    """The finding that the baseline's own ratio ("speedup" or "efficiency") is not 1, though two larger rows or more,
-    and all that print one, have theirs over its figures.
+def _printed_as_speedups(series: RowSeries, kind: str) -> Iterator[tuple[ReportedRow, float, PrintedInterval]]:
+    """(row, devices over the baseline's, speed-up) for each larger row: an efficiency of 50 % on 4 devices is 2."""
+    for row, devices in series.larger():
+        stated = row.usable(kind)
+        if stated is not None:
+            yield row, devices, stated.interval * (devices if kind == "efficiency" else 1.0)
+
+
+def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> float | None:
+    """The one factor that all intervals hold; None where they hold none, or it is about 1, or `harmless`.
+
+    `harmless`: a factor that another number of devices or another batch explains; None: any whole number.
     """
-    base, own = series.bases[0], series.bases[0].usable(kind)
-    if series.baseline is None or own is None or own.interval.contains(1.0, APART):
+    common = PrintedInterval(max(factor.low for factor in factors), min(factor.high for factor in factors))
+    times_off = max(common.middle, 1 / common.middle)
+    explained = harmless or round(times_off)
+    if common.low > common.high * (1 + SAME) or times_off < OTHER_FIGURE_FACTOR:
+        return None
+    return None if abs(times_off / explained - 1) <= RATIO_TOLERANCE else common.middle
+
+
+def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
+    """Flag a baseline that prints another ratio than 1 for itself, though all larger rows have theirs over it.
+
+    Example: speed-ups 2, 2, 4 beside rates 100, 200, 400: the first is not 1. `kind`: "speedup" or "efficiency".
+    """
+    base, mark = series.bases[0], series.bases[0].usable(kind)
+    if series.baseline is None or mark is None or mark.interval.contains(1.0, RATIO_TOLERANCE):
         return None
     follows = [
-        any(r.gives(one.interval * (n if kind == "efficiency" else 1.0), SAME) for r in series.ratios(row, n))
-        for row, n in series.larger()
-        if comparable(row, base, n) and (one := row.usable(kind)) is not None
+        any(ratio.gives(stated, SAME) for ratio in series.ratios(row, devices))
+        for row, devices, stated in _printed_as_speedups(series, kind)
+        if comparable(row, base, devices)
     ]
-    if len(follows) < FEWEST or not all(follows):
+    if len(follows) < FEWEST_SIZES or not all(follows):
         return None
-    evidence = f"{base.description}: {own.heading} {own.printed}, but all {len(follows)} others are over this row"
+    evidence = f"{base.description}: {mark.heading} {mark.printed}, but all {len(follows)} others are over this row"
     return Flag(evidence, [base.place], f"{kind}-not-in-table")
 
 
-def _speedups(series: RowSeries) -> Iterator[Flag]:
-    """Printed speed-ups of a series that no rate and no time of its rows gives."""
+def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
+    """Flag printed speed-ups of a series that no rate and no time of its rows gives: 3.5 beside rates 100 and 320."""
     for row, devices in series.larger():
         stated = row.usable("speedup")
         ratios = series.ratios(row, devices)
-        if stated is None or not ratios or any(ratio.gives(stated.interval, APART) for ratio in ratios):
+        if stated is None or not ratios or any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in ratios)
         in_percent = stated.interval / PERCENT
-        if any(ratio.gives(in_percent, APART) or ratio.gives(in_percent + 1, APART) for ratio in ratios):
+        if any(ratio.gives(as_ratio, RATIO_TOLERANCE) for ratio in ratios for as_ratio in (in_percent, in_percent + 1)):
             follows += "; the figure is in percent"
         yield Flag(
             f"{row.description}: speed-up {stated.printed} over {base_of(series)}, but the table gives {follows}",
             [row.place],
-            corrected=_speedup_of(row, series, devices),
+            corrected=_right_speedup(row, series, devices),
         )
 
 
-def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correction | None:
-    """The speed-up by the rates, else by the steady times, else by any; None where these do not agree on one figure."""
+def _right_speedup(row: ReportedRow, series: RowSeries, devices: float) -> Correction | None:
+    """The speed-up by the rates, else by steady times, else by any time; None where these do not agree on one."""
     for kinds in (RATES, STEADY, MEASURED):
         ratios = series.ratios(row, devices, kinds)
         if ratios:
@@ -131,7 +149,7 @@ def _speedup_of(row: ReportedRow, series: RowSeries, devices: float) -> Correcti
 
 
 def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
-    """The most precise ratio (over `devices`, for an efficiency) as a correction; None where ratios do not agree."""
+    """The most precise ratio as a correction, over `devices` for an efficiency; None where ratios do not agree."""
     values = [ratio.readings[0] for ratio in ratios]
     if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):
         return None
@@ -153,9 +171,9 @@ def in_words(ratio: Ratio) -> str:
 
 @dataclass(frozen=True)
 class _Speedup:
-    """How many times as fast something is with `devices` times the devices, with all that the figures may mean."""
+    """How many times as fast something is with `devices` times the devices."""
 
-    ratio: PrintedInterval
+    ratio: PrintedInterval  # holds all that the figures may mean
     devices: float
     slower: bool  # whether it can be said of it that more devices made it slower
     evidence: str
@@ -163,34 +181,38 @@ class _Speedup:
 
 
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
-    """The speed-up of each larger row: as stated, if the table does not contradict it, else by its rates and times."""
+    """The speed-up of each larger row: as printed, if the table does not contradict it, else by its rates and times.
+
+    Example: a printed 3.9x beside rates of 100 and 390 is 3.9, and so is a printed 5x.
+    """
     for series in context.series:
-        by_speedup = is_over_fewest(series, "speedup")
-        if not by_speedup and any(base.usable("speedup") for base in series.bases):
+        is_printed = is_over_fewest(series, "speedup")
+        if not is_printed and any(base.usable("speedup") for base in series.bases):
             continue  # they are over another baseline
-        is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
+        base_is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
         for row, devices in series.larger():
-            stated = row.usable("speedup") if by_speedup else None
-            ratios = [] if is_wrong else series.ratios(row, devices)
-            if stated is not None and (not ratios or any(r.gives(stated.interval, APART) for r in ratios)):
-                ratio = stated.interval
-                slower, sign = ratio.high < SLOWER, stated.printed.endswith(("x", "×", "X", "%"))
-                text = stated.printed if sign else f"{stated.printed}x"
+            stated = row.usable("speedup") if is_printed else None
+            ratios = [] if base_is_wrong else series.ratios(row, devices)
+            supporting = [ratio for ratio in ratios if stated and ratio.gives(stated.interval, RATIO_TOLERANCE)]
+            if stated is not None and (supporting or not ratios):
+                speedup = stated.interval
+                slower = speedup.high < SLOWER_RATIO
+                text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
             elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
-                ratio = hull(r.hull for r in ratios)
+                speedup = hull(ratio.hull for ratio in ratios)
                 slower = _takes_longer(row, series, devices)
-                text = " and ".join(dict.fromkeys(times(r.readings[0].middle) for r in ratios))
+                text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
             else:
                 continue
             evidence = f"{row.description}: {text} over {base_of(series)} with {devices:g} times the devices"
-            yield _Speedup(ratio, devices, slower, evidence, [row.place])
+            yield _Speedup(speedup, devices, slower, evidence, [row.place])
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
     """Whether every rate and every time of an epoch or a whole run says that more devices were slower."""
     epochs = series.ratios(row, devices, ("epoch_time_s", "total_time_s"))
     ratios = [ratio.readings[0] for ratio in (*series.ratios(row, devices, RATES), *epochs)]
-    return bool(ratios) and all(ratio.high < SLOWER for ratio in ratios)
+    return bool(ratios) and all(ratio.high < SLOWER_RATIO for ratio in ratios)
 
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
@@ -202,25 +224,26 @@ def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
             ratio = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else f"{low:.3f} to {high:.3f}"
             names = listed(base.name for base in scaling.bases)
             evidence = f"{ratio} times as fast as {names} with {scaling.devices:g} times the devices"
-            slower = high < SLOWER and scaling.run.name not in explained
+            slower = high < SLOWER_RATIO and scaling.run.name not in explained
             yield _Speedup(PrintedInterval(low, high), scaling.devices, slower, evidence, [scaling.run, scaling.base])
 
 
 @of_evidence.check(SUPER_LINEAR, SLOWER_WITH_MORE)
 def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
-    """No speed-up is above N with N times the devices, or below 1, under every reading of its figures."""
+    """Flag speed-ups above N with N times the devices, and those below 1, under every reading of their figures."""
     for speedup in (*_speedups_of_tables(context), *_speedups_of_runs(context)):
-        if speedup.ratio.low > BEYOND * speedup.devices:
+        if speedup.ratio.low > NOISE_FACTOR * speedup.devices:
             yield Flag(speedup.evidence, speedup.about, SUPER_LINEAR.name)
         elif speedup.slower:
             yield Flag(speedup.evidence, speedup.about, SLOWER_WITH_MORE.name)
 
 
-def _work_share(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
+def _work_ratio(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
     """The work of a row over the baseline's, by `kind`, "epochs" or "steps"; None where the rows do not say it.
 
     Steps are work only where both rows state their global batch: with a batch for each device, steps fall with the
-    devices while the work stays the same.
+    devices while the work stays the same. Example: 5 epochs over 20 are 0.25; 250 steps on 4 devices over 1,000 on one
+    are 1.
     """
     here, there = row.value(kind), base.value(kind)
     if not here or not there:
@@ -246,31 +269,33 @@ def work_is_equal(context: AuditContext) -> Iterator[Flag]:
     Repair: Compare rates, or times of equal work.
     """
     for series in context.series:
-        yield from _unequal(series)
+        yield from _rows_of_other_work(series)
 
 
-def _unequal(series: RowSeries) -> Iterator[Flag]:
-    """Rows that did other work than the baseline; with the right speed-up where the printed one takes it for equal."""
+def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
+    """Flag rows that did other work than the baseline; `invalid` where their printed speed-up takes it for equal.
+
+    Example: 20 epochs in 1,000 s on one device, 5 in 50 s on 4: a printed 20x is 5x.
+    """
     base = series.baseline
     if base is None:
         return
-    for row, _ in series.larger():
-        for kind in ("epochs", "steps"):
-            here, there = row.value(kind), base.value(kind)
-            if not here or not there or here == there:
-                continue
-            share = _work_share(row, base, kind)
-            if share is not None and abs(share - 1) <= 0.02:
-                continue
-            work = f"{base.description}: {there:g} {kind}, {row.description}: {here:g}"
-            stated, ratio = row.usable("speedup"), _ratio_of_times(row, base)
-            if share and stated and ratio and stated.interval.meets(ratio):
-                derivation = f"{ratio.middle:.4g}x of the times, {share:.4g} of the work"
-                corrected = Correction(value=round((ratio * share).middle, 3), unit="x", derivation=derivation)
-                evidence = f"{work}; the printed speed-up {stated.printed} is the ratio of their total times"
-                yield Flag(evidence, [row.place], severity="invalid", corrected=corrected)
-            elif not (row.value("steps") and row.value("epochs")):
-                yield Flag(work, [row.place])
+    for row, kind in product((row for row, _ in series.larger()), ("epochs", "steps")):
+        here, there = row.value(kind), base.value(kind)
+        if not here or not there or here == there:
+            continue
+        work_ratio = _work_ratio(row, base, kind)
+        if work_ratio is not None and abs(work_ratio - 1) <= 0.02:
+            continue
+        evidence = f"{base.description}: {there:g} {kind}, {row.description}: {here:g}"
+        stated, time_ratio = row.usable("speedup"), _ratio_of_times(row, base)
+        if work_ratio and stated and time_ratio and stated.interval.meets(time_ratio):
+            derivation = f"{time_ratio.middle:.4g}x of the times, {work_ratio:.4g} of the work"
+            corrected = Correction(value=round((time_ratio * work_ratio).middle, 3), unit="x", derivation=derivation)
+            evidence += f"; the printed speed-up {stated.printed} is the ratio of their total times"
+            yield Flag(evidence, [row.place], severity="invalid", corrected=corrected)
+        elif not (row.value("steps") and row.value("epochs")):
+            yield Flag(evidence, [row.place])
 
 
 def _ratio_of_times(row: ReportedRow, base: ReportedRow) -> PrintedInterval | None:

@@ -26,11 +26,12 @@ RATE_UNITS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s"}  # of ra
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")
 MEASURED = (*RATES, *TIMES)
 PER_STEP = ("step_time_s", "steps_per_s")
-PLAUSIBLE = 1.1  # rate of one device, or time of weak scaling, over the baseline's that may be one: it does not rise
+MOST_NOT_RISING = 1.1  # rate of one device over the baseline's, or time of weak scaling, which does not rise
 STEADY = (*RATES, "step_time_s", "epoch_time_s")  # without start-up, evaluation and checkpoints
 # What says which work a row did. Where one of these differs, two rows are not one configuration at two sizes.
 WORK_WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "phase")
 WORK_FIGURES = ("seq_len", "parameters", "zero_stage", "tensor_parallel", "pipeline_parallel")
+EQUAL_SETTINGS = (*WORK_FIGURES, "micro_batch", "accumulation", "samples", "epochs", "tokens")  # of comparable rows
 # Words that only say how large a configuration is; figures with their units.
 SIZE_WORD = re.compile(
     r"[\d.]+(?:%|x|k|m?s)?|x|\d*x?gpus?\d*|\d*x?(?:devices?|nodes?|workers?|ranks?|processes|accelerators?|cards?)\d*|"
@@ -73,7 +74,7 @@ class RowSeries:
         return self.bases[0] if len(self.bases) == 1 else None
 
     def larger(self) -> Iterator[tuple[ReportedRow, float]]:
-        """(row, how many times the baseline's devices)."""
+        """(row, how many times the baseline's devices) for each row that has more."""
         fewest = self.rows[0].devices or 1
         for row in self.rows[len(self.bases) :]:
             yield row, (row.devices or 1) / fewest
@@ -84,7 +85,10 @@ class RowSeries:
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Kinds of figures that the printed speed-ups of most rows take for those of weak scaling, or of one device."""
+        """Kinds of figures that are of weak scaling, or of one device, by the printed speed-ups of most rows.
+
+        Example: 100 and 95 samples/s on 1 and 4 devices, speed-up 3.8 -> {"samples_per_s"}.
+        """
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = row.usable("speedup")
@@ -98,29 +102,30 @@ class RowSeries:
 
 
 def series_of(table: ReportedTable) -> list[RowSeries]:
-    """Measured rows of a table by configuration, the smallest first; only those with two sizes or more."""
+    """The configurations of a table that have measured rows of two sizes or more, each with the smallest first."""
     groups: dict[tuple[Any, ...], list[ReportedRow]] = defaultdict(list)
     for row in table.rows[:MOST_ROWS]:
         if row.measured and row.devices:
             groups[work_of(row, table)].append(row)
     _lend_single_devices(groups)
     series = (RowSeries(table, tuple(sorted(rows, key=lambda row: row.devices or 0))) for rows in groups.values())
-    return [s for s in series if len(s.bases) < len(s.rows)]
+    return [one for one in series if len(one.bases) < len(one.rows)]
 
 
 def _lend_single_devices(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
     """Put rows of one device without a strategy below each strategy that has none: it has nothing to divide."""
-    alone = {
+    single = {
         _without_strategy(key): rows
         for key, rows in groups.items()
         if key[0] in (None, "single") and all(row.devices == 1 for row in rows)
     }
     for key, rows in groups.items():
         if all(row.devices != 1 for row in rows):
-            groups[key] = [*alone.get(_without_strategy(key), []), *rows]
+            groups[key] = [*single.get(_without_strategy(key), []), *rows]
 
 
 def _without_strategy(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key of `work_of` without the strategy, its first word, and without names of strategies in its text."""
     _, *others, text = key
     return (*others, text - STRATEGY_WORDS)
 
@@ -133,7 +138,7 @@ def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
 
 
 def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
-    """Words that say something about the row beyond its figures, its size and its device: notes, variants, names."""
+    """Words of a row beyond its figures, size and device: {"compiled"} of "compiled, 4x A100"."""
     figure_columns = {column.heading for column in table.columns if column.kind in KINDS}
     texts = [text for heading, text in row.texts.items() if heading not in figure_columns]
     text = RESOLUTION.sub(r"\1x\2", " ".join(texts).lower()).replace("dataparallel", "data parallel")
@@ -143,7 +148,7 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
 
 
 def multiplies(*factors: Quantity) -> bool:
-    """Whether a product of figures is one of the same run: of means it is, of medians and percentiles it is not."""
+    """Whether figures can be multiplied: means of one run can, medians and percentiles cannot."""
     return all(factor.statistic in (None, "mean") for factor in factors)
 
 
@@ -152,7 +157,7 @@ class Ratio:
     """How many times as fast a row is as its baseline, by one figure that both have.
 
     `readings` has an interval for each meaning that the figure may have: a rate of all devices or of one of them, times
-    of equal work (strong scaling) or of as many times the work as devices (weak scaling).
+    of equal work (strong scaling) or of as many times the work as devices (weak scaling). `kind`: of the figure.
     """
 
     heading: str
@@ -183,7 +188,8 @@ def ratios_of(
 ) -> list[Ratio]:
     """How many times as fast a row with `devices` times the devices is as its baselines, by each kind of figure.
 
-    Of several baselines the ratio is the range over all of them. `weak`: kinds that are known to be of weak scaling.
+    Of several baselines the ratio is the range over all: 390 tokens/s over 100 and over 104 -> 3.75 to 3.9.
+    `weak`: kinds that are known to be of weak scaling.
     """
     bases = tuple(bases)
     ratios = []
@@ -200,27 +206,28 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
     """The ratio by one kind of figure over one baseline; None where one of the two rows has no such figure.
 
     `devices`: over the baseline's; `weak`: whether the kind is known to be of weak scaling, or of one device.
+    Example: 100 s and 95 s on 4 times the devices -> 1.05, or 4.2 if each device did that work.
     """
     here, there = row.usable(kind), base.usable(kind)
     if here is None or there is None or not here.is_like(there):
         return None
     plain = here.interval / there.interval if kind in RATES else there.interval / here.interval
-    work = _work_of_times(row, base, kind, devices)
+    work_ratio = _work_ratio_in_time(row, base, kind, devices)
     counts_work = kind in RATES and kind != "steps_per_s"  # steps and times are compared by the work in them
     if counts_work and here.per_device is not None:
         readings = [plain * (devices if here.per_device else 1.0)]
-    elif work is not None and not counts_work:
-        readings = [plain * work]
+    elif work_ratio is not None and not counts_work:
+        readings = [plain * work_ratio]
     elif weak:
         readings = [plain * devices]
-    elif plain.high <= PLAUSIBLE:
+    elif plain.high <= MOST_NOT_RISING:
         readings = [plain, plain * devices]
     else:
         readings = [plain]
     return Ratio(here.heading or kind, kind, tuple(readings))
 
 
-def _work_of_times(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> float | None:
+def _work_ratio_in_time(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> float | None:
     """How many times the baseline's work a row did in a time of this kind; None where the rows do not say it."""
     steps = 1.0 if kind in PER_STEP else _multiple(row, base, "steps")
     batch = _multiple(row, base, "global_batch")
@@ -237,15 +244,13 @@ def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
 
 
 def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
-    """Whether nothing that two rows state differs, but for their size, their results, and a batch that grows with it.
+    """Whether two rows state the same settings, but for their size and a batch that grows with it.
 
-    Whole numbers of columns that are not understood count too: they may be what makes one of the rows faster.
+    Whole numbers of columns that are not understood count too: "workers" 4 and 8 may be what makes one row faster.
     """
-    if any(row.value(kind) != base.value(kind) for kind in (*WORK_FIGURES, "micro_batch", "accumulation", "samples")):
+    if any(row.value(kind) != base.value(kind) for kind in EQUAL_SETTINGS):
         return False
     if any(_multiple(row, base, kind) not in (None, 1.0, devices) for kind in ("batch", "global_batch", "nodes")):
-        return False
-    if any(row.value(kind) != base.value(kind) for kind in ("epochs", "tokens")):
         return False
     understood = {quantity.heading for quantity in (*row.figures, *base.figures)}
     other_columns = (row.texts.keys() | base.texts.keys()) - understood
@@ -254,4 +259,5 @@ def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
 
 
 def places(rows: Iterable[ReportedRow]) -> list[str]:
+    """Where rows stand, as findings name them: ["README.md:12"]; two rows of one line once."""
     return list(dict.fromkeys(row.place for row in rows))

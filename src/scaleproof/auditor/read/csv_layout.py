@@ -19,36 +19,12 @@ OWN_SERIES = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs:
 GROUPS = ("rank", "local_rank", "split", "phase", "fold", "process", "process_index")
 # ... and columns whose values are different runs.
 RUN_KEYS = (
-    "seed",
-    "run",
-    "run_id",
-    "trial",
-    "repeat",
-    "experiment",
-    "exp",
-    "config",
-    "configuration",
-    "name",
-    "method",
-    "mode",
-    "setup",
+    *("seed", "run", "run_id", "trial", "repeat", "experiment", "exp"),
+    *("config", "configuration", "name", "method", "mode", "setup"),
 )
 RUN_KINDS = (
-    "strategy",
-    "precision",
-    "model",
-    "dataset",
-    "device",
-    "backend",
-    "devices",
-    "processes",
-    "nodes",
-    "batch",
-    "global_batch",
-    "micro_batch",
-    "zero_stage",
-    "accumulation",
-    "seq_len",
+    *("strategy", "precision", "model", "dataset", "device", "backend", "devices", "processes", "nodes"),
+    *("batch", "global_batch", "micro_batch", "zero_stage", "accumulation", "seq_len"),
 )
 
 

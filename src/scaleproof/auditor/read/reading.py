@@ -10,21 +10,9 @@ from scaleproof.auditor.read.tracker_series import PREFIX
 
 # Names that say nothing about a run: it goes by its folder.
 GENERIC = {
-    "training_metrics.json",
-    "metrics.csv",
-    "metrics.json",
-    "step_log.csv",
-    "gpu_log.csv",
-    "trainer_state.json",
-    "train.log",
-    "scaling_report.json",
-    "results.json",
-    "output.log",
-    "log.txt",
-    "stdout.txt",
-    "summary.json",
-    "wandb-summary.json",
-    "results.csv",
+    *("training_metrics.json", "metrics.csv", "metrics.json", "step_log.csv", "gpu_log.csv"),
+    *("trainer_state.json", "train.log", "scaling_report.json", "results.json", "output.log"),
+    *("log.txt", "stdout.txt", "summary.json", "wandb-summary.json", "results.csv"),
 }
 NO_NUMBERS = ("failed", "not_applicable")
 

@@ -1,19 +1,18 @@
-"""Sentences that state a figure: "3.4x on 4 GPUs", "71 % faster", "scaling efficiency of 87 %".
+"""Sentences that state a figure: "3.4x on 4 GPUs", "71 % faster"; changes beside both their ends: "2x (9 s → 4 s)".
 
 What a figure is about is not decided here: the numbers of devices and the words that stand in its sentence go with
-it, and the audit
-matches them with runs and rows. A figure whose kind the sentence does not name is left alone.
+it, and the audit matches them with runs and rows. A figure whose kind the sentence does not name is left alone.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scaleproof.auditor.read.printed_figures import NUMBER, number, plain_text
-from scaleproof.auditor.read.reported import StatedFigure, StatedKind
-from scaleproof.auditor.read.reported_tables import resolution_of
+from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figures_of, number, plain_text
+from scaleproof.auditor.read.reported import StatedChange, StatedFigure, StatedKind
+from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 from scaleproof.auditor.read.units import DEVICE, unit_of
 from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, described
 
@@ -269,3 +268,56 @@ def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
 
 def _count(text: str) -> int:
     return SPELT_OUT.get(text.lower().removeprefix("a ")) or int(text)
+
+
+# Dimensions of what changes. Shares are left out: "50 % to 94 %" may be points or per cent.
+COMPARED = {"time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost"}
+_ARROWS = ("→", "->", "=>", " to ", "vs", "versus")
+_UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/[A-Za-z]+){0,2})?"
+_ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus) ?(?P<b>\$?{NUMBER}{_UNIT})"
+_ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
+_WAY = r"(?:faster|slower|less|more|higher|lower|reduction|improvement|increase|decrease|gain|drop|speed-?up|savings?)"
+_FIGURE = rf"(?<![\d.,–-]){_ABOUT}[+−-]?(?P<n>{NUMBER}) ?(?P<mark>%|percent|x|×|-?fold)(?![\w-])"
+_CHANGES = [
+    re.compile(pattern)
+    for pattern in (
+        rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;])",
+        rf"{_FIGURE}(?: {_WAY})? \((?:from )?{_ENDS}\)",
+        rf"\bby {_FIGURE} from {_ENDS}(?=[ .,;)]|$)",
+        rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
+    )
+]
+_BOUND = re.compile(r"(?i)(?:up to|over|than|at least|at most|above|below|under|[<>≤≥]) ?$")
+LONGEST_LINE = 2000  # characters
+
+
+def stated_changes(lines: Iterable[tuple[int, str]], file: str) -> Iterator[StatedChange]:
+    """Yield the changes that each line states."""
+    for line, raw in lines:
+        text = plain_text(raw[:LONGEST_LINE]) if any(arrow in raw for arrow in _ARROWS) else ""
+        for m in (m for pattern in _CHANGES for m in pattern.finditer(text)):
+            readings = _readings(figures_of(m["a"]), figures_of(m["b"]))
+            if readings and not _BOUND.search(text[: m.start("n")]):
+                value = number(m["n"]) or 0.0
+                stated = _around(value, max(resolution_of(m["n"]), ABOUT * value if m["about"] else 0.0))
+                scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
+                yield StatedChange(f"{file}:{line}", m[0].strip(), stated * scale, readings)
+
+
+def _readings(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
+    """What a change may be between two cells; () where these are no two measurements of one quantity."""
+    ends = [*before, *after]
+    units = [end.unit for end in ends if end.unit]
+    if len(before) != 1 or len(after) != 1 or len({unit.dimension for unit in units} & COMPARED) != 1:
+        return ()
+    first, last = (_around(end.value, end.resolution) * (end.unit or units[-1]).scale for end in ends)
+    if not (first.low > 0 and last.low > 0) or len({unit.dimension for unit in units}) > 1:
+        return ()
+    ratios = (last / first, first / last)
+    more = [PrintedInterval(ratio.low - 1, ratio.high - 1) for ratio in ratios]
+    less = [PrintedInterval(1 - ratio.high, 1 - ratio.low) for ratio in ratios]
+    return (*ratios, *more, *less)
+
+
+def _around(value: float, width: float) -> PrintedInterval:
+    return PrintedInterval(value - width, value + width)

@@ -15,8 +15,7 @@ from scaleproof.auditor.read.printed_figures import figures_of, plain_text
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.row_figures import Place
-from scaleproof.auditor.read.sentences import stated_figures
-from scaleproof.auditor.read.stated_changes import stated_changes
+from scaleproof.auditor.read.sentences import stated_changes, stated_figures
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.typed_tables import is_profile, read_table
 from scaleproof.auditor.read.units import RESULTS

@@ -64,7 +64,7 @@ def _t_quantile(freedom: float) -> float:
 def detectable_by_pairs(n: int, nulls: int) -> float:
     """Log effect, in units of the sd of a pair, that n pairs beside `nulls` A/A pairs claim with probability POWER.
 
-    By draws of the noise: with z the error of the mean and t the threshold of a draw (as in `compare_ratios`), the claim
+    By draws of the noise: with z the error of the mean and t a threshold (as in `compare_ratios`), the claim
     is made from an effect of t - z on, and the POWER quantile of these effects is the answer.
     """
     random = np.random.default_rng(20_260_101)

@@ -118,10 +118,10 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
 
 
 def _slowdown_factor(run: MeasuredRun) -> float:
-    """Return how many times longer the window took than on a machine that takes no cores away; at most MOST_SLOWED.
+    """Return how many times longer the window took than with cores of its own, at most MOST_SLOWED.
 
-    A machine that takes cores away in the window does so after it as well. The larger of two signs counts: steps that
-    are slower than the shortest step, and, where all are slowed alike, time in which ranks waited for cores.
+    It widens tolerances: what slows the window slows what comes after it as well. The larger of two signs counts: mean
+    over shortest step, and, where all steps are slowed alike, the window over what is left of it without waiting.
     """
     times, wall = run.step_times, run.metrics.window.wall_time_s
     waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)

@@ -126,7 +126,7 @@ def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]
     The replay reads the same token files and sees none of that.
     Repair: Remove the folder of the tokenizer below results/corpora, and run the workflow again.
     """
-    for reading, readers in _second_readings(runs):
+    for reading, readers in _second_readings(runs):  # made by measure/reference/corpus_reader.py
         if reading.differences:
             first, others = reading.differences[0], len(reading.differences) - 1
             more = f"; {others} more such differences" if others else ""
@@ -143,7 +143,7 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
     Seen: Files gathered twice; a validation set drawn from the training text.
     Repair: Remove what is there twice from the source. Do not quote validation losses.
     """
-    for reading, readers in _second_readings(runs):
+    for reading, readers in _second_readings(runs):  # made by measure/reference/corpus_reader.py
         shared = reading.validation_in_training or 0.0
         if shared > MOST_SHARED:
             yield Flag(f"{percent(shared)} of the validation documents are training documents as well", about=readers)

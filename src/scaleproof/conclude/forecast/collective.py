@@ -99,8 +99,8 @@ class PairVerdict:
     unexplained: tuple[NodePair, ...] = ()
 
 
-def judge_pairs(rows: Sequence[NodePair]) -> PairVerdict:
-    """Which nodes and links are slow: below 70 % of the median node, and beyond the spread of the pairs.
+def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
+    """Which nodes and links are slow: below 70 % of the median node, and far below by the spread of the pairs.
 
     A pair is slow if even its fastest launch is. The spread is the median absolute deviation of the pairs from the
     slower one of their nodes, so that neither a slow node nor a slow link widens it.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from scaleproof.conclude.forecast.collective import judge_pairs
+from scaleproof.conclude.forecast.collective import judge_node_pairs
 from scaleproof.conclude.forecast.ledger import Score
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, unstable_rows, weak_rows
 from scaleproof.ground.findings.finding import Finding
@@ -84,7 +84,7 @@ def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
     """
     rows = pair_rows(sweep)
     if rows:
-        verdict = judge_pairs(rows)
+        verdict = judge_node_pairs(rows)
         for node in verdict.slow_nodes:
             speeds = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
             yield Flag(
@@ -104,7 +104,7 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
     """
     rows = pair_rows(sweep)
     if rows:
-        verdict = judge_pairs(rows)
+        verdict = judge_node_pairs(rows)
         for row in verdict.slow_links:
             yield Flag(
                 f"{row.first} and {row.second} reach {significant(row.bus_bytes_per_s / 1e9)} GB/s with each other; "

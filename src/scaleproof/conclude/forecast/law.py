@@ -207,7 +207,7 @@ def stretch_factor(series: Iterable[HeldOut]) -> float:
     return max([1.0, *parts])
 
 
-DISTURBED = ("machine-busy", "device-throttled")
+NO_CALIBRATION = ("machine-busy", "device-throttled")
 
 
 def group_of(cell: Cell) -> Group:
@@ -244,7 +244,7 @@ def check_usable(cell: Cell, findings: Findings | None) -> None:
     """Raise Unsupported where a finding says that no forecast can be made from a run of the cell."""
     for finding in findings.of(cell.slug) if findings else ():
         is_invalid = finding.severity == "invalid"
-        if is_invalid or finding.code in DISTURBED:
+        if is_invalid or finding.code in NO_CALIBRATION:
             raise Unsupported(
                 "invalid-calibration" if is_invalid else "disturbed-calibration",
                 f"{cell.slug} has the finding {finding.code}: {finding.evidence}",

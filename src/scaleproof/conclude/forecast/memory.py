@@ -48,6 +48,7 @@ class MemoryInputs:
     seq_len: int
     accumulation: int = 1
     bucket_elements: int | None = None
+    reshards: bool = True  # `execution.fsdp_reshard`
 
     @property
     def width(self) -> int:
@@ -69,6 +70,7 @@ def memory_inputs(cell: Cell) -> MemoryInputs:
         seq_len=cell.workload.seq_len,
         accumulation=cell.batch.accumulation,
         bucket_elements=None if bucket == "auto" else bucket,
+        reshards=execution.fsdp_reshard,
     )
 
 
@@ -163,10 +165,14 @@ def fit_memory(held: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
     """Fit the memory that formulas do not know: a line over micro-batch, by least squares, through measured `peaks`.
 
     Micro-batch 1 is left out where two others are there. (At 1 the peak is in the update, not in the activations: a
-    line through it is 4 % off where one through 32 and 64 is 0.1 % off.) Raises Unsupported for hsdp.
+    line through it is 4 % off where one through 32 and 64 is 0.1 % off.) Raises Unsupported for hsdp, and for
+    fsdp that keeps blocks gathered.
     """
     if held.strategy == "hsdp":
         raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
+    if held.strategy == "fsdp" and not held.reshards:
+        what = "what fsdp holds with fsdp_reshard: false is not known to the formulas"
+        raise Unsupported("strategy-not-modelled", what, "run the cell")
     usable = sorted(peaks, key=lambda peak: peak.micro_batch)
     beyond_one = [peak for peak in usable if peak.micro_batch > 1]
     if len({peak.micro_batch for peak in beyond_one}) >= 2:

@@ -20,7 +20,7 @@ from scaleproof.conclude.forecast.collective import (
     Group,
     bus_bandwidth,
     exclusion_list,
-    judge_pairs,
+    judge_node_pairs,
 )
 from scaleproof.ground.errors import UserError, first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
@@ -154,7 +154,7 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
     table.writeheader()
     table.writerows(rows)
     write_atomic(folder / NODE_PAIRS, text.getvalue())
-    write_atomic(folder / EXCLUDE, exclusion_list(judge_pairs(pair_rows(sweep))))
+    write_atomic(folder / EXCLUDE, exclusion_list(judge_node_pairs(pair_rows(sweep))))
 
 
 def read_sweeps(folder: Path) -> list[Sweep]:

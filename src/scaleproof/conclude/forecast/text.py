@@ -7,7 +7,7 @@ from tabulate import tabulate
 
 from scaleproof.conclude.analysis.design import Split
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
-from scaleproof.conclude.forecast.collective import FEWEST_NODES, judge_pairs
+from scaleproof.conclude.forecast.collective import FEWEST_NODES, judge_node_pairs
 from scaleproof.conclude.forecast.findings import of_sweeps
 from scaleproof.conclude.forecast.frontier import FrontierResult
 from scaleproof.conclude.forecast.interval import WIDE, Interval
@@ -59,7 +59,7 @@ def _pairs_text(pairs: list[NodePair]) -> list[str]:
         f"all_reduce of {integer(pairs[0].nbytes)} bytes between two nodes, bus GB/s",
         tabulate(square, ["", *nodes], disable_numparse=True, colalign=("left", *["right"] * len(nodes))),
     ]
-    verdict = judge_pairs(pairs)
+    verdict = judge_node_pairs(pairs)
     if verdict.bound is None:
         return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
     if verdict.unexplained:

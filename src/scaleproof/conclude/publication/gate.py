@@ -108,12 +108,12 @@ class RateChange:
         )
 
 
-def judge(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChange]:
-    """Return the change of the rates of all cells together, then of each one, with the bound of an alarm.
+def rate_changes(new: Rates, sessions: Sequence[Mapping[str, float]]) -> list[RateChange]:
+    """Return how rates have changed, with the bound of an alarm: first the mean over cells, then each cell.
 
-    `sessions`: rates of the same cells in earlier results, at least three. The geometric mean over cells finds a loss
-    that all share; Bonferroni's bound over cells, a loss of one of them. One-sided prediction bounds of Student's t
-    over sessions, on logarithms.
+    `sessions`: rates of the same cells in earlier results, at least three. The geometric mean over cells shows a loss
+    that all share, with half of ALPHA; each cell its own, with its part of the other half (Bonferroni).
+    One-sided prediction bounds of Student's t over sessions, on logarithms.
     """
     cells = sorted(new)
     together = [statistics.fmean(math.log(session[cell]) for cell in cells) for session in sessions]
@@ -200,7 +200,7 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
     verdicts: list[RateChange] = []
     if common:
         sessions = [{cell: rate_of(session[cell]) for cell in common} for session in earlier]
-        verdicts = judge({cell: rate_of(new[cell]) for cell in common}, sessions)
+        verdicts = rate_changes({cell: rate_of(new[cell]) for cell in common}, sessions)
     return Gate(verdicts, faults, left_out, [cell for cell in new if cell not in known])
 
 

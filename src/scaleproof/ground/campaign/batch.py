@@ -26,8 +26,8 @@ class Batch:
 def resolve_batch(work: Work, n_devices: int) -> Batch:
     """The batch of a cell on `n_devices` devices, with what the campaign leaves to `derive` filled in.
 
-    A micro-batch that is still to be found stands as 1. Raises UserError, with the arithmetic, where the three given
-    numbers disagree or do not divide.
+    A micro-batch that is still to be found (`largest`, `fastest`) stands as 1. Raises UserError, with the arithmetic,
+    where the three given numbers disagree or do not divide.
     """
     if work.micro_batch in SEARCHED:
         return _batch_before_search(work, n_devices)
@@ -38,7 +38,8 @@ def resolve_batch(work: Work, n_devices: int) -> Batch:
     if accumulation is None:  # it follows where both others are given; else nothing fixes it
         accumulation = 1 if micro is None or total is None else _divide("accumulation", total, micro, n_devices)
     if micro is None:
-        micro = _divide("micro_batch", total or 0, accumulation, n_devices)
+        assert total is not None  # otherwise both would be derived
+        micro = _divide("micro_batch", total, accumulation, n_devices)
     if total is None:
         total = micro * accumulation * n_devices
     if micro * accumulation * n_devices != total:

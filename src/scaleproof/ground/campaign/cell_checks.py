@@ -107,11 +107,14 @@ def check_command(cell: Checked) -> None:
 
 def _check_words(words: list[str]) -> None:
     """Check that a command, which no shell reads, has nothing that only a shell obeys. Raises UserError."""
-    name, sets, _ = words[0].partition("=")
-    shells = [word for word in words if word in OF_SHELLS] + ([words[0]] if sets and name.isidentifier() else [])
-    if shells:
+    for_shells = [word for word in words if word in OF_SHELLS]
+    name, equals, _ = words[0].partition("=")
+    if equals and name.isidentifier():  # NAME=value program
+        for_shells.append(words[0])
+    if for_shells:
         raise UserError(
-            f"workload.command: no shell reads it, so that {shells[0]} is a plain word; write bash -c '...' around it",
+            f"workload.command: no shell reads it, so that {for_shells[0]} is a plain word; "
+            "write bash -c '...' around it",
             ("workload", "command"),
         )
 

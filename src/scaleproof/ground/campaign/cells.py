@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -207,8 +208,7 @@ def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
 
 def _digest(config: dict[str, Any]) -> str:
     """The first 16 hexadecimal digits of the sha256 of a configuration."""
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def expand_cells(campaign: Campaign) -> list[Cell]:
@@ -221,27 +221,30 @@ def expand_cells(campaign: Campaign) -> list[Cell]:
     axes |= {name: _settings_of(name, values) for name, values in campaign.vary.settings.items()}
     _check_count(campaign, axes)
     for name, values in axes.items():
-        called: dict[str, str] = {}  # part of a cell's name -> the value that has it
-        for value in values:
-            part, text = _slug_part("", value), str(value)
-            if part in called:
-                alike = f': "{called[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
-                fault = f" lists {text} twice" if called[part] == text else alike
-                raise UserError(f"vary.{name}{fault}", ("vary", name))
-            called[part] = text
-    choices = _not_excluded(campaign, axes) + [_values_given(extra) for extra in campaign.cells]
+        _check_distinct_names(name, values)
+    choices = [*_not_excluded(campaign, axes), *map(_values_given, campaign.cells)]
     if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
     cells: dict[str, Cell] = {}
     for choice in choices:
         cell = _make_cell(campaign, choice, named=[*ALWAYS_NAMED, *axes, *choice])
         if cell.slug in cells:
-            raise UserError(
-                f"cells: {cell.slug} is there already; `vary` makes it, or without `vary` the sections do",
-                key=("cells",),
-            )
+            origin = "`vary` makes it, or without `vary` the sections do"
+            raise UserError(f"cells: {cell.slug} is there already; {origin}", key=("cells",))
         cells[cell.slug] = cell
     return list(cells.values())
+
+
+def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
+    """Check that no two values of `vary.<axis>` have the same part in names of cells. Raises UserError."""
+    named: dict[str, str] = {}  # part of a cell's name -> the value that has it
+    for value in values:
+        part, text = _slug_part("", value), str(value)
+        if part in named:
+            alike = f': "{named[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
+            fault = f" lists {text} twice" if named[part] == text else alike
+            raise UserError(f"vary.{axis}{fault}", ("vary", axis))
+        named[part] = text
 
 
 def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
@@ -249,9 +252,8 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
     cells = math.prod(map(len, axes.values())) + len(campaign.cells)
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
-        raise UserError(
-            f"vary: {sizes} makes {integer(cells)} cells; at most {integer(MOST_CELLS)} are allowed", key=("vary",)
-        )
+        most = f"at most {integer(MOST_CELLS)} are allowed"
+        raise UserError(f"vary: {sizes} makes {integer(cells)} cells; {most}", key=("vary",))
     runs = cells * campaign.most_repeats
     if runs > MOST_RUNS:
         raise UserError(

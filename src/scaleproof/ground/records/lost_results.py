@@ -30,9 +30,9 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
     planned = {os.path.relpath(path, folder) for path in loaded.runs(results)}
     traced = {cell.slug for cell in loaded.traced}
 
-    def belongs(name: str) -> bool:
+    def is_planned(name: str) -> bool:
         """Whether the campaign still plans the file, named relative to its folder."""
-        if match := RUN_FILE.fullmatch(name):  # runs of shared jobs: records_without_runs
+        if match := RUN_FILE.fullmatch(name):  # those of shared jobs are found by records_without_runs
             return match[1] in planned and not loaded.shared_jobs
         if match := TRACE_FILE.fullmatch(name):
             return match[1] in traced
@@ -43,7 +43,7 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
         return name in DERIVED
 
     names = dict.fromkeys([*_report_inputs(folder), *_table_inputs(folder)])
-    return [folder / name for name in names if belongs(name) and not os.path.isfile(folder / name)]
+    return [folder / name for name in names if is_planned(name) and not os.path.isfile(folder / name)]
 
 
 def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:

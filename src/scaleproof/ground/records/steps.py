@@ -51,7 +51,10 @@ def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def windows_of(rows: np.ndarray, ends: Sequence[int]) -> list[dict[str, np.ndarray]]:
-    """As `window_steps`, for each of several runs. `rows`: of one run after the other; `ends`: where each run ends."""
+    """The window's steps of several runs: for each run columns with one value a step, as `window_steps` has them.
+
+    `rows`: those of all runs, one run after another; `ends`: the row behind the last of each run.
+    """
     timed = _in_window(rows)
     by_step = _ByStep(rows[timed], _run_numbers(ends)[timed], len(ends))
     samples = by_step.sum("samples")

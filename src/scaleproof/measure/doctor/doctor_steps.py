@@ -66,7 +66,7 @@ def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]
             advice = "the strategy before it took too long, or ended the ranks"
             yield strategy, Verdict("FAIL", f"not reached (all have {LIMIT_S:.0f} s): {' | '.join(log[-3:])}", advice)
         else:
-            yield strategy, judge_steps(cell, observed)
+            yield strategy, judge_step(cell, observed)
     if results.get("all_reduce_s"):
         links = links_between([gpu.uuid for gpu in cuda_devices()])
         yield "all-reduce", judge_all_reduce(results["all_reduce_s"], results["world_size"], list(links.values()))
@@ -111,10 +111,10 @@ def look_on_ranks(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, 
     return json.loads(result.read_text()) if result.exists() else {}, log
 
 
-def judge_steps(cell: Cell, observed: dict[str, Any]) -> Verdict:
+def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
     """Whether a strategy's steps did what they should: bytes of collectives, precision, clocks, no waits of the host.
 
-    `observed`: what `doctor_ranks.look_at` and `examined` wrote of `cell`.
+    `observed`: what `doctor_ranks.look_at_cells` wrote of `cell`.
     """
     errors = [error for error in observed["errors"] if error]
     if errors:

@@ -154,11 +154,11 @@ def _wait_for_ranks(ranks: dict[int, int], client: socket.socket) -> list[tuple[
 
 
 def _end_processes(running: dict[int, int]) -> None:
-    """End the processes `running` (process number -> rank), and remove each from it as it ends."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    """End the processes `running` (process number -> rank), first by asking; remove each as it ends."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, signal_number)
         deadline = time.monotonic() + GRACE_S
         while running and time.monotonic() < deadline:
             pid, _ = os.waitpid(-1, os.WNOHANG)

@@ -1,4 +1,7 @@
-"""The replay of a cell's workload in a process of its own: whatever ends that, there is a reference."""
+"""The replay: a cell's losses computed once more, in strict fp32 on one device, to hold runs against (the reference).
+
+It has a process of its own: whatever kills that, a reference is written that says so.
+"""
 
 import os
 import threading

@@ -59,7 +59,8 @@ class LanguageModel(_Wrapper):
         In evaluation mode `scores`, of shape (samples, 3).
         """
         hidden = self.network.base_model(input_ids=tokens[:, :-1]).last_hidden_state
-        return self.network.get_output_embeddings()(hidden, tokens[:, 1:])
+        loss_head = self.network.get_output_embeddings()  # put there by __init__
+        return loss_head(hidden, tokens[:, 1:])
 
 
 class TransformersClassifier(_Wrapper):

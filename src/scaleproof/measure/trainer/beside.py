@@ -69,7 +69,9 @@ def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str,
         if isinstance(code, str) or not _is_beside(code.co_filename, of_model):
             continue
         called = [
-            call for call in entry.calls or () if _counts_as_own(call.code, code.co_filename.startswith(OURS), of_model)
+            call
+            for call in entry.calls or ()
+            if _is_charged_to_caller(call.code, code.co_filename.startswith(OURS), of_model)
         ]
         name = f"{Path(code.co_filename).name}:{code.co_qualname}"
         seconds[name] = seconds.get(name, 0.0) + entry.inlinetime + sum(call.totaltime for call in called)
@@ -81,15 +83,17 @@ def _is_beside(file: str, of_model: set[str]) -> bool:
     return file not in of_model and (file.startswith(OURS) or not file.startswith(LIBRARIES))
 
 
-def _counts_as_own(called: CodeType | str, by_us: bool, of_model: set[str]) -> bool:
-    """Whether what a function beside training calls counts as its own time. `by_us`: the function is of this package.
+def _is_charged_to_caller(called: CodeType | str, caller_is_ours: bool, of_model: set[str]) -> bool:
+    """Return whether the time in `called`, a name if it is written in C, is charged to the function that calls it.
 
-    `called`: a name if it is written in C.
+    A function of this package is charged with C functions other than those of the training; any other function beside
+    training with whatever it calls, but for this package and for functions that have an entry of their own.
     """
     if isinstance(called, str):
-        return not (by_us and any(word in called for word in OF_TRAINING))
-    file = called.co_filename
-    return not (by_us or file.startswith(OURS) or _is_beside(file, of_model))
+        return not (caller_is_ours and any(word in called for word in OF_TRAINING))
+    if caller_is_ours or called.co_filename.startswith(OURS):
+        return False
+    return not _is_beside(called.co_filename, of_model)
 
 
 def _files_of_model(model: nn.Module) -> Iterator[str]:

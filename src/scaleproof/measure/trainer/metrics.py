@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -243,9 +244,14 @@ def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
 
 
 def make_ledger(
-    plan: SamplePlan, first: int, count: int, file: TokenFile, taken: list[dict], tokens: list[dict]
+    plan: SamplePlan,
+    first: int,
+    count: int,
+    file: TokenFile,
+    taken: Sequence[Mapping[int, list[np.ndarray]]],
+    tokens: Sequence[Mapping[int, int]],
 ) -> TokenLedger:
-    """The ledger of `count` steps from step `first` on: samples and tokens that were consumed, and planned.
+    """The work that ranks did in `count` steps from `first`, beside the work that was planned.
 
     `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the counted
     tokens of each step. A sample that two micro-batches of one step consumed is `shared`.
@@ -253,7 +259,7 @@ def make_ledger(
     steps = range(first, first + count)
     consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
     planned = [plan.step(step) for step in steps]
-    shared = sum(_count_excess(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
+    shared = sum(_consumed_too_often(ids, plan_ids) for ids, plan_ids in zip(consumed, planned, strict=True))
     return TokenLedger(
         samples_consumed=sum(len(ids) for ids in consumed),
         samples_planned=sum(len(ids) for ids in planned),
@@ -266,8 +272,8 @@ def make_ledger(
     )
 
 
-def _count_excess(consumed: np.ndarray, planned: np.ndarray) -> int:
-    """How many consumed samples of a step exceed their number in its plan; both are arrays of sample ids.
+def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
+    """How many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
 
     A tiny corpus repeats within a step. A sample that is not in the plan at all may be there once.
     """

@@ -10,7 +10,7 @@ from typing import Literal
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report.claims import Claims, GroupClaims, claims_of, claims_of_pairs
 from scaleproof.conclude.report.sentences.forecast import answer_sentence
-from scaleproof.conclude.report.sentences.next_step import next_step, step_beyond_repeats
+from scaleproof.conclude.report.sentences.next_step import next_step, next_step_beyond_repeats
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.verdict import (
     MOST_LISTED,
@@ -94,10 +94,10 @@ class Answer:
         return "\n".join([self.verdict, *(f"  - {bullet.sentence}" for bullet in self.bullets)])
 
     def on_page(self, report: ScalingReport) -> tuple[Bullet, ...]:
-        """Return the bullets with a next step in any case, as the page has them."""
+        """Return the bullets of the page: those of the answer, and a next step even where the answer names none."""
         if any(bullet.topic == "next" for bullet in self.bullets):
             return self.bullets
-        return (*self.bullets, Bullet("next", "Next", *step_beyond_repeats(report)))
+        return (*self.bullets, Bullet("next", "Next", *next_step_beyond_repeats(report)))
 
 
 def conclude(

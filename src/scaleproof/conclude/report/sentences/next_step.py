@@ -41,8 +41,8 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     return _further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
-def step_beyond_repeats(report: ScalingReport) -> Step:
-    """Return what to do where further repeats would settle nothing more, as a sentence and a remark."""
+def next_step_beyond_repeats(report: ScalingReport) -> Step:
+    """Return what to do next where further repeats would settle nothing more, as a sentence and a remark."""
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
         again = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"

@@ -61,7 +61,7 @@ def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row_texts(row: dict[str, Any]) -> dict[str, str]:
-    """Return the text of one cell by column. `row`: of `scaling_rows`."""
+    """Return the text of one cell by column. `row`: one of `scaling_rows(...)`."""
     n = row["n"]
     words = {True: "yes", False: "no", None: ""}
     text = {name: str(row[name]) for name in CELLS_TABLE}

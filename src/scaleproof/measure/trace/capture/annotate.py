@@ -51,7 +51,7 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
     """
 
     def inside(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """`call`, made to run in the range `name`."""
+        """Return `call`, marked as the range `name`."""
 
         def marked(*args: Any, **kwargs: Any) -> Any:
             push(name)
@@ -65,13 +65,13 @@ def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Ite
     take, update = inside("data", batches.take), inside("optimizer", strategy.update)
 
     def first_take(step: int, micro: int) -> Any:
-        """As `batches.take`, but a step's first micro-batch opens the range "step"."""
+        """Take a micro-batch; the first of a step begins the range "step"."""
         if micro == 0:
             push("step")
         return take(step, micro)
 
     def last_update(step: int) -> None:
-        """As `strategy.update`, and then close the range "step"."""
+        """Update the parameters, which ends the range "step"."""
         update(step)
         pop()
 

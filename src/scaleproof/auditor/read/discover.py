@@ -268,7 +268,7 @@ def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
     """Return the runs in lines that a program printed; none where there are too few lines of its log."""
     text = "\n".join(line for _, line in lines)
     kind = logs.reader_of(text) or logs.guessing_reader_of(text)
-    enough = kind is not None and (len(lines) >= logs.LEAST or kind.one_line_is_enough)
+    enough = kind is not None and (len(lines) >= logs.LEAST_LINES or kind.one_line_is_enough)
     runs = logs.read_log(name, kind, lines) if kind and enough else []
     return [run for run in runs if run.timed_spans or run.logged_steps]
 
@@ -325,7 +325,7 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
         return reported
     runs = logs.read_log_file(name, kind, path, encoding)
     if kind is logs.KeyValues and not any(
-        len(r.logged_steps) >= logs.LEAST or len(r.timed_spans) >= logs.LEAST for r in runs
+        len(r.logged_steps) >= logs.LEAST_LINES or len(r.timed_spans) >= logs.LEAST_LINES for r in runs
     ):
         return reported
     for run in runs:

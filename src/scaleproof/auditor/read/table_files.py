@@ -179,11 +179,11 @@ RULE = re.compile(r"\s*([=\-*#~_─━═])\1{3,}\s*")
 PLAUSIBLE = re.compile(r"[:=.].*\S")
 # What was run for the figures below it.
 COMMAND = re.compile(r"(?:\$ ?)?(?:\w+=\S+ )*(?:python3?|torchrun|bash|sh|srun|sbatch|accelerate|deepspeed|mpirun) \S")
-LEAST = 2  # results in a block
+LEAST_RESULTS = 2  # results in a block
 LONGEST_TITLE = 120
 
 
-def report_blocks(lines: list[Line], least: int = LEAST) -> list[Grid]:
+def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
     """Return one grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results."""
     blocks: list[tuple[int, str, dict[str, str]]] = []
     current: dict[str, str] = {}

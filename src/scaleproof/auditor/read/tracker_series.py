@@ -23,7 +23,7 @@ from scaleproof.auditor.read.run_fields import figure, not_finite
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
-LEAST = 3  # steps that make a series
+LEAST_STEPS = 3  # steps that make a series
 MOST_STEPS = 1_000_000
 EVALUATED = re.compile(r"(?i)(?:^|[/_. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/_. ])")
 OF_AN_EPOCH = re.compile(r"(?i)_epoch$")
@@ -112,7 +112,7 @@ class SeriesReader:
 
     def finish(self) -> ReportedRun | None:
         """Return the run; None where it has too few steps to be one."""
-        if len(self._steps) < LEAST:
+        if len(self._steps) < LEAST_STEPS:
             return None
         self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
         self.run.nan_steps = sorted(self._not_finite)
@@ -126,7 +126,7 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
     None where the rows are no series of steps: a list of results, for example.
     """
     records = [row for row in rows if isinstance(row, dict)]
-    if len(records) < len(rows) or len(records) < LEAST:
+    if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None
     key = next((name for name in STEP_KEYS if sum(name in row for row in records) >= 0.9 * len(records)), None)
     if key is None or _of_different_runs(records):
@@ -144,7 +144,7 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
             if other != key and isinstance(value, int | float | str) and not isinstance(value, bool):
                 reader.add(latest, str(other), value, line)
     run = reader.finish()
-    return run if run and len(run.logged_steps.values("loss")) >= LEAST else None
+    return run if run and len(run.logged_steps.values("loss")) >= LEAST_STEPS else None
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:

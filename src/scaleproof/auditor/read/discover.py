@@ -354,7 +354,7 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
     elif layout := csv_layout.layout_of(header):
-        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.LOOKED_AT))
+        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.ROWS_LOOKED_AT))
         csv_layout.settle_keys(layout, first)
         one_each = len(first) > 1 and not csv_layout.goes_on(layout, first)  # one row for each configuration
         if one_each and read_csv_table(evidence, path, name, encoding, steps=True):

@@ -101,7 +101,7 @@ def test_why_a_member_of_an_archive_is_left_out(tmp_path):
 def test_what_an_archive_unpacks_to_is_limited(tmp_path, monkeypatch):
     from scaleproof.auditor.read import contents
 
-    monkeypatch.setattr(contents, "LARGEST_WHOLE", 10_000)
+    monkeypatch.setattr(contents, "MOST_ARCHIVE_BYTES", 10_000)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for k in range(3):
             archive.writestr(f"{k}.log", b"0" * 8_000)

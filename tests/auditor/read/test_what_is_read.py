@@ -142,7 +142,7 @@ def test_a_json_that_is_cut_off_is_read_up_to_there(tmp_path):
 def test_a_large_log_that_begins_with_a_bracket_is_a_log(tmp_path, monkeypatch):
     from scaleproof.auditor.read import text_files
 
-    monkeypatch.setattr(text_files, "WHOLE", 1000)
+    monkeypatch.setattr(text_files, "LARGEST_PARSED", 1000)
     (tmp_path / "out.log").write_text("".join(f"[rank0] iter {k}: loss 4.0, time 500.0ms\n" for k in range(5000)))
     (run,) = gather([tmp_path]).runs
     assert len(run.logged_steps) == 5000

@@ -37,9 +37,9 @@ LARGEST_IN_DIGITS = 1e9  # from which on a product is printed as a power of ten
 
 OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # of which the devices are a multiple, too
 SIZE_KINDS = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
-ROWS_WITH_RATIO = 5  # that have this ratio
+ROWS_WITH_RATIO = 5  # that agree in a ratio of columns that are not understood
 MOST_UNKNOWN_COLUMNS = 12  # of a table whose columns are compared whatever they mean
-EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # evidence for the same where one of the two is called a speed-up
+EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # as EVIDENCE_OF_INVERSE, where one of the two columns is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
 INVERTED = (
     (DURATIONS, DURATIONS, 1, EVIDENCE_OF_INVERSE),
@@ -118,12 +118,11 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
             agreement = Agreement((Factor(one, 1), Factor(other, exponent)), all_rows)
             if agreement.evidence >= certain and not agreement.stands_out.any():
                 sign = " x " if exponent == 1 else " / "
-                examples = ", ".join(
-                    f"{one.texts[i]}{sign}{other.texts[i]}" for i in np.flatnonzero(agreement.fits)[:2]
-                )
+                rows = np.flatnonzero(agreement.fits)
+                examples = ", ".join(f"{one.texts[i]}{sign}{other.texts[i]}" for i in rows[:2])
                 evidence = (
                     f"{one.heading}{sign}{other.heading} is {agreement.usual.middle[0]:.4g} in all "
-                    f"{agreement.fits.sum()} rows ({examples}): one of the two is the inverse of what it is called"
+                    f"{len(rows)} rows ({examples}): one of the two is the inverse of what it is called"
                 )
                 yield Flag(evidence, figures.places)
 

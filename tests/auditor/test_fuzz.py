@@ -240,7 +240,7 @@ def test_a_folder_that_cannot_be_opened_is_told(tmp_path, monkeypatch):
 
 
 def test_a_huge_file_is_not_read_as_one_piece(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "WHOLE", 1 << 20)
+    monkeypatch.setattr(text_files, "LARGEST_PARSED", 1 << 20)
     with (tmp_path / "training_metrics.json").open("wb") as file:
         file.write(b'{"schema_version": "2.0", "training_config": {"x": "')
         file.truncate(1 << 33)  # 8 GiB, without a disk for it

@@ -101,7 +101,7 @@ def test_why_a_member_of_an_archive_is_left_out(tmp_path):
 def test_what_an_archive_unpacks_to_is_limited(tmp_path, monkeypatch):
     from scaleproof.auditor.read import contents
 
-    monkeypatch.setattr(contents, "LARGEST_WHOLE", 10_000)
+    monkeypatch.setattr(contents, "MOST_ARCHIVE_BYTES", 10_000)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for k in range(3):
             archive.writestr(f"{k}.log", b"0" * 8_000)
@@ -142,7 +142,7 @@ def test_a_json_that_is_cut_off_is_read_up_to_there(tmp_path):
 def test_a_large_log_that_begins_with_a_bracket_is_a_log(tmp_path, monkeypatch):
     from scaleproof.auditor.read import text_files
 
-    monkeypatch.setattr(text_files, "WHOLE", 1000)
+    monkeypatch.setattr(text_files, "LARGEST_PARSED", 1000)
     (tmp_path / "out.log").write_text("".join(f"[rank0] iter {k}: loss 4.0, time 500.0ms\n" for k in range(5000)))
     (run,) = gather([tmp_path]).runs
     assert len(run.logged_steps) == 5000

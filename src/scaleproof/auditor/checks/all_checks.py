@@ -1,5 +1,7 @@
 """All checks on other people's results, and running them."""
 
+from types import ModuleType
+
 from scaleproof.auditor.checks import (
     comparability,
     efficiencies,
@@ -24,54 +26,37 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import by_severity, codes_of
 
 # Importing a module registers its checks, in this order.
-MODULES = (
-    work,
-    timing,
-    scaling,
-    comparability,
-    training,
-    feasibility,
-    files_beside_runs,
-    published_claims,
-    step_work,
-    identities,
-    ratios,
-    efficiencies,
-    formulas,
-    products,
-    figures,
-    sources,
-)
+RUN_MODULES = (work, timing, scaling, comparability)  # whose checks have nothing to look at where there are no runs
+FILE_MODULES = (files_beside_runs, published_claims)  # nor these, without what lies beside runs and without claims
+TABLE_MODULES = (step_work, identities, ratios, efficiencies, formulas, products, figures)
+MODULES = (*RUN_MODULES, training, feasibility, *FILE_MODULES, *TABLE_MODULES, sources)
 CODES = codes_of(of_evidence)
-# Modules whose checks have nothing to look at where there are no runs, or none of what lies beside them and of claims.
-OF_RUNS = {module.__name__ for module in (work, timing, scaling, comparability)}
-OF_FILES = {module.__name__ for module in (files_beside_runs, published_claims)}
-GUESSED = KeyValues.format
-PLAIN = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
+GUESSED_FORMAT = KeyValues.format
+SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
     """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
     evidence = context.evidence
-    empty: set[str] = set()
+    idle: tuple[ModuleType, ...] = ()
     if not (context.runs or evidence.scaling_reports):
         beside = (evidence.unread, evidence.gpu_logs, evidence.operator_tables, evidence.traced_folders)
         has_files = any((*beside, evidence.published_claims, evidence.stated_figures))
-        empty = OF_RUNS if has_files else OF_RUNS | OF_FILES
-    checks = [check for check in of_evidence if check.function.__module__ not in empty]
+        idle = RUN_MODULES if has_files else RUN_MODULES + FILE_MODULES
+    idle_names = {module.__name__ for module in idle}
+    checks = [check for check in of_evidence if check.function.__module__ not in idle_names]
     findings = [finding for check in checks for finding in check.noting(context)]
     return by_severity(_with_guesses_as_notes(context, findings))
 
 
 def _with_guesses_as_notes(context: AuditContext, findings: list[Finding]) -> list[Finding]:
-    """The findings; those that rest only on logs whose form was guessed prove nothing and become notes."""
-    guessed = {run.name for run in context.runs if run.format == GUESSED}
+    """The findings; those on nothing but logs whose form was guessed prove nothing and become notes."""
+    guessed = {run.name for run in context.runs if run.format == GUESSED_FORMAT}
     weighed = []
     for finding in findings:
         only_guessed = bool(finding.runs) and guessed.issuperset(finding.runs)
-        if only_guessed and finding.severity != "note" and finding.code not in PLAIN:
+        if only_guessed and finding.severity != "note" and finding.code not in SAID_BY_LOGS:
             evidence = f"{finding.evidence} (the form of this log was guessed)"
-            weighed.append(finding.model_copy(update={"severity": "note", "evidence": evidence}))
-        else:
-            weighed.append(finding)
+            finding = finding.model_copy(update={"severity": "note", "evidence": evidence})
+        weighed.append(finding)
     return weighed

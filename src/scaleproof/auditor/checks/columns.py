@@ -10,7 +10,7 @@ from statistics import fmean, geometric_mean, harmonic_mean, median
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.context import AuditContext
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
 from scaleproof.auditor.read.headings import column_of, columns_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
@@ -21,7 +21,7 @@ from scaleproof.ground.findings.registry import Flag
 MOST_COLUMNS = 24
 MOST_ROWS = 300
 MODEL_SIZE = re.compile(r"(?i)(?:model )?(?:size|params?|parameters)")
-FEWEST_FILLED = 0.5  # share of the cells of a column that must be figures
+FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -48,9 +48,9 @@ class Figures:
         return Figures(self.low[rows], self.high[rows])
 
     def larger_of(self, other: "Figures") -> "Figures":
-        """Row by row the one whose middle is larger."""
-        is_own = self.middle >= other.middle
-        return Figures(np.where(is_own, self.low, other.low), np.where(is_own, self.high, other.high))
+        """Row by row the figure whose middle is larger."""
+        is_larger = self.middle >= other.middle
+        return Figures(np.where(is_larger, self.low, other.low), np.where(is_larger, self.high, other.high))
 
     def scaled(self, factor: float, offset: float = 0.0) -> "Figures":
         """factor x figures + offset; a negative factor turns the intervals round."""
@@ -107,7 +107,7 @@ class FigureColumn:
 
 @dataclass(frozen=True)
 class FigureTable:
-    """Columns of figures, the other columns, and what the rows are called.
+    """Columns of figures, the other columns by heading (`words`), and what the rows are called.
 
     `names` and `places` are those of the rows, as findings name them. `on_side`: whether its columns are the
     rows of the table in the file. `devices`: of the rows, where all state a number ("8x V100"); else None.
@@ -123,39 +123,44 @@ class FigureTable:
     @property
     def model_sizes(self) -> list[list[str]]:
         """The columns that say how large a model is, as printed."""
-        return [c.texts for c in self.columns if c.kind == "parameters" or MODEL_SIZE.fullmatch(c.heading.strip())]
+        sizes = (c for c in self.columns if c.kind == "parameters" or MODEL_SIZE.fullmatch(c.heading.strip()))
+        return [column.texts for column in sizes]
 
 
 def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
-    """All rows, and those that have one word, or one size of the model, in common, if they are so many."""
-    everything = list(range(len(figures.places)))
-    yield everything
+    """All rows, and the groups of `fewest` and more that have one word, or one size of the model, in common."""
+    all_rows = list(range(len(figures.places)))
+    yield all_rows
     for texts in (*figures.words.values(), *figures.model_sizes):
-        groups = {text: [i for i in everything if texts[i] == text] for text in dict.fromkeys(texts)}
-        yield from (rows for rows in groups.values() if fewest <= len(rows) < len(everything))
+        groups = {text: [i for i in all_rows if texts[i] == text] for text in dict.fromkeys(texts)}
+        yield from (rows for rows in groups.values() if fewest <= len(rows) < len(all_rows))
 
 
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
-    """The columns of figures of a table, and of the same table on its side; none where there are fewer than two."""
+    """The columns of figures of a table, and of the same table on its side; neither with fewer than two.
+
+    Example: | GPUs | 1 | 4 | above | time (s) | 90 | 24 | -> columns "1" and "4"; on its side "" (1, 4) and "time (s)".
+    """
     grid = table.grid
     if grid is None:
         return
     width = len(grid.header)
     rows = grid.rows[:MOST_ROWS]
     cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]
-    known = {(row.line, tuple(row.texts.values())): row for row in table.rows}
-    reported = [(line, known.get((line, tuple(texts)))) for line, texts in rows]  # no row of a line between groups
-    at = [(line, row.place if row else f"{table.file}:{line}") for line, row in reported]
-    counts = [(row.devices if row else None) or math.nan for _, row in reported]
-    devices = Figures(np.array(counts), np.array(counts))
-    head = (grid.line, table.name)
-    upright = _table(grid.header[:MOST_COLUMNS], [head] * width, cells, at)
+    reported_rows = {(row.line, tuple(row.texts.values())): row for row in table.rows}
+    reported = [(line, reported_rows.get((line, tuple(texts)))) for line, texts in rows]  # None: between two groups
+    rows_at = [(line, row.place if row else f"{table.file}:{line}") for line, row in reported]
+    header_at = (grid.line, table.name)
+
+    upright = _figure_table(grid.header[:MOST_COLUMNS], [header_at] * width, cells, rows_at)
     if upright is not None:
-        yield replace(upright, devices=None if np.isnan(devices.low).any() else devices)
+        counts = np.array([(row.devices if row else None) or math.nan for _, row in reported])
+        yield replace(upright, devices=None if np.isnan(counts).any() else Figures(counts, counts))
+
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
-        headings = [_name(row, line) for row, (line, _) in zip(cells, at, strict=True)]
-        turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)]
-        on_side = _table(["", *headings], [head, *at], turned[1:], [head] * (width - 1), on_side=True)
+        headings = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
+        turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
+        on_side = _figure_table(["", *headings], [header_at, *rows_at], turned, [header_at] * (width - 1), on_side=True)
         if on_side is not None:
             yield on_side
 
@@ -163,40 +168,40 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
 Place = tuple[int, str]  # a line of the file, and how findings name it
 
 
-def _table(
+def _figure_table(
     header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
 ) -> FigureTable | None:
-    """The columns of a grid of cells; None where fewer than two have figures. `headings_at`, `rows_at`: where headings
-    and rows stand in the file.
-    """
+    """The columns of a grid of cells: "GPUs" 1, 4 and "time" 90, 24; None where fewer than two have figures."""
     columns, words = [], {}
     for k, (heading, column) in enumerate(zip(header, columns_of(header, cells), strict=True)):
         texts = [row[k] for row in cells]
         meaning = meaning_of(column, texts)
         figures = _figures(texts, meaning.scale)
         filled = sum(not is_nothing(text) for text in texts)
-        if np.isfinite(figures.low).sum() > FEWEST_FILLED * max(filled, 1):
+        if np.isfinite(figures.low).sum() > FIGURES_SHARE * max(filled, 1):
             columns.append(FigureColumn(meaning, figures, texts, k, *headings_at[k]))
         else:
             words[heading or f"column {k}"] = texts
     if len(columns) < 2:
         return None
-    names = [_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
+    names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
     return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
 
 
-UNIT = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
+UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
 
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
-    """What a heading means; of one that is not understood, or that means a setting though it has a unit, the unit; of
-    one that all units in its cells, `texts`, contradict, what they say.
+    """What a column is by the `meaning` of its heading, unless all units of its cells contradict that.
+
+    Where the heading is not understood, or means a setting, by its own unit: "Foo (ms)" is a time.
     """
     heading = meaning.heading
     units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
-    if other := OTHER_KINDS.get((meaning.kind or "", next(iter(units)) if len(units) == 1 else "")):
-        return replace(meaning, kind=other)
-    match = UNIT.search(heading)
+    unit_of_cells = next(iter(units)) if len(units) == 1 else ""
+    if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
+        return replace(meaning, kind=kind)
+    match = UNIT_AT_END.search(heading)
     unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
     if unit is None or unit.dimension not in KINDS_OF_UNITS:
         return meaning
@@ -204,14 +209,14 @@ def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
     return TableColumn(heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
 
 
-def _name(cells: list[str], line: int) -> str:
-    """What a row is called: its first cells up to one with a letter."""
+def _row_name(cells: list[str], line: int) -> str:
+    """What a row is called: its first cells up to one with a letter; "4, DDP" of | 4 | DDP | 390 |."""
     first = next((k for k, cell in enumerate(cells[:4]) if re.search(r"[A-Za-z]", cell)), 0)
     return ", ".join(cell for cell in cells[: first + 1] if cell)[:60] or f"line {line}"
 
 
-def _figures(texts: list[str], scale: float) -> Figures:
-    """The figures of cells in the base unit, one unit of their last digit either way. `scale`: of the heading."""
+def _figures(texts: list[str], scale_of_heading: float) -> Figures:
+    """The figures of cells in the base unit, give or take one unit of the last digit: 4.7 to 4.9 of "4.8"."""
     european = is_european(texts)
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
@@ -219,7 +224,7 @@ def _figures(texts: list[str], scale: float) -> Figures:
         if len(figures) == 1 and figures[0].bound in (None, "~"):
             value, unit = figures[0].value, figures[0].unit
             width = max(figures[0].resolution, ABOUT * abs(value) if figures[0].bound else 0.0)
-            factor = unit.scale if unit is not None else scale
+            factor = unit.scale if unit is not None else scale_of_heading
             low[i], high[i] = (value - width) * factor, (value + width) * factor
     return Figures(low, high)
 
@@ -229,24 +234,25 @@ SUMMARY = re.compile(
     r"(?:(?P<mean>avg\.?|average|mean|median|geomean|平均)|(?P<total>total|sum|总计|合计))"
     r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)| (?:time|throughput|speed|rate|latency)(?: ?\([^)]{1,30}\))?)?"
 )
-NEAR = 3.0  # factor beyond which a figure is of something else
-ROUNDING = 0.005
-APART = 0.02  # from every mean that there is
-FEWEST = 2
-FEWEST_SHARES = 3
-WHOLE = 100.0  # %
-FIRST = 6  # of the figures that a sentence lists
+SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
+ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
+MEAN_TOLERANCE = 0.02  # relative difference from every mean that shows that it is none
+FEWEST_PARTS = 2  # of a mean or total
+FEWEST_SHARES = 3  # of a sum of shares, and rows of them
+ALL_PERCENT = 100.0
+LISTED_PARTS = 6  # that a sentence lists
+# Ends of kinds of figures.
 NEVER_SUMMED = (
-    *("_per_s", "rate", "mfu", "hfu", "utilization"),
-    *("speedup", "efficiency", "accuracy", "loss", "perplexity"),
+    *("_per_s", "rate", "mfu", "hfu", "utilization", "speedup", "efficiency"),
+    *("accuracy", "loss", "perplexity"),
 )
 NEVER_AVERAGED = ("devices", "nodes", "batch", "steps", "epochs", "step", "epoch", "seq_len", "samples", "tokens")
-MEANS: tuple[Callable[[list[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)
+KINDS_OF_MEAN: tuple[Callable[[list[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One figure that sums up others. `stated`: lowest and highest value that it may be."""
+    """One figure of `column` that is called the mean or the total of those of `parts`, in the same row."""
 
     row: int
     name: str
@@ -256,6 +262,7 @@ class Summary:
 
     @property
     def stated(self) -> tuple[float, float]:
+        """The lowest and the highest value that it may be."""
         figures = self.column.figures
         return float(figures.low[self.row]), float(figures.high[self.row])
 
@@ -263,7 +270,7 @@ class Summary:
     def values(self) -> list[float]:
         return [float(part.figures.middle[self.row]) for part in self.parts]
 
-    def is_near(self, value: float, relative: float = ROUNDING) -> bool:
+    def is_near(self, value: float, relative: float = ROUNDING_TOLERANCE) -> bool:
         low, high = self.stated
         return low * (1 - relative) <= value <= high * (1 + relative)
 
@@ -275,76 +282,79 @@ class Summary:
     def is_impossible(self) -> bool:
         """Whether no mean and no total of these parts can be as small or as large."""
         low, high = self.stated
-        if not 1 / NEAR < (low + high) / 2 / self.right < NEAR:
+        if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right < SAME_SIZE_FACTOR:
             return False
         lows = [float(part.figures.low[self.row]) for part in self.parts]
         highs = [float(part.figures.high[self.row]) for part in self.parts]
         if self.is_total:
-            return high < max(lows) * (1 - ROUNDING)
-        return high < min(lows) * (1 - ROUNDING) or low > max(highs) * (1 + ROUNDING)
+            return high < max(lows) * (1 - ROUNDING_TOLERANCE)
+        return high < min(lows) * (1 - ROUNDING_TOLERANCE) or low > max(highs) * (1 + ROUNDING_TOLERANCE)
 
     @property
-    def is_any(self) -> bool:
+    def is_total_or_mean(self) -> bool:
         """Whether it is the total, or a mean of any kind."""
-        means = [self.right] if self.is_total else [mean(self.values) for mean in MEANS]
-        return any(self.is_near(value, APART) for value in means)
+        means = [self.right] if self.is_total else [mean(self.values) for mean in KINDS_OF_MEAN]
+        return any(self.is_near(value, MEAN_TOLERANCE) for value in means)
 
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
-    """What is called mean, average or total is the mean or the total of the rows above it, or the columns before it."""
+    """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
     for table in context.evidence.tables:
-        for figures in figure_tables(table) if not table.cut_off else ():
-            yield from () if figures.on_side else _shares(figures)
+        if table.cut_off:
+            continue  # its totals are of rows that were not read
+        for figures in figure_tables(table):
+            if not figures.on_side:
+                yield from _shares_not_adding_up(figures)
             for k, column in enumerate(figures.columns):
-                yield from _of_column(figures, k, column)
+                yield from _wrong_summaries(figures, k, column)
 
 
-def _shares(figures: FigureTable) -> Iterator[Flag]:
-    """The rows whose shares of a whole do not sum up to 100 %, where those of most rows do."""
+def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
+    """Flag rows whose shares do not add up to 100 %, where those of most rows do: 60 + 30 + 20 %."""
     shares = [c for c in figures.columns if c.is_in_percent and c.kind not in ("speedup", "efficiency", "change")]
-    sums = [sum(_printed(c.texts[i]) for c in shares) for i in range(len(figures.places))]
-    whole = [abs(total - WHOLE) <= len(shares) / 2 for total in sums]
-    if len(shares) < FEWEST_SHARES or len(sums) < FEWEST_SHARES or sum(whole) < 2 * (len(whole) - sum(whole)):
+    sums = [sum(_figure_of(column.texts[i]) for column in shares) for i in range(len(figures.places))]
+    right = sum(abs(total - ALL_PERCENT) <= len(shares) / 2 for total in sums)
+    if len(shares) < FEWEST_SHARES or len(sums) < FEWEST_SHARES or right < ROWS_PER_ODD_ROW * (len(sums) - right):
         return
     for i, total in enumerate(sums):
-        if abs(total - WHOLE) > APART * WHOLE + len(shares) / 2:
-            parts = " + ".join(c.texts[i] for c in shares)
+        if abs(total - ALL_PERCENT) > MEAN_TOLERANCE * ALL_PERCENT + len(shares) / 2:
+            parts = " + ".join(column.texts[i] for column in shares)
             yield Flag(f"{figures.names[i]}: {parts} is {total:.4g} %, in all other rows 100 %", [figures.places[i]])
 
 
-def _printed(text: str) -> float:
+def _figure_of(text: str) -> float:
     """The one figure of a cell as it is printed; NaN where there is none."""
     figures = figures_of(text)
     return figures[0].value if len(figures) == 1 else math.nan
 
 
-def _of_column(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
-    """The wrong figures of a column of means or totals; in a table on its side that is a row."""
+def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
+    """Flag wrong figures of a column of means or totals (on its side, a row): of 2, 4, 6 and 3, 5, 7 means 4 and 9."""
     match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
     if match is None:
         return
-    parts = _parts(figures, k)
+    parts = _parts_of_summary(figures, k)
     summaries = [
         Summary(i, name, column, parts, match["total"] is not None)
         for i, name in enumerate(figures.names)
-        if len(parts) >= FEWEST and all(part.figures.low[i] > 0 for part in (*parts, column))
+        if len(parts) >= FEWEST_PARTS and all(part.figures.low[i] > 0 for part in (*parts, column))
     ]
-    summaries = [one for one in summaries if _can_be(one, figures)]
-    exemplary = sum(one.is_near(one.right) for one in summaries)
-    for one in summaries:
-        wrong = not one.is_any and exemplary and len(one.parts) + exemplary > FEWEST + 1
-        if (one.is_impossible and (exemplary or figures.on_side)) or wrong:
-            yield _flag(figures, one, corrected=bool(exemplary) or not one.is_total)
+    summaries = [summary for summary in summaries if _can_be_summed_up(summary, figures)]
+    right = sum(summary.is_near(summary.right) for summary in summaries)
+    for summary in summaries:
+        is_shown = right and len(parts) + right > FEWEST_PARTS + 1  # what the others are
+        if (summary.is_impossible and (right or figures.on_side)) or (is_shown and not summary.is_total_or_mean):
+            yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
 
 
-def _parts(figures: FigureTable, k: int) -> list[FigureColumn]:
-    """The columns right before the k-th, up to the summary before it; of an upright table those of one unit."""
+def _parts_of_summary(figures: FigureTable, k: int) -> list[FigureColumn]:
+    """The columns right before the k-th, up to the summary before it; if upright of one unit: A, B of A, B, total."""
     parts: list[FigureColumn] = []
     after = figures.columns[k]
     for column in reversed(figures.columns[:k]):
-        ends = [(one.kind or "")[-6:] for one in (column, *parts[:1])]  # "time_s": the times of phases are added up
-        same = figures.on_side or len({*ends} - {""}) <= 1  # "Total" alone is of what is before it
-        if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not same:
+        ends = {(part.kind or "")[-6:] for part in (column, *parts[:1])}  # "time_s": the times of phases are added up
+        has_same_unit = figures.on_side or len(ends - {""}) <= 1  # "Total" alone is of what is before it
+        if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not has_same_unit:
             break
         if column.position != after.position - 1 or (figures.on_side and column.line != after.line - 1):
             return []  # there are rows between that were not read
@@ -353,24 +363,22 @@ def _parts(figures: FigureTable, k: int) -> list[FigureColumn]:
     return parts
 
 
-def _can_be(summary: Summary, figures: FigureTable) -> bool:
-    """Whether figures of this kind are added up, or averaged."""
+def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
+    """Whether figures of this kind are added up, or averaged: no total of rates, no mean of devices."""
     heading = summary.name if figures.on_side else summary.column.heading
     kind = column_of(heading).kind or ""
     return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
 
 
-def _flag(figures: FigureTable, one: Summary, corrected: bool) -> Flag:
-    """The finding on one figure. `corrected`: whether it is known which mean or total is meant."""
-    what = "the total" if one.is_total else "the mean"
-    parts = ", ".join(part.texts[one.row] for part in one.parts[:FIRST])
-    more = ", ..." if len(one.parts) > FIRST else ""
-    name, heading = (one.column.heading, one.name) if figures.on_side else (one.name, one.column.heading)
-    text, place = one.column.texts[one.row], one.column.place if figures.on_side else figures.places[one.row]
-    printed = figures_of(text)[0].value * one.right / float(one.column.figures.middle[one.row])
-    correction = Correction(value=float(f"{printed:.5g}"), unit="", derivation=f"{what} of {parts}{more}")
-    return Flag(
-        f"{name}: {heading} {text} is given as {what} of {parts}{more}",
-        [place],
-        corrected=correction if corrected else None,
-    )
+def _wrong_summary(figures: FigureTable, summary: Summary, corrected: bool) -> Flag:
+    """Flag "4.5 is given as the mean of 2, 4, 6". `corrected`: whether it is known which mean or total is meant."""
+    row, column = summary.row, summary.column
+    listed = ", ".join(part.texts[row] for part in summary.parts[:LISTED_PARTS])
+    more = ", ..." if len(summary.parts) > LISTED_PARTS else ""
+    what = f"{'the total' if summary.is_total else 'the mean'} of {listed}{more}"
+    name, heading = (column.heading, summary.name) if figures.on_side else (summary.name, column.heading)
+    place = column.place if figures.on_side else figures.places[row]
+    right = figures_of(column.texts[row])[0].value * summary.right / float(column.figures.middle[row])
+    correction = Correction(value=float(f"{right:.5g}"), unit="", derivation=what)
+    evidence = f"{name}: {heading} {column.texts[row]} is given as {what}"
+    return Flag(evidence, [place], corrected=correction if corrected else None)

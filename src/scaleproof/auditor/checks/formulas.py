@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable, Floats, Rows, figure_tables
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.headings import NOT_FIGURES
@@ -22,14 +22,13 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 
 USUAL_BASELINES = ("the first row", "the row that is 1")
-FITS = 0.005  # relative difference of a figure and what it follows from, beside their rounding
-DOES_NOT_FOLLOW = 0.03  # relative difference of a figure that does not follow
-EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
-NAMED_EVIDENCE = 1.0  # evidence that suffices where the heading names one of two columns
-ROWS_FOR_EACH_ODD_ONE = 2  # that fit, for each row that does not follow
-NEAR = 1.0  # relative difference of figures that may be about the same at all
-COARSE = 0.15  # relative width of figures that agree with nearly everything
-TRIVIAL = 0.02  # ratios as near to 1 prove nothing
+FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside their rounding
+CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
+FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
+FEWEST_EVIDENCE_OF_NAMED = 1.0  # evidence that suffices where the heading names one of two columns
+MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
+COARSE_WIDTH = 0.15  # relative width of figures that agree with nearly everything
+TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
 
 
 def words_of(text: str) -> set[str]:
@@ -37,18 +36,18 @@ def words_of(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+\d*|\d+", text.lower()))
 
 
-RATIO = re.compile(
+RATIO_HEADING = re.compile(
     r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|\bfaster\b(?! ?-?r-?cnn)|slower|\bgains?\b|improve|reduc|"
     r"overhead|saving|relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
-OVERHEAD = re.compile(r"(?i)\boverhead\b|\bslow[ -]?down\b|\bslower\b")
+OVERHEAD_HEADING = re.compile(r"(?i)\boverhead\b|\bslow[ -]?down\b|\bslower\b")
 # What the heading of a speed-up may say besides the columns that it is of.
-PLAIN = words_of(
+GENERAL_WORDS = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
     "relative factor ratio to the of"
 )
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
-SPEEDUP = re.compile(r"(?i)speed[ _-]?up|(?:weak|strong) scaling|加速比")
+SPEEDUP_HEADING = re.compile(r"(?i)speed[ _-]?up|(?:weak|strong) scaling|加速比")
 # Kinds whose figures can be divided by each other. Others are so by figures of the same heading's unit.
 FAMILIES = {
     "time": ("time_s", "latency_s"),
@@ -64,14 +63,15 @@ SETTINGS = (
     *("seq_len", "steps", "epochs", "step", "epoch", "zero_stage", "tensor_parallel", "pipeline_parallel"),
     *("data_parallel", "learning_rate", "repeats", "gradient_norm"),
 )
-SHARES = ("percent", "times")  # dimensions of ratios: "+3,530 tok/s" is a difference
-STATISTIC = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")  # of ratios, not ratios of statistics
+RATIO_DIMENSIONS = ("percent", "times")  # dimensions of ratios: "+3,530 tok/s" is a difference
+# Rows of these are statistics of ratios, not ratios of statistics.
+STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
 QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
-WHOLE = ("total_time_s", "time_s")  # that may hold start-up and evaluation
+TOTAL_TIMES = ("total_time_s", "time_s")  # that may hold start-up and evaluation
 
 
 def family(column: FigureColumn) -> str | None:
-    """What the figures of a column are, where they can be divided by others of the same; None of settings."""
+    """What can be divided by figures of a column: "time", "rate", others of an unknown unit; None of settings."""
     if column.kind in QUALITY or is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
         return None
     if column.kind is None or column.kind in SETTINGS:
@@ -85,12 +85,12 @@ def is_ratio(column: FigureColumn) -> bool:
         return False
     if column.kind in ("speedup", "efficiency", "change"):
         return True
-    return column.kind in (None, "metric", "text") and RATIO.search(column.heading) is not None
+    return column.kind in (None, "metric", "text") and RATIO_HEADING.search(column.heading) is not None
 
 
 @dataclass(frozen=True)
 class Formula:
-    """What a column may follow from. `values`: of each row; `sources`: the columns that it is formed of.
+    """What a column may be computed by. `values`: of each row; `sources`: the columns that it is formed of.
 
     `expected`: how far the heading or custom suggest it. 0: not at all; 1: a baseline as they usually are, or one of
     two columns is named; 2: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
@@ -114,17 +114,22 @@ class Formula:
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
-    """Ratios that may be those of `target`: of two columns, or of one column over its rows that are baselines."""
+    """Ratios that may be those of `target`: of two columns, or of one column over a row of it.
+
+    Example: for "speedup" beside "time": time over the first row, the first row over time, and so for each baseline.
+    """
     sources = [column for column in table.columns if column is not target and family(column)]
     for above, below in permutations(sources, 2):
         if family(above) == family(below) and above.meaning.per_device == below.meaning.per_device:
-            name, both = f"{above.heading} / {below.heading}", (above.heading, below.heading)
-            expected = max(named(target.heading, *both), int(len(sources) == 2))
-            yield Formula(name, both, above.figures / below.figures, expected, above.texts, below.texts)
-            if SPEEDUP.search(target.heading) is None and sources.index(above) < sources.index(below):
-                larger = (above.figures / below.figures).larger_of(below.figures / above.figures)
-                yield Formula(f"{name}, or the other way round", both, larger, expected, above.texts, below.texts)
-    meant = measured(target, sources)
+            name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
+            ratio = above.figures / below.figures
+            expected = max(columns_named(target.heading, *headings), int(len(sources) == 2))
+            yield Formula(name, headings, ratio, expected, above.texts, below.texts)
+            if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
+                larger = ratio.larger_of(below.figures / above.figures)
+                yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
+
+    meant = columns_of_speedups(target, sources)
     devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), table.devices)
     for rule, base in baselines(target, table):
         for source in sources:
@@ -133,65 +138,69 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
 
 
 def meaning_of_ratio(target: FigureColumn) -> str:
-    """What a column of ratios is, in a word: its kind, or that it says how much longer something takes."""
-    if SPEEDUP.search(target.heading):
+    """What a column of ratios is, in a word: "speedup", "overhead" (how much longer something takes), its kind."""
+    if SPEEDUP_HEADING.search(target.heading):
         return "speedup"
-    return "overhead" if OVERHEAD.search(target.heading) else target.kind or "ratio"
+    return "overhead" if OVERHEAD_HEADING.search(target.heading) else target.kind or "ratio"
 
 
 def _over_rows(
     source: FigureColumn, rule: str, base: Rows, devices: Figures | None, meant: str | None
 ) -> Iterator[Formula]:
-    """A column over that of the row `base` of each row, and the other way round; x and / devices, where known.
+    """A column over its row `base` (one for each row), and the other way round; x and / devices, where known.
 
-    `meant`: what the column is that is to follow, where nothing else than this source can be meant.
+    `meant`: what the ratio is, where nothing but this source can be meant. Example: times 90 and 24 over the first row
+    -> 1 and 0.27, 1 and 3.75; on 1 and 4 devices also 1 and 1.07, 1 and 15 and so on.
     """
-    known = base >= 0
-    there = source.figures[base]
-    there = Figures(np.where(known, there.low, np.nan), np.where(known, there.high, np.nan))
-    cells = [source.texts[i] for i in base]
+    has_base = base >= 0
+    at_base = source.figures[base]
+    at_base = Figures(np.where(has_base, at_base.low, np.nan), np.where(has_base, at_base.high, np.nan))
+    texts_at_base = [source.texts[i] for i in base]
     usual = int(rule in USUAL_BASELINES)
-    name, one = f"{source.heading} over {rule}", (source.heading,)
-    is_steady = source.kind not in WHOLE
+    name, headings = f"{source.heading} over {rule}", (source.heading,)
+    is_steady = source.kind not in TOTAL_TIMES
     for upwards in (True, False):
-        ratio = source.figures / there if upwards else there / source.figures
-        above, below = (source.texts, cells) if upwards else (cells, source.texts)
+        ratio = source.figures / at_base if upwards else at_base / source.figures
+        above, below = (source.texts, texts_at_base) if upwards else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         of_times = family(source) == "time" and meant != "overhead"
         expected = 2 if meant and upwards != of_times else usual
-        yield Formula(name, one, ratio, usual if meant == "efficiency" else expected, above, below, is_steady)
+        yield Formula(name, headings, ratio, usual if meant == "efficiency" else expected, above, below, is_steady)
         if devices is not None:
             more = devices / devices[base]
-            yield Formula(f"{name}, x devices", one, ratio * more, 0, above, below, is_steady)
+            yield Formula(f"{name}, x devices", headings, ratio * more, 0, above, below, is_steady)
             divided = expected if meant == "efficiency" else usual
-            yield Formula(f"{name}, / devices", one, ratio / more, divided, above, below, is_steady)
+            yield Formula(f"{name}, / devices", headings, ratio / more, divided, above, below, is_steady)
 
 
-def measured(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
-    """The columns that speed-ups can be of: the one whose own words they repeat, else all of rates and times."""
+def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
+    """The columns that `target` can be speed-ups of: for "compiled speedup" the "compiled time" beside "eager time".
+
+    All of rates and times where its words tell none from the others.
+    """
     if len(sources) == 1:
         return sources
     speeds = [column for column in sources if family(column) in ("rate", "time")]
-    if SPEEDUP.search(target.heading) is None:
+    if SPEEDUP_HEADING.search(target.heading) is None:
         return []
-    if words_of(target.heading) - PLAIN - set().union(*(words_of(column.heading) for column in speeds)):
+    if words_of(target.heading) - GENERAL_WORDS - set().union(*(words_of(column.heading) for column in speeds)):
         return []  # of something that is not in the table
     shared = set.intersection(*(words_of(column.heading) for column in speeds)) if speeds else set()
-    own = [c for c in speeds if set() < words_of(c.heading) - shared <= words_of(target.heading)]
-    return own if len(own) == 1 else speeds
+    named = [column for column in speeds if set() < words_of(column.heading) - shared <= words_of(target.heading)]
+    return named if len(named) == 1 else speeds
 
 
-def named(heading: str, above: str, below: str) -> int:
-    """How many of two columns a heading names by the words that tell the two apart."""
+def columns_named(heading: str, above: str, below: str) -> int:
+    """How many of two columns a heading names: 1 of "time DDP", "time FSDP" in "DDP speedup", 2 in "time DDP/FSDP"."""
     words = words_of(heading)
-    first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # units tell nothing apart
-    apart, common = (first - second, second - first), first & second
-    number = sum(bool(own) and own <= words for own in apart) if common else 0
+    first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # without units
+    common = first & second
+    number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first)) if common else 0
     return number if common <= words else min(number, 1)
 
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
-    """(what it is called, the baseline row of each row): -1 where a row has none."""
+    """(what it is called, the baseline row of each row): ("the row above", [-1, 0, 1]); -1 where a row has none."""
     rows = len(table.places)
     yield "the row above", np.arange(rows) - 1
     yield "the first row", np.zeros(rows, dtype=np.int64)
@@ -200,7 +209,8 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
     if marked:
         nearest = [max((m for m in marked if m <= i), default=marked[0]) for i in range(rows)]
         yield "the row that is 1", np.array(nearest)
-    groupings = {**table.words, **{c.heading: c.texts for c in table.columns if family(c) is None and not is_ratio(c)}}
+    settings = [column for column in table.columns if family(column) is None and not is_ratio(column)]
+    groupings = {**table.words, **{column.heading: column.texts for column in settings}}
     for heading, texts in groupings.items():
         if 1 < len(set(texts)) < rows:
             first = [texts.index(text) for text in texts]
@@ -217,27 +227,29 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
-    """What a column of ratios may say, as ratios: as it stands, in percent, how much more or less than 1."""
-    in_cells = any("%" in text for text in column.texts)
-    units = [printed[0].unit if (printed := figures_of(text)) else None for text in column.texts]
-    ratio = [unit is None or unit.dimension in SHARES for unit in units]
-    figures = Figures(*(np.where(ratio, ends, np.nan) for ends in (column.figures.low, column.figures.high)))
-    if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP.search(column.heading)):
-        return {"is": figures}
-    scales = [1.0] if in_cells else [0.01] if column.is_in_percent else [1.0, 0.01]
+    """What a column of ratios may say, as ratios: 20 may be 20 or 0.2 of something, so much more, or so much less."""
+    printed = [figures_of(text) for text in column.texts]
+    units = [figures[0].unit if figures else None for figures in printed]
+    are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
+    ratios = Figures(*(np.where(are_ratios, ends, np.nan) for ends in (column.figures.low, column.figures.high)))
+    if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading)):
+        return {"is": ratios}
+    scales = [0.01] if column.is_in_percent else [1.0, 0.01]
+    if any("%" in text for text in column.texts):
+        scales = [1.0]  # the unit of the cells has counted already
     readings = {}
     for scale in scales:
-        readings[f"{scale} of"] = figures.scaled(scale)
+        readings[f"{scale} of"] = ratios.scaled(scale)
         if column.kind == "efficiency":
-            continue
-        readings[f"{scale} more"] = figures.scaled(scale, 1.0)
-        readings[f"{scale} less"] = figures.scaled(-scale, 1.0)
+            continue  # it is a share, no change
+        readings[f"{scale} more"] = ratios.scaled(scale, 1.0)
+        readings[f"{scale} less"] = ratios.scaled(-scale, 1.0)
     return readings
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A formula beside one reading of the column that may follow from it."""
+    """A formula beside one reading of the column that may be computed by it."""
 
     formula: Formula
     stated: Figures
@@ -249,27 +261,28 @@ class Explanation:
 
     @cached_property
     def comparable(self) -> np.typing.NDArray[np.bool_]:
-        """The rows that have both and in which the ratio is not about 1."""
-        nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL
-        precise = self.stated.width + self.formula.values.width < COARSE
+        """(rows,) whether a row has both, with digits enough, and its ratio is not about 1."""
+        nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
+        precise = self.stated.width + self.formula.values.width < COARSE_WIDTH
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
 
     @cached_property
-    def fits(self) -> np.typing.NDArray[np.bool_]:
-        return self.comparable & (self.distance <= FITS)
+    def agrees(self) -> np.typing.NDArray[np.bool_]:
+        """(rows,) whether the stated figure is what the formula gives."""
+        return self.comparable & (self.distance <= FIT_TOLERANCE)
 
     @cached_property
-    def does_not_follow(self) -> np.typing.NDArray[np.bool_]:
+    def contradicts(self) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the stated figure is another number than the formula gives."""
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
-        return finite & (self.distance > (DOES_NOT_FOLLOW if self.formula.is_steady else RATIO_TOLERANCE))
+        return finite & (self.distance > (CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE))
 
     @cached_property
     def evidence(self) -> float:
-        """-log10 of the probability that the rows that fit do so by chance."""
+        """-log10 of the probability that the rows that agree do so by chance."""
         values = self.formula.values
-        distinct = {f"{value:.3g}": i for i, value in enumerate(values.middle) if self.fits[i]}
-        chance = [min(1.0, self.stated.width[i] + values.width[i] + 2 * FITS) for i in distinct.values()]
+        distinct = {f"{value:.3g}": i for i, value in enumerate(values.middle) if self.agrees[i]}
+        chance = [min(1.0, self.stated.width[i] + values.width[i] + 2 * FIT_TOLERANCE) for i in distinct.values()]
         return -float(np.sum(np.log10(chance))) if chance else 0.0
 
     def weight(self, tried: int) -> float:
@@ -278,32 +291,33 @@ class Explanation:
 
     def rank(self, tried: int) -> tuple[float, int, int]:
         """The larger, the better it explains the column."""
-        return self.weight(tried), int(self.comparable.sum()), -int(self.does_not_follow.sum())
+        return self.weight(tried), int(self.comparable.sum()), -int(self.contradicts.sum())
 
-    def holds(self, tried: int) -> bool:
-        """Whether the rows that fit, or the heading, prove that it is meant."""
-        fits, odd = int(self.fits.sum()), int(self.does_not_follow.sum())
-        if self.formula.expected == 2 and fits < odd:
-            # Off by one factor, all are over another baseline.
-            factors = (self.stated.middle / self.formula.values.middle)[self.does_not_follow]
-            one_factor = (
-                odd > 1 and len(self.formula.sources) == 1 and np.ptp(factors) < DOES_NOT_FOLLOW * factors.max()
-            )
-            return self.says_so and not one_factor and all(self.distance[self.does_not_follow] < NEAR)
+    def is_meant(self, tried: int) -> bool:
+        """Whether the rows that agree, or the heading, prove that it is meant: 4 rows of 5, far from 1, do."""
+        right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == 2:
-            return True
+            return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:
-            return fits >= odd and self.evidence >= NAMED_EVIDENCE
-        return fits >= ROWS_FOR_EACH_ODD_ONE * odd and self.weight(tried) >= EVIDENCE
+            return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
+        return right >= ROWS_PER_ODD_ROW * wrong and self.weight(tried) >= FEWEST_EVIDENCE
+
+    @property
+    def _is_named_yet_mostly_wrong(self) -> bool:
+        """Whether the heading names it, and the wrong rows are not all over another baseline, off by one factor."""
+        factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
+        is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
+        has_one_factor = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()
+        return self.says_so and not has_one_factor and all(self.distance[self.contradicts] < MOST_DIFFERENCE)
 
     def explains(self, row: int, usual: "Explanation") -> bool:
-        """Whether a row that is odd by the `usual` explanation follows from this one."""
+        """Whether a row that contradicts the `usual` explanation follows from this one."""
         if usual.formula.expected == 2 and len(usual.formula.sources) == 2:
             return False  # the heading leaves no other meaning
-        if not (self.distance[row] <= FITS and self.comparable[row]):
+        if not self.agrees[row]:
             return False
-        same = self.formula.sources == usual.formula.sources
-        return same or bool(self.formula.expected) or int(self.fits.sum()) >= ROWS_FOR_EACH_ODD_ONE
+        has_same_sources = self.formula.sources == usual.formula.sources
+        return has_same_sources or bool(self.formula.expected) or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
 
 
 @of_evidence.finds("speedup-not-in-table", "suspect")
@@ -317,43 +331,44 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     """
     speedups = list(speedups_follow(context))
     yield from speedups
-    known = {place for flag in speedups for place in flag.about}
-    known |= {place for finding in efficiencies_follow(context) for place in finding.runs}
-    for table in context.evidence.tables:
-        for figures in figure_tables(table):
-            for target in filter(is_ratio, figures.columns):
-                if figures.on_side and SPEEDUP.search(target.heading) is None:
-                    continue  # names of rows are of anything
-                yield from (flag for flag in _ratios(figures, target) if not known & set(flag.about))
+    flagged = {place for flag in speedups for place in flag.about}
+    flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
+    for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
+        for target in filter(is_ratio, figures.columns):
+            if figures.on_side and SPEEDUP_HEADING.search(target.heading) is None:
+                continue  # names of rows are of anything
+            yield from (flag for flag in _wrong_ratios(figures, target) if not flagged & set(flag.about))
 
 
-def _ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
-    """Flag rows of a column of ratios that another formula would have to explain than the rest of the column."""
+def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
+    """Flag rows of a column of ratios that are none by the formula of the others: 1.80, 9.30 of times 90, 50, 24."""
     formulas = list(formulas_of(target, figures))
-    is_speedup = SPEEDUP.search(target.heading) is not None and not target.is_in_percent
+    is_speedup = SPEEDUP_HEADING.search(target.heading) is not None and not target.is_in_percent
     explanations = [
         Explanation(formula, stated, is_speedup or len(formula.sources) == 2)
         for stated in readings(target).values()
         for formula in formulas
     ]
-    usual = max(explanations, key=lambda e: e.rank(len(explanations)), default=None)
-    if usual is None or not usual.holds(len(explanations)):
+    usual = max(explanations, key=lambda explanation: explanation.rank(len(explanations)), default=None)
+    if usual is None or not usual.is_meant(len(explanations)):
         return
-    for i in np.flatnonzero(usual.does_not_follow).tolist():
+    agreeing = int(usual.agrees.sum())
+    others = f"; {plural(agreeing, 'other row')} of the table follow" if agreeing else ""
+    for i in np.flatnonzero(usual.contradicts).tolist():
         in_points = all("%" in text for text in (target.texts[i], usual.formula.above[i], usual.formula.below[i]))
         explained = in_points or any(other.explains(i, usual) for other in explanations)
-        if explained or STATISTIC.match(figures.names[i]) or _is_of_another_size(figures, usual, i):
+        if explained or STATISTIC_NAME.match(figures.names[i]) or _is_of_another_size(figures, usual, i):
             continue
-        fits = f"; {plural(int(usual.fits.sum()), 'other row')} of the table follow" if usual.fits.any() else ""
-        yield Flag(
-            f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{fits}",
-            [figures.places[i]],
-        )
+        evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{others}"
+        yield Flag(evidence, [figures.places[i]])
 
 
 def _is_of_another_size(figures: FigureTable, usual: Explanation, row: int) -> bool:
-    """Whether a row has another number in a column of words ("513×513") than all rows that follow: its own baseline."""
-    fitting = np.flatnonzero(usual.distance <= FITS).tolist()
+    """Whether all rows that agree have one number in a column of words ("257×257"), and this one another."""
+    agreeing = np.flatnonzero(usual.distance <= FIT_TOLERANCE).tolist()
+    if not agreeing:
+        return False
+    first = agreeing[0]
     numbered = [texts for texts in figures.words.values() if re.search(r"\d", texts[row])]
-    shared = (texts for texts in numbered if {texts[i] for i in fitting} == {texts[fitting[0]]}) if fitting else ()
-    return any(texts[fitting[0]] != texts[row] and texts.count(texts[fitting[0]]) > 1 for texts in shared)
+    shared = (texts for texts in numbered if all(texts[i] == texts[first] for i in agreeing))
+    return any(texts[first] != texts[row] and texts.count(texts[first]) > 1 for texts in shared)

@@ -1,11 +1,11 @@
 """Identities over the rows of published tables: whichever figures a row states must fulfil those that they imply."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import product
 from math import exp, prod
 from operator import add
 from typing import Literal
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureTable, figure_tables, summaries_follow
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
 from scaleproof.auditor.read.reported_tables import (
@@ -28,9 +28,7 @@ from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
-APART = 0.03  # relative difference that printing, medians and means do not explain
-SLOWEST_RANKS = 0.10  # by which the slowest ranks' steps add up to more than the window; 2 % on a machine in use
-ROWS_FOR_EACH_ODD_ONE = 2  # that show what the figures of a table mean
+SLOWEST_RANKS_TOLERANCE = 0.10  # by which the slowest ranks' steps exceed the window; 2 % on a machine in use
 MOST_PARTS = 6  # columns side by side that are added up
 
 
@@ -47,52 +45,56 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     Repair: Compute one column from the other, or say what else is in the total.
     """
     yield from summaries_follow(context)
-    for figures in (one for table in context.evidence.tables for one in figure_tables(table) if not one.on_side):
-        yield from _sums_of_columns(figures)
+    for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
+        if not figures.on_side:
+            yield from _row_with_other_sum(figures)
     # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
         for kind in RATE_UNITS:
-            yield from _totals_and_shares(rows, kind)
-        wrong = [(row, evidence) for row in rows if (evidence := _steps_per_s(row))]
-        wrong += _perplexities(rows)
+            yield from _totals_not_of_devices(rows, kind)
+        wrong = [(row, evidence) for row in rows if (evidence := _wrong_steps_per_s(row))]
+        wrong += _wrong_perplexities(rows)
         for identity in IDENTITIES:
             products = [product for row in rows if (product := _product(table, row, identity))]
-            wrong += [(p.row, f"{p.row.description}: {evidence}") for p, evidence in _wrong_ones(products, identity)]
+            for product, evidence in _contradicting_products(products, identity):
+                wrong.append((product.row, f"{product.row.description}: {evidence}"))
         first = {row.place: evidence for row, evidence in reversed(wrong)}
         yield from (Flag(evidence, [where]) for where, evidence in first.items())
 
 
-def _totals_and_shares(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
-    """Rows whose rate per device x devices is not their total, for rates of one kind.
+def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
+    """Flag rows whose rate per device x devices is not their total: 100 per device x 4, total 300.
 
     A rate that may be of one device or of all is taken for the total only where it is one in most rows.
     """
-    fits: Counter[bool] = Counter()  # rows that fulfil it, by whether they have several devices
+    right = 0  # rows of several devices
     wrong = []
     for row in rows:
-        each = [q for q in row.all_of(kind) if q.per_device is True]
-        whole = [q for q in row.all_of(kind) if q.per_device is not True]
-        if not row.devices or len(each) != 1 or len(whole) != 1 or whole[0].statistic != each[0].statistic:
+        rates = row.all_of(kind)
+        each = [rate for rate in rates if rate.per_device is True]
+        totals = [rate for rate in rates if rate.per_device is not True]
+        if not row.devices or len(each) != 1 or len(totals) != 1:
             continue
-        if whole[0].bound or each[0].bound or whole[0].item != each[0].item:
+        of_one, total = each[0], totals[0]
+        if total.bound or of_one.bound or (total.item, total.statistic) != (of_one.item, of_one.statistic):
             continue
-        if (each[0].interval * row.devices).meets_but_for_thousands(whole[0].interval):
-            fits[row.devices > 1] += 1
-        else:
-            wrong.append((row, whole[0], each[0]))
-    for row, total, one in wrong:
+        if not (of_one.interval * row.devices).meets_but_for_thousands(total.interval):
+            wrong.append((row, total, of_one))
+        elif row.devices > 1:
+            right += 1
+    for row, total, of_one in wrong:
         devices = row.devices or 1
-        if total.per_device is False or fits[True] >= ROWS_FOR_EACH_ODD_ONE * len(wrong):
+        if total.per_device is False or right >= ROWS_PER_ODD_ROW * len(wrong):
             yield Flag(
-                f"{row.description}: {one.printed} per device x {devices} = {number(one.value * devices, 4)}, the "
-                f"total is given as {total.printed}",
+                f"{row.description}: {of_one.printed} per device x {devices} = {number(of_one.value * devices, 4)}, "
+                f"the total is given as {total.printed}",
                 [row.place],
             )
 
 
-def _steps_per_s(row: ReportedRow) -> str:
-    """A sentence where steps/s x step time is not 1; else ""."""
+def _wrong_steps_per_s(row: ReportedRow) -> str:
+    """A sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"); else ""."""
     rate, time = row.known("steps_per_s"), row.known("step_time_s")
     if rate is None or time is None or rate.per_device or not multiplies(rate, time):
         return ""
@@ -102,36 +104,34 @@ def _steps_per_s(row: ReportedRow) -> str:
     return f"{row.description}: {rate.printed} x {time.printed} = {steps.middle:.3g} steps, not 1"
 
 
-FITS = 0.03  # relative difference that printing, medians and means do not explain
-DOES_NOT_FOLLOW = 0.10  # relative difference of a row that does not follow
-MISREAD = 200.0  # a factor above it is a unit or a magnitude that was misread
-COMPUTED = 0.005  # relative difference of a figure that was computed from the others
-COMPUTED_DIGITS = 0.06  # one unit of the last digit of such a figure, relative to it
-COARSE = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
-
+FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
+CONTRADICTION = 0.10  # relative difference of a row that does not follow
+MISREAD_FACTOR = 200.0  # a factor above it is a unit or a magnitude that was misread
+COMPUTED_TOLERANCE = 0.005  # relative difference of a figure that was computed from the others
+COMPUTED_RESOLUTION = 0.06  # one unit of the last digit of such a figure, relative to it
+COARSE_RESOLUTION = 0.1  # one unit of the last digit, relative to a figure that was rounded for certain
 MOST_NATS = 100.0  # a loss above it is of something else
+POWER_TOLERANCE = 0.16  # relative difference of energy and power x time: power is sampled
 
-POWER = 0.16  # relative difference of energy and power x time: power is sampled
-
-SPAN = ("total_time_s", "time_s")
-BATCH = ("global_batch", "micro_batch", "batch")
-COUNTED = ("tokens", "samples")
-EXACT = ("steps", "epochs", "seq_len", *BATCH)  # settings, unless they are printed as 300k
+TIMES_OF_RUN = ("total_time_s", "time_s")
+BATCH_KINDS = ("global_batch", "micro_batch", "batch")
+COUNTED_KINDS = ("tokens", "samples")
+EXACT_KINDS = ("steps", "epochs", "seq_len", *BATCH_KINDS)  # settings, unless they are printed as 300k
 
 
 @dataclass(frozen=True)
 class Identity:
     """`result` is the product of one figure of each of `factors`, perhaps x devices, over one of `over`.
 
-    `alone`: what a row must fulfil by itself, whatever other rows say. `innocent`: what the result may be for a good
-    reason: more (evaluation, storage) or less (restarts, padding). `apart`: relative difference of an odd row.
+    `bound`: what a row must fulfil by itself, whatever other rows say. `innocent`: what the result may be for a good
+    reason: more (evaluation, storage) or less (restarts, padding). `tolerance`: relative difference of a right row.
     """
 
     result: str
     factors: tuple[tuple[str, ...], ...]
     innocent: Literal["", "more", "less"] = ""
-    alone: Literal["", "equal", "at most", "at least"] = ""
-    apart: float = DOES_NOT_FOLLOW
+    bound: Literal["", "equal", "at most", "at least"] = ""
+    tolerance: float = CONTRADICTION
     over: tuple[str, ...] = ()
 
 
@@ -143,28 +143,28 @@ IDENTITIES = (
     Identity("tokens", (("tokens_per_s",), ("total_time_s",)), "less", "at most"),
     Identity("tokens", (("tokens_per_s",), ("time_s",)), "less"),
     Identity("tokens", (("tokens_per_s",), ("device_time_s",)), "less"),
-    Identity("samples", (("samples_per_s",), SPAN), "less"),
-    Identity("steps", (("steps_per_s",), SPAN), "less"),
+    Identity("samples", (("samples_per_s",), TIMES_OF_RUN), "less"),
+    Identity("steps", (("steps_per_s",), TIMES_OF_RUN), "less"),
     Identity("tokens_per_s", (("samples_per_s",), ("seq_len",)), "less"),
-    Identity("samples_per_s", (BATCH, ("steps",)), "more", over=SPAN),
-    Identity("tokens_per_s", (BATCH, ("seq_len",), ("steps",)), "more", over=SPAN),
-    Identity("device_time_s", (SPAN,), "more"),
-    Identity("cost", (("price_per_s",), SPAN), "more"),
+    Identity("samples_per_s", (BATCH_KINDS, ("steps",)), "more", over=TIMES_OF_RUN),
+    Identity("tokens_per_s", (BATCH_KINDS, ("seq_len",), ("steps",)), "more", over=TIMES_OF_RUN),
+    Identity("device_time_s", (TIMES_OF_RUN,), "more"),
+    Identity("cost", (("price_per_s",), TIMES_OF_RUN), "more"),
     Identity("cost", (("price_per_s",), ("device_time_s",)), "more"),
-    Identity("energy_j", (("power_w",), SPAN), apart=POWER),
-    Identity("energy_j", (("power_w",), ("device_time_s",)), apart=POWER),
+    Identity("energy_j", (("power_w",), TIMES_OF_RUN), tolerance=POWER_TOLERANCE),
+    Identity("energy_j", (("power_w",), ("device_time_s",)), tolerance=POWER_TOLERANCE),
 )
 
-TOKENS = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")
-COUNT = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devices|chips|tpus)\b")
+TOKENS_IN_TEXT = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?) ?(k|m|b|t|million|billion|trillion) tokens")
+DEVICES_IN_HEADING = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devices|chips|tpus)\b")
 
 
 @dataclass(frozen=True)
 class Product:
-    """A figure of a row beside the factors that make it.
+    """A figure of a row beside the factors that make it: 1,000 s beside 2,000 steps and 0.5 s.
 
-    `readings`: result over product, without (False) and with (True) the devices as a factor. `is_own`: whether all
-    figures are measured ones of the row itself.
+    `readings`: with the devices as a factor? -> result over product. `is_of_row`: whether all figures are measured
+    ones of the row itself.
     """
 
     row: ReportedRow
@@ -173,79 +173,89 @@ class Product:
     over: Quantity | None
     devices: int | None
     readings: dict[bool, PrintedInterval]
-    is_own: bool
+    is_of_row: bool
 
-    def value(self, whole: bool) -> float:
-        """The product, with (`whole`) or without the devices, of the figures as they are printed."""
-        factors = prod(factor.value for factor in self.factors) * (self.devices or 1 if whole else 1)
+    def value(self, with_devices: bool) -> float:
+        """The product, with or without the devices, of the figures as they are printed."""
+        factors = prod(factor.value for factor in self.factors) * (self.devices or 1 if with_devices else 1)
         return factors / (self.over.value if self.over else 1.0)
 
-    def is_computed(self, whole: bool) -> bool:
+    def is_computed(self, with_devices: bool) -> bool:
         """Whether the result is the product to its last digit, or to half a percent: somebody computed it."""
-        apart = max(self.result.resolution, COMPUTED * self.result.value)
-        precise = self.result.resolution <= COMPUTED_DIGITS * self.result.value
-        return whole in self.readings and precise and abs(self.value(whole) - self.result.value) <= apart
+        tolerance = max(self.result.resolution, COMPUTED_TOLERANCE * self.result.value)
+        is_precise = self.result.resolution <= COMPUTED_RESOLUTION * self.result.value
+        is_equal = abs(self.value(with_devices) - self.result.value) <= tolerance
+        return with_devices in self.readings and is_precise and is_equal
 
     @property
-    def fitting(self) -> set[bool]:
-        return {whole for whole, ratio in self.readings.items() if ratio.contains(1.0, FITS)}
+    def right_readings(self) -> list[bool]:
+        """Whether the devices are a factor, for each reading under which the result is the product."""
+        return [reading for reading, ratio in self.readings.items() if ratio.contains(1.0, FIT_TOLERANCE)]
 
-    def is_odd(self, whole: bool, apart: float) -> bool:
-        """Whether it does not follow with (`whole`) or without the devices as a factor, however it is read."""
-        near = [ratio.contains(1.0, apart) or _is_misread(ratio) for ratio in self.readings.values()]
-        return whole in self.readings and not any(near)
+    def contradicts(self, with_devices: bool, tolerance: float) -> bool:
+        """Whether the result is another number under each reading, of which `with_devices` is one."""
+        near = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
+        return with_devices in self.readings and not any(near)
 
-    def breaks(self, alone: str) -> bool:
-        """Whether it is wrong whatever other rows say."""
+    def breaks(self, bound: str) -> bool:
+        """Whether it is wrong whatever other rows say: a total of 500 s, "at least" 2,000 steps x 0.5 s."""
         ratios = self.readings.values()
-        if not self.is_own or any(map(_is_misread, ratios)):
+        if not self.is_of_row or any(map(_is_misread, ratios)):
             return False
-        if alone == "equal":
-            return not any(ratio.contains(1.0, FITS) for ratio in ratios)
-        if alone == "at most":
-            is_known = self.devices is not None or self.factors[0].per_device is False
-            return is_known and all(ratio.low > 1 + SLOWEST_RANKS for ratio in ratios)
+        if bound == "equal":
+            return not any(ratio.contains(1.0, FIT_TOLERANCE) for ratio in ratios)
+        if bound == "at most":
+            has_devices = self.devices is not None or self.factors[0].per_device is False
+            return has_devices and all(ratio.low > 1 + SLOWEST_RANKS_TOLERANCE for ratio in ratios)
         # The slowest rank of each step may be another one.
-        several = self.factors[0].kind == "steps" and self.row.devices != 1
-        return alone == "at least" and all(r.high < 1 - (SLOWEST_RANKS if several else TOLERANCE) for r in ratios)
+        has_ranks = self.factors[0].kind == "steps" and self.row.devices != 1
+        least = 1 - (SLOWEST_RANKS_TOLERANCE if has_ranks else TOLERANCE)
+        return bound == "at least" and all(ratio.high < least for ratio in ratios)
 
-    def sentence(self, whole: bool, others: int) -> str:
-        """What follows from the factors, what is stated, and how many rows of the table show that it is meant."""
-        by_devices = [str(self.devices)] if whole and self.devices not in (None, 1) else []
-        terms = " x ".join([*(q.printed for q in self.factors), *by_devices])
+    def sentence(self, with_devices: bool, others: int) -> str:
+        """ "2000 x 0.5 s = 1,000 s, given is 500 s; 3 other rows of the table follow"."""
+        by_devices = [str(self.devices)] if with_devices and self.devices not in (None, 1) else []
+        terms = " x ".join([*(factor.printed for factor in self.factors), *by_devices])
         if self.over:
             terms += f" / {self.over.printed}"
         stated, unit = self.result.figure_and_unit
-        right = number(stated * self.value(whole) / self.result.value, 4)
-        fits = f"; {plural(others, 'other row')} of the table follow" if others else ""
-        verb = "are" if self.result.kind in COUNTED else "is"
-        return f"{terms} = {right}{unit}, given {verb} {self.result.printed}{fits}"
+        right = number(stated * self.value(with_devices) / self.result.value, 4)
+        follow = f"; {plural(others, 'other row')} of the table follow" if others else ""
+        verb = "are" if self.result.kind in COUNTED_KINDS else "is"
+        return f"{terms} = {right}{unit}, given {verb} {self.result.printed}{follow}"
 
 
-def _wrong_ones(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
-    """Yield each wrong product with a sentence: wrong whatever other rows say, or where most other rows are right."""
-    votes = Counter(whole for p in products for whole in p.fitting)
-    whole, fits = votes.most_common(1)[0] if votes else (True, 0)
-    odd = [p for p in products if p.is_odd(whole, identity.apart)]
-    certain = all(len(p.readings) == 1 for p in products)
-    for p in products:
-        if p.breaks(identity.alone):
-            yield p, p.sentence(max(p.readings), fits)
-        elif fits and p in odd:
-            direction = "more" if p.readings[whole].low > 1 else "less"
+def _contradicting_products(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
+    """(product, a sentence) for each that is wrong whatever other rows say, or where enough others are right.
+
+    Example: steps x step time is the total time in four rows and twice that in one -> that one.
+    """
+    votes = Counter(with_devices for product in products for with_devices in product.right_readings)
+    with_devices, right = votes.most_common(1)[0] if votes else (True, 0)
+    wrong = [product for product in products if product.contradicts(with_devices, identity.tolerance)]
+    computed = sum(product.is_computed(with_devices) for product in products)
+    is_certain = all(len(product.readings) == 1 for product in products)
+    for product in products:
+        if product.breaks(identity.bound):
+            yield product, product.sentence(max(product.readings), right)
+        elif right and product in wrong:
+            direction = "more" if product.readings[with_devices].low > 1 else "less"
             if identity.innocent == direction:
-                enough = sum(other.is_computed(whole) for other in products) >= ROWS_FOR_EACH_ODD_ONE * len(odd)
+                is_shown = computed >= ROWS_PER_ODD_ROW * len(wrong)
             else:
-                enough = fits >= len(odd) if certain else fits >= ROWS_FOR_EACH_ODD_ONE * len(odd)
-            if enough:
-                yield p, p.sentence(whole, fits)
+                is_shown = right >= len(wrong) * (1 if is_certain else ROWS_PER_ODD_ROW)
+            if is_shown:
+                yield product, product.sentence(with_devices, right)
 
 
 def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Product | None:
-    """The product in a row, where it or its table state the result and all factors; else None."""
+    """The product of an identity in a row: 2,000 steps, 0.5 s and 1,000 s of its cells, its table or the text above.
+
+    None where one of the figures is missing.
+    """
     parts = [*identity.factors, identity.over] if identity.over else [*identity.factors]
-    chosen = [next((q for kind in names if (q := _stated(table, row, kind))), None) for names in parts]
-    figures = [quantity for quantity in chosen if quantity is not None]
+    chosen = [next((figure for kind in kinds if (figure := _stated(table, row, kind))), None) for kinds in parts]
+    figures = [figure for figure in chosen if figure is not None]
     stated = _stated(table, row, identity.result)
     if stated is None or len(figures) < len(parts) or not multiplies(stated, *figures):
         return None
@@ -255,16 +265,22 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
         product = product * _interval(factor)
     if over is not None:
         product = product / _interval(over)
-    if not product.low or all(q in table.figures for q in (stated, *figures)):
+    if not product.low or all(figure in table.figures for figure in (stated, *figures)):
         return None
     ratio, devices = _interval(stated) / product, _devices(table, row, figures)
-    readings = {whole: ratio / float(devices or 1) if whole else ratio for whole in _scopes(stated, factors, devices)}
-    is_own = all(q in row.figures and not q.remark for q in (stated, *figures))
-    return Product(row, stated, factors, over, devices, readings, is_own) if readings else None
+    readings = {
+        with_devices: ratio / float(devices or 1) if with_devices else ratio
+        for with_devices in _possible_readings(stated, factors, devices)
+    }
+    is_of_row = all(figure in row.figures and not figure.remark for figure in (stated, *figures))
+    return Product(row, stated, factors, over, devices, readings, is_of_row) if readings else None
 
 
-def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
-    """Whether the devices are a factor: {True}, {False}, both where nothing says it, or none that can be used."""
+def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
+    """Whether the devices are a factor: {True} for a rate per device and total tokens, both where nothing says it.
+
+    Empty where neither can be used.
+    """
     kinds = {factor.kind for factor in factors}
     per_device = {factor.per_device for factor in factors} - {None}
     if "device_time_s" in kinds:  # of all devices: the rate of one goes with it, never that of all
@@ -275,60 +291,69 @@ def _scopes(stated: Quantity, factors: Sequence[Quantity], devices: int | None) 
         return {False}
     if stated.per_device is not None and stated.per_device in per_device:
         return {False}
-    scopes = {True} if True in per_device else {False} if per_device else {True, False}
-    return scopes if devices else scopes - {True}
+    readings = {False} if per_device else {True, False}
+    if True in per_device:
+        readings = {True}
+    return readings if devices else readings - {True}
 
 
-def _perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
-    """The rows whose perplexity is not e to the loss, where it is in as many others or more."""
+def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
+    """(row, a sentence) where a perplexity is not e to the loss, as in as many others: loss 3.0, perplexity 25.
+
+    Not where most perplexities are of something else.
+    """
     pairs = [(row, row.known("perplexity"), row.known("val_loss") or row.known("loss")) for row in rows]
     stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
-    right = [_interval(ppl).contains(e, FITS + loss.resolution) for _, ppl, loss, e in stated]
-    odd = [one for one, fits in zip(stated, right, strict=True) if not fits]
-    for row, ppl, loss, e in odd if sum(right) >= len(odd) else ():
-        if not _interval(ppl).contains(e, DOES_NOT_FOLLOW + loss.resolution):
-            others = plural(sum(right), "other row")
-            evidence = f"e to the {loss.heading} {loss.printed} is {number(e, 4)}, {ppl.heading} is {ppl.printed}"
-            yield row, f"{row.description}: {evidence}; {others} of the table follow"
+    wrong = [each for each in stated if not _interval(each[1]).contains(each[3], FIT_TOLERANCE + each[2].resolution)]
+    right = len(stated) - len(wrong)
+    if right < len(wrong):
+        return
+    for row, ppl, loss, expected in wrong:
+        if not _interval(ppl).contains(expected, CONTRADICTION + loss.resolution):
+            terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
+            others = f"{plural(right, 'other row')} of the table follow"
+            yield row, f"{row.description}: {terms}, {ppl.heading} is {ppl.printed}; {others}"
 
 
-def _sums_of_columns(figures: FigureTable) -> Iterator[Flag]:
-    """The one row in which a column is not the sum of columns side by side that it is, to the digit, in all others."""
+def _row_with_other_sum(figures: FigureTable) -> Iterator[Flag]:
+    """Flag the one row in which a column is not the sum of columns side by side, as to the digit in all others.
+
+    Example: 1.25 + 2.50 = 3.75, and so on in three rows; 1.50 + 2.25 beside 4.75 in the last.
+    """
     columns = [column for column in figures.columns if not column.is_in_percent]
     rows = len(figures.places)
-    for total, first, last in product(columns, range(len(columns)), range(len(columns))):
+    if rows <= ROWS_PER_ODD_ROW + 1:
+        return
+    for total, first, last in itertools.product(columns, range(len(columns)), range(len(columns))):
         parts = columns[first : last + 1]
-        if (
-            rows <= ROWS_FOR_EACH_ODD_ONE + 1
-            or not 2 <= len(parts) <= MOST_PARTS
-            or total in parts
-            or not total.has_decimals
-        ):
+        if not 2 <= len(parts) <= MOST_PARTS or total in parts or not total.has_decimals:
             continue
-        whole = reduce(add, (part.figures for part in parts))
-        equal = (whole.distance(total.figures) == 0) & (total.figures.width + whole.width < COMPUTED * 2)
-        odd = np.flatnonzero((whole.distance(total.figures) > APART) & ~equal).tolist()
-        if len(odd) == 1 and equal.sum() == rows - 1 and len(set(total.texts)) == rows:
-            terms = f"{' + '.join(part.texts[odd[0]] for part in parts)} = {whole.middle[odd[0]]:.5g}"
-            given = f"{total.heading} {total.texts[odd[0]]}; in all other rows they are equal"
-            yield Flag(f"{figures.names[odd[0]]}: {terms}, {given}", [figures.places[odd[0]]])
+        sums = reduce(add, (part.figures for part in parts))
+        distance = sums.distance(total.figures)
+        equal = (distance == 0) & (total.figures.width + sums.width < COMPUTED_TOLERANCE * 2)
+        wrong = np.flatnonzero((distance > FIT_TOLERANCE) & ~equal).tolist()
+        if len(wrong) == 1 and equal.sum() == rows - 1 and len(set(total.texts)) == rows:
+            (i,) = wrong
+            terms = f"{' + '.join(part.texts[i] for part in parts)} = {sums.middle[i]:.5g}"
+            given = f"{total.heading} {total.texts[i]}; in all other rows they are equal"
+            yield Flag(f"{figures.names[i]}: {terms}, {given}", [figures.places[i]])
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
     """A figure of a row, or what its heading, its table or the paragraph above say of all rows; None without any."""
-    quantity = row.figure(kind)
-    if quantity is not None:
-        usable = quantity.value > 0 and not quantity.bound and quantity.unit_stated and not is_nothing(quantity.text)
-        return quantity if usable else None
+    figure = row.figure(kind)
+    if figure is not None:
+        is_usable = figure.value > 0 and not figure.bound and figure.unit_stated and not is_nothing(figure.text)
+        return figure if is_usable else None
     if kind == "tokens":
-        time = next((q for name in SPAN if (q := row.figure(name))), None)
+        time = next((time for name in TIMES_OF_RUN if (time := row.figure(name))), None)
         return _tokens_in(f"{time.heading if time else ''} . {table.caption} . {table.heading}")
-    return next((q for q in (*table.figures, *table.above) if q.kind == kind), None)
+    return next((figure for figure in (*table.figures, *table.above) if figure.kind == kind), None)
 
 
 def _tokens_in(text: str) -> Quantity | None:
     """The one number of tokens that a text states, as "Training Time (9T tokens)" does; None without one."""
-    matches = {m[0]: m for m in TOKENS.finditer(text)}
+    matches = {m[0]: m for m in TOKENS_IN_TEXT.finditer(text)}
     if len(matches) != 1:
         return None
     (match,) = matches.values()
@@ -339,20 +364,20 @@ def _tokens_in(text: str) -> Quantity | None:
 def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]) -> int | None:
     """The devices of a product: those that the heading of a time names ("10T tokens, 1K GPUs"), else the row's."""
     for factor in factors:
-        if match := COUNT.search(factor.heading):
+        if match := DEVICES_IN_HEADING.search(factor.heading):
             return round(float(match[1]) * (1024 if match[2] else 1))
-    stated = next((q for q in (*table.figures, *table.above) if q.kind == "devices"), None)
+    stated = next((figure for figure in (*table.figures, *table.above) if figure.kind == "devices"), None)
     return row.devices or (int(stated.value) if stated else None)
 
 
 def _interval(quantity: Quantity) -> PrintedInterval:
-    """What a figure may have been: counts are exact, and nobody cuts 1.9T off to 1T."""
-    if quantity.kind in EXACT and quantity.resolution <= 1:
+    """What a figure may have been: a count itself; of "1T" 0.5T to 1.5T, since nobody cuts 1.9T off to 1T."""
+    if quantity.kind in EXACT_KINDS and quantity.resolution <= 1:
         return exact(quantity.value)
-    if quantity.resolution > COARSE * quantity.value:
+    if quantity.resolution > COARSE_RESOLUTION * quantity.value:
         return replace(quantity, resolution=quantity.resolution / 2).interval
     return quantity.interval
 
 
 def _is_misread(ratio: PrintedInterval) -> bool:
-    return not 1 / MISREAD < ratio.middle < MISREAD
+    return not 1 / MISREAD_FACTOR < ratio.middle < MISREAD_FACTOR

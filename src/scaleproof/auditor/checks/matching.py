@@ -13,14 +13,7 @@ from itertools import combinations, permutations
 from scaleproof.auditor.checks.baselines import epoch_seconds, total_rate
 from scaleproof.auditor.checks.rows import TIMES, RowSeries, ratios_of, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import (
-    WORDS,
-    PrintedInterval,
-    Quantity,
-    ReportedRow,
-    ReportedTable,
-    exact,
-)
+from scaleproof.auditor.read.reported_tables import WORDS, PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.number_format import percent
 
 SEARCHABLE_PRECISION = 2e-3  # largest relative width of a printed figure by which a run can be found

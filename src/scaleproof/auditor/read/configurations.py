@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logs.base import LAUNCH, NODES, PROCESSES
+from scaleproof.auditor.read.logs.base import LAUNCH, NODES, PROCESSES_PER_NODE
 from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import ContextFact, ReportedRun
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, words_of
@@ -220,7 +220,7 @@ def _script(configuration: ConfigurationFile, text: str) -> None:
         at = text.find(m[0][:20])
         line_number = text.count("\n", 0, at) + 1 if at >= 0 else None
         nodes = NODES.search(m[0])
-        each = PROCESSES.search(m[0])
+        each = PROCESSES_PER_NODE.search(m[0])
         count = int(nodes[1]) if nodes else requested.get("nodes", 1)
         if each:
             configuration.add("world_size", int(each[1]) * count, line_number)
@@ -257,5 +257,5 @@ def _arguments(configuration: ConfigurationFile, command: str, line: int | None)
             continue
         if OUTPUT.search(key.replace("-", "_")):
             configuration.outputs.append(value)
-        elif not PROCESSES.match(f"--{key} 1") and not NODES.match(f"--{key} 1"):
+        elif not PROCESSES_PER_NODE.match(f"--{key} 1") and not NODES.match(f"--{key} 1"):
             _take(configuration, key.replace("-", "_"), value, line)

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import re
-import shutil
 import tarfile
 import zipfile
 import zlib
@@ -18,38 +17,30 @@ from scaleproof.auditor.read.grids import SEPARATOR
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.text_files import UnreadableFile
 
-DOCUMENTS = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".mdx": "markdown",
-    ".rst": "markdown",
-    ".tex": "latex",
-    ".html": "html",
-    ".htm": "html",
-    ".org": "markdown",
-}
+DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
+DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rst", ".org"), "markdown")
 SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
 PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
 NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
 LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
 HTML = re.compile(r"(?i)\s*<(?:!doctype html|html|head|body|table|div|h\d)\b")
-LOOKED_AT = 400  # lines
+LINES_LOOKED_AT = 400
 
 
 def suffix_of(path: Path, opening: str) -> str:
-    """The suffix of a file in lower case; of a file without one, that of what it begins with. "" is plain text."""
-    return path.suffix.lower() or _by_contents(opening)
+    """Return the suffix of a file in lower case, or the one that its opening should have. "" is plain text."""
+    return path.suffix.lower() or _suffix_by_contents(opening)
 
 
-def _by_contents(opening: str) -> str:
-    """Return the suffix that a text would have by how it begins; "" for plain text and logs."""
+def _suffix_by_contents(opening: str) -> str:
+    """Return the suffix that a text would have by how it begins: "# Results" -> ".md". "" for plain text and logs."""
     if text_files.begins_like_json(opening) and not logs.reader_of(opening[:20_000]):
         return ".ipynb" if NOTEBOOK.search(opening) else ".json"
     if HTML.match(opening):
         return ".html"
     if LATEX.search(opening):
         return ".tex"
-    lines = opening.splitlines()[:LOOKED_AT]
+    lines = opening.splitlines()[:LINES_LOOKED_AT]
     if _is_markdown(lines):
         return ".md"
     if logs.reader_of(opening) or logs.guessing_reader_of(opening):
@@ -60,27 +51,28 @@ def _by_contents(opening: str) -> str:
 def _is_markdown(lines: list[str]) -> bool:
     """Whether headings, fences or tables of Markdown stand in a text that is not mostly a log."""
     plain = [unquoted(line) for line in lines]
-    marks = [n for n, line in enumerate(plain) if HEADING.match(line) or FENCE.match(line) or _is_rule(plain, n)]
+    marks = sum(
+        bool(HEADING.match(line) or FENCE.match(line) or _is_separator(plain, k)) for k, line in enumerate(plain)
+    )
     if not marks:
         return False
-    outside: list[str] = []
-    fenced = False
+    outside: list[str] = []  # of fences
+    in_fence = False
     for line in plain:
-        if FENCE.match(line):
-            fenced = not fenced
-        if not fenced:
+        in_fence ^= FENCE.match(line) is not None
+        if not in_fence:
             outside.append(line)
-    printed = "\n".join(outside)
-    return not (logs.reader_of(printed) or logs.guessing_reader_of(printed)) or 5 * len(marks) > len(plain)
+    text = "\n".join(outside)
+    return 5 * marks > len(plain) or not (logs.reader_of(text) or logs.guessing_reader_of(text))
 
 
-def _is_rule(lines: list[str], n: int) -> bool:
-    """Whether line `n`, counted from 0, is the row of dashes below the heading of a table."""
-    return n > 0 and "|" in lines[n] and "|" in lines[n - 1] and SEPARATOR.fullmatch(lines[n].strip()) is not None
+def _is_separator(lines: list[str], k: int) -> bool:
+    """Whether line `k`, counted from 0, is the row of dashes below the heading of a table: "|---|---|"."""
+    return k > 0 and "|" in lines[k] and "|" in lines[k - 1] and SEPARATOR.fullmatch(lines[k].strip()) is not None
 
 
 def _is_csv(lines: list[str]) -> bool:
-    """Whether a text is rows of equally many cells below headings of which one is understood."""
+    """Whether a text is rows of equally many cells below headings of which half are understood: "gpus,loss"."""
     rows = [line for line in lines if line.strip() and not line.startswith("#")][:20]
     if len(rows) < 2:
         return False
@@ -94,27 +86,20 @@ def _is_csv(lines: list[str]) -> bool:
 
 
 MOST_MEMBERS = 10_000
-LARGEST_MEMBER = 256 << 20
-DEEPEST = 40  # folders
-LARGEST_WHOLE = 1 << 30
-CHUNK = 1 << 20
-BROKEN = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    EOFError,
-    zlib.error,
-    gzip.BadGzipFile,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    OSError,
+MOST_MEMBER_BYTES = 256 << 20
+MOST_ARCHIVE_BYTES = 1 << 30  # of all members
+MOST_FOLDERS = 40  # within each other
+CHUNK_BYTES = 1 << 20
+ARCHIVE_ERRORS = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile),
+    *(EOFError, NotImplementedError, RuntimeError, ValueError, OSError),
 )
 
 
 def unpack(archive: Path, folder: Path) -> list[str]:
-    """Copy an archive's files below `folder`; return what was left out, and why. Raises UnreadableFile."""
+    """Copy an archive's files below `folder`. Return what was left out, and why. Raises UnreadableFile."""
     left_out: list[str] = []
-    room = LARGEST_WHOLE
+    bytes_left = MOST_ARCHIVE_BYTES
     try:
         for count, (name, size, stream) in enumerate(_members(archive)):
             if count >= MOST_MEMBERS:
@@ -123,26 +108,27 @@ def unpack(archive: Path, folder: Path) -> list[str]:
             if fault := _fault_of_path(name):
                 left_out.append(f"{name[:100]}: {fault}")
                 continue
-            target = folder.joinpath(*_safe_parts(name))
-            if size > LARGEST_MEMBER:
-                left_out.append(f"{name[:100]}: larger than {LARGEST_MEMBER >> 20} MiB")
+            if size > MOST_MEMBER_BYTES:
+                left_out.append(f"{name[:100]}: larger than {MOST_MEMBER_BYTES >> 20} MiB")
                 continue
+            target = folder.joinpath(*_safe_parts(name))
             target.parent.mkdir(parents=True, exist_ok=True)
-            room -= _copy(stream, target, min(LARGEST_MEMBER, room))
-            if room <= 0:
-                left_out.append(f"more than {LARGEST_WHOLE >> 20} MiB unpacked; the rest was left out")
+            bytes_left -= _copy(stream, target, min(MOST_MEMBER_BYTES, bytes_left))
+            if bytes_left <= 0:
+                left_out.append(f"more than {MOST_ARCHIVE_BYTES >> 20} MiB unpacked; the rest was left out")
                 break
-    except BROKEN as error:
+    except ARCHIVE_ERRORS as error:
         if isinstance(error, OSError) and error.errno is not None:  # the disk's fault (it is full), not the archive's
             raise
         if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
-            raise UnreadableFile(f"the archive cannot be opened: {_fault(error)}") from None
-        left_out.append(f"the archive cannot be read to its end: {_fault(error)}; what stands before was read")
+            raise UnreadableFile(f"the archive cannot be opened: {_fault_of_archive(error)}") from None
+        fault = _fault_of_archive(error)
+        left_out.append(f"the archive cannot be read to its end: {fault}; what stands before was read")
     return left_out
 
 
-def _fault(error: Exception) -> str:
-    """Why an archive cannot be read, in words."""
+def _fault_of_archive(error: Exception) -> str:
+    """Return why an archive cannot be read, in words."""
     if isinstance(error, EOFError):
         return "it is cut off"
     if isinstance(error, NotImplementedError):
@@ -153,15 +139,10 @@ def _fault(error: Exception) -> str:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
-    """Name, stated size and contents of the regular files of an archive. Links and devices are left out."""
+    """Yield name, stated size and contents of the regular files of an archive. Links and devices are left out."""
     name = archive.name.lower()
     if name.endswith(".zip"):
-        with zipfile.ZipFile(archive) as opened:
-            for info in opened.infolist():
-                file_type = (info.external_attr >> 16) & 0o170000  # of the Unix mode; 0 where none is stated
-                if not info.is_dir() and file_type in (0, 0o100000):
-                    with opened.open(info) as stream:
-                        yield info.filename, info.file_size, stream
+        yield from _members_of_zip(archive)
     elif name.endswith((".tar", ".tar.gz", ".tgz")):
         with tarfile.open(archive) as tar:
             for member in tar:
@@ -172,32 +153,37 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
             yield archive.name[: -len(".gz")] or "contents", 0, stream  # type: ignore[misc]  # GzipFile reads like IO[bytes]
 
 
+def _members_of_zip(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            file_type = (info.external_attr >> 16) & 0o170000  # of the Unix mode; 0 where none is stated
+            if info.is_dir() or file_type not in (0, 0o100000):
+                continue
+            with opened.open(info) as stream:
+                yield info.filename, info.file_size, stream
+
+
 def _fault_of_path(name: str) -> str:
-    """Why the member `name` is not copied, in words; "" where its path is sound."""
+    """Return why the member `name` is not copied, in words. "" where its path is sound."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if ".." in parts or name.startswith(("/", "\\")):
         return "its path leads out of the archive"
     if "\0" in name or not _safe_parts(name):
         return "its name is none that a file can have"
-    return f"it lies more than {DEEPEST} folders deep" if len(parts) > DEEPEST else ""
+    return f"it lies more than {MOST_FOLDERS} folders deep" if len(parts) > MOST_FOLDERS else ""
 
 
 def _safe_parts(name: str) -> list[str]:
-    """The parts of a member's path, without characters that mean something to a shell or a file system."""
+    """Return the parts of a member's path as names of files: "runs/a:b.csv" -> ["runs", "a_b.csv"]."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return [re.sub(r"[^\w.+=@,()# -]", "_", part)[:120] for part in parts if part != "."]
 
 
 def _copy(stream: IO[bytes], target: Path, most: int) -> int:
-    """Copy up to `most` bytes; return how many. A member that unpacks to more than it said is cut there."""
+    """Copy up to `most` bytes, and return how many. A member that unpacks to more than it said is cut there."""
     written = 0
     with target.open("wb") as out:
-        while written < most and (chunk := stream.read(min(CHUNK, most - written))):
+        while written < most and (chunk := stream.read(min(CHUNK_BYTES, most - written))):
             out.write(chunk)
             written += len(chunk)
     return written
-
-
-def remove(folder: Path) -> None:
-    """Remove an unpacked archive."""
-    shutil.rmtree(folder, ignore_errors=True)

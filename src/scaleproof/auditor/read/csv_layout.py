@@ -14,7 +14,11 @@ from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.units import RESULTS
 
 DELIMITERS = (",", "\t", ";")
-OWN_SERIES = {"phase", "rank", "data_wait_s"}  # the raw series of our own runs: their folder is what can be audited
+COLUMNS_OF_SCALEPROOF = {
+    "phase",
+    "rank",
+    "data_wait_s",
+}  # the raw series of our own runs: their folder is what can be audited
 # Columns of which one row stands for each value: the rows of the first value are read ...
 GROUPS = ("rank", "local_rank", "split", "phase", "fold", "process", "process_index")
 # ... and columns whose values are different runs.
@@ -64,12 +68,12 @@ KINDS_OF = {
 
 
 def layout_of(header: str) -> Layout | None:
-    """Return where the columns of a CSV log are, by its first line; None for what is no log of steps or epochs."""
+    """Return where the columns of a CSV log are, by its first line: "step,loss,step_time_ms". None for other files."""
     delimiter = max(DELIMITERS, key=header.count)
     names = [name.strip().lower() for name in next(csv.reader([header], delimiter=delimiter), [])]
-    is_own_series = set(names) >= OWN_SERIES
-    if len(names) < 2 or is_own_series:
+    if len(names) < 2 or set(names) >= COLUMNS_OF_SCALEPROOF:
         return None
+
     columns = [column_of(name) for name in names]
     layout = Layout(kind="", delimiter=delimiter, names=names, columns=columns)
     for quantity, kinds in KINDS_OF.items():
@@ -80,48 +84,42 @@ def layout_of(header: str) -> Layout | None:
     rates = [place for place, column in enumerate(columns) if column.kind == "rate"]
     if rates and "tokens_per_s" not in layout.places:
         layout.places["rate"] = rates[0]  # of an unknown unit: the row's other columns may say which
+
     layout.group = next((place for place, name in enumerate(names) if name in GROUPS), None)
     for place, (name, column) in enumerate(zip(names, columns, strict=True)):
         tells_runs_apart = name in RUN_KEYS or column.kind in RUN_KINDS or column.kind == "run"
         if tells_runs_apart and place != layout.group:
             layout.keys.append(place)
-    layout.kind = _kind(layout)
+    layout.kind = _kind_of_rows(layout)
     return layout if layout.kind else None
 
 
 def _place_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
-    """Return the place of the best column of `kinds`, the preferred first; None where there is none.
+    """Return the index of the best column of `kinds`, the preferred first. None where there is none.
 
     Of two of one kind, that of all devices is better than that of one device.
     """
     for kind in kinds:
-        places = [place for place, c in enumerate(columns) if c.kind == kind and c.statistic in statistics]
+        places = [k for k, column in enumerate(columns) if column.kind == kind and column.statistic in statistics]
         if places:
             return min(places, key=lambda place: columns[place].per_device is True)
     return None
 
 
-def _kind(layout: Layout) -> str:
-    """Return what one row of a log is: "steps" or "epochs", or "" where its columns are of neither."""
+def _kind_of_rows(layout: Layout) -> str:
+    """Return what the rows of a log are: "steps" or "epochs". "" where its columns are of neither."""
     has = layout.places.keys()
-    speeds = has & {"seconds", "tokens_per_s", "samples_per_s"}
-    if (
-        "epoch" in has
-        and "epoch_seconds" in has
-        and "seconds" not in has
-        and layout.columns[layout.places["epoch"]].kind == "epoch"
-    ):
+    has_speed = bool(has & {"seconds", "tokens_per_s", "samples_per_s"})
+    has_epoch = "epoch" in has and layout.kind_of("epoch") == "epoch"
+    if has_epoch and "epoch_seconds" in has and "seconds" not in has:
         return "epochs"
-    if "step" in has and speeds and layout.columns[layout.places["step"]].kind in ("step", "steps"):
+    # "steps" may be how many there were: a speed has to be in the row, too.
+    if "step" in has and (has_speed or (layout.kind_of("step") == "step" and "loss" in has)):
         return "steps"
-    if "step" in has and "loss" in has and layout.columns[layout.places["step"]].kind == "step":
-        return "steps"
-    if "epoch" in has and layout.columns[layout.places["epoch"]].kind == "epoch" and (speeds or "loss" in has):
-        return "epochs"
-    return ""
+    return "epochs" if has_epoch and (has_speed or "loss" in has) else ""
 
 
-LOOKED_AT = 2_000  # rows that show the form of a file
+ROWS_LOOKED_AT = 2_000  # that show what is in a file
 OUTCOMES = RESULTS | {"loss", "val_loss", "perplexity", "accuracy", "power_w", "energy_j", "cost", "data_time_s"}
 MOST_LENGTHS = 24  # of runs in one table
 Records = Sequence[list[str]]
@@ -130,17 +128,17 @@ Records = Sequence[list[str]]
 def settle_keys(layout: Layout, records: Records) -> None:
     """Correct `layout.keys`, the columns that tell the runs of a file apart, once its rows are seen.
 
-    A column `gpu` of utilisation is none. Where an epoch is there more than once, columns of settings that nobody
-    knows ("num_workers", "optimizer") are, if each epoch of their runs is there once.
+    A column `gpu` of utilisation is none. Where an epoch is there more than once, columns of unknown settings
+    ("num_workers", "optimizer") are, if each epoch of their runs is there once.
     """
-    layout.keys = [
-        k for k in layout.keys if layout.columns[k].kind != "device" or counts_devices([_cell(r, k) for r in records])
-    ]
-    if not _repeated(layout, records, layout.keys):
+    for k in list(layout.keys):
+        if layout.columns[k].kind == "device" and not counts_devices([_cell(record, k) for record in records]):
+            layout.keys.remove(k)
+    if not _has_repeated_places(layout, records, layout.keys):
         return
     settings = [k for k in range(len(layout.names)) if k not in layout.keys and _is_setting(layout, records, k)]
-    for further in (*([k] for k in settings), settings):
-        if further and not _repeated(layout, records, [*layout.keys, *further]):
+    for further in (*([k] for k in settings), settings):  # one of them, else all of them
+        if further and not _has_repeated_places(layout, records, [*layout.keys, *further]):
             layout.keys = sorted({*layout.keys, *further})
             return
 
@@ -152,42 +150,47 @@ def goes_on(layout: Layout, records: Records) -> bool:
 
 
 def _is_sequence(places: list[int]) -> bool:
-    """Whether numbers are of a log: in order, or in an order that two runs that write to one file can make."""
-    if len(places) < 2 or len(set(places)) < 2:
+    """Whether numbers are steps of a log: 1, 2, 3, or 1, 2, 1, 3 of two runs that write to one file.
+
+    10, 5, 20 are not: they are lengths of runs, fastest first.
+    """
+    if len(set(places)) < 2:
         return False
     if places == sorted(places) or len(places) > MOST_LENGTHS:
         return True
-    inside = sorted(set(places))
-    gaps = {b - a for a, b in pairwise(inside)}
-    return len(gaps) == 1  # 10, 5, 20 are lengths of runs, fastest first
+    gaps = {after - before for before, after in pairwise(sorted(set(places)))}
+    return len(gaps) == 1
 
 
-def _repeated(layout: Layout, records: Records, keys: list[int]) -> bool:
+def _has_repeated_places(layout: Layout, records: Records, keys: list[int]) -> bool:
+    """Whether a step or an epoch of a run is there more than once, with these columns to tell runs apart."""
     return any(len(set(places)) < len(places) for places in _sequences(layout, records, keys))
 
 
 def _sequences(layout: Layout, records: Records, keys: list[int]) -> list[list[int]]:
-    """Return the steps or epochs of each run, in the order of the file; `keys` are the columns that tell runs apart."""
-    at = layout.places["step" if layout.kind == "steps" else "epoch"]
-    epoch = layout.places.get("epoch")  # steps may count from 0 in every epoch
-    group: str | None = None
+    """Return the steps or epochs of each run, in the order of the file: [[0, 1, 2], [0, 1, 2]].
+
+    `keys`: the columns that tell runs apart.
+    """
+    place = layout.places["step" if layout.kind == "steps" else "epoch"]
+    epoch = layout.places.get("epoch")
+    if epoch is not None and epoch != place and layout.columns[epoch].kind == "epoch":
+        keys = [*keys, epoch]  # steps may count from 0 in every epoch
+    first_group: str | None = None
     runs: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for record in records:
-        if len(record) <= at or (value := figure(record[at])) is None:
+        if len(record) <= place or (number := figure(record[place])) is None:
             continue
         if layout.group is not None and layout.group < len(record):
-            group = record[layout.group] if group is None else group
-            if record[layout.group] != group:
-                continue
-        key = [_cell(record, k) for k in keys]
-        if epoch is not None and epoch != at and layout.columns[epoch].kind == "epoch":
-            key.append(_cell(record, epoch))
-        runs[tuple(key)].append(int(value))
+            first_group = record[layout.group] if first_group is None else first_group
+            if record[layout.group] != first_group:
+                continue  # of another rank or split
+        runs[tuple(_cell(record, k) for k in keys)].append(int(number))
     return list(runs.values())
 
 
 def _is_setting(layout: Layout, records: Records, k: int) -> bool:
-    """Whether a column has a few values, each of which stands for several rows: neither a result nor a place."""
+    """Whether a column has a few values, each of several rows ("adam", "sgd"), and is neither a result nor a step."""
     if k in layout.places.values() or k == layout.group or layout.columns[k].kind in OUTCOMES:
         return False
     values = {_cell(record, k) for record in records}
@@ -195,7 +198,7 @@ def _is_setting(layout: Layout, records: Records, k: int) -> bool:
 
 
 def has_no_figures(record: list[str], figures: Sequence[int]) -> bool:
-    """Whether a row says that its run gave no figures: its cells are empty, or one says that it ran out of memory."""
+    """Whether a row says that its run gave no figures: `figures`, its cells of them, are empty, or one says "OOM"."""
     return all(is_nothing(_cell(record, k)) for k in figures) or any(gave_no_figures(cell) for cell in record)
 
 

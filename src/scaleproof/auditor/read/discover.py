@@ -40,23 +40,15 @@ from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
 from scaleproof.ground.records.steps import COLUMNS
 
 MOST_QUOTED = 3  # runs between two fences; more are lines of several ranks or programs
-FURTHER = 2 << 20  # bytes of a text in which a program's lines are looked for
+LONGER_OPENING = 2 << 20  # characters of a text in which a program's lines are looked for
 # A file that breaks a reader in one of these ways is reported like one that cannot be read.
 BREAKS: tuple[type[Exception], ...] = (
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    StopIteration,
-    csv.Error,
-    AssertionError,
+    *(ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError),
+    *(RecursionError, StopIteration, csv.Error, AssertionError),
 )
-SERIES = ",".join((COLUMNS or ())[:3])  # how the series of our own runs begins
-COMPLETE = re.compile(r"RUN_COMPLETE .*\bworld_size=")
-TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
+START_OF_OWN_SERIES = ",".join((COLUMNS or ())[:3])
+MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
+MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
     r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
@@ -65,7 +57,7 @@ RESULT_WORDS = re.compile(
 
 
 def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) -> Evidence:
-    """Read every file below `paths`; `given` has facts by a part of a run's name, "" for all runs.
+    """Read every file below `paths`. `given`: facts by a part of a run's name, "" for all runs.
 
     What a file says itself counts more than a claims file beside it, that more than `given`, that more than the run's
     name.
@@ -79,7 +71,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         walk.check_some_text(paths)
         for root in paths:
             for path in walk.files_below(
-                root, reading.evidence.unread, lambda f, names: _own_run(reading.evidence, f, names)
+                root, reading.evidence.unread, lambda folder, names: _note_own_run(reading.evidence, folder, names)
             ):
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
         complete_runs(reading, given or {})
@@ -89,20 +81,20 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
     return reading.evidence
 
 
-def _own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
-    """Whether a folder (with files of these `names`) is a run of this program: it is noted, and left alone.
+def _note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
+    """Note a folder that is a run of this program, and return whether it is one. `names`: of its files.
 
     The launcher's record with the seal of the metrics says so even where metrics or series are damaged or gone.
     """
-    own = METRICS in names and STEPS in names and _has(folder / METRICS, rb'"schema_version": *"3\.')
-    own = own or (LAUNCHER in names and _has(folder / LAUNCHER, METRICS_SEAL.encode()))
-    if own:
+    is_own = METRICS in names and STEPS in names and _head_matches(folder / METRICS, rb'"schema_version": *"3\.')
+    is_own = is_own or (LAUNCHER in names and _head_matches(folder / LAUNCHER, METRICS_SEAL.encode()))
+    if is_own:
         evidence.own_runs.append(str(folder))
-    return own
+    return is_own
 
 
-def _has(path: Path, pattern: bytes) -> bool:
-    """Whether the beginning of a file matches `pattern`; False where it cannot be read."""
+def _head_matches(path: Path, pattern: bytes) -> bool:
+    """Whether `pattern` is in the beginning of a file. False where it cannot be read."""
     try:
         return bool(re.search(pattern, text_files.head(path)))
     except UnreadableFile:
@@ -110,7 +102,7 @@ def _has(path: Path, pattern: bytes) -> bool:
 
 
 def _name(root: Path, path: Path, several: bool) -> str:
-    """Return how a file is named in reports: by its path below `root`, or with `several` below the parent of `root`."""
+    """Return the name of a file in reports: its path below `root`, or below its parent with `several` roots."""
     base = root.parent if several or not root.is_dir() else root
     relative = path.relative_to(base)
     folder = root.absolute().parent.name
@@ -120,31 +112,30 @@ def _name(root: Path, path: Path, several: bool) -> str:
 
 
 def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
-    """Read one file below `root`; whatever is wrong with it is noted. `unpacked` removes unpacked archives at the
-    end.
-    """
-    evidence = reading.evidence
+    """Read one file below `root`, and note whatever is wrong with it. `unpacked` removes unpacked archives at last."""
+    unread = reading.evidence.unread
     relative = path.relative_to(root) if root.is_dir() else Path(path.name)
-    known = walk.unread_by_name(path, relative)
-    if known and (path not in evidence.named_files or known[0] in ("picture", "PDF", "binary")):
-        evidence.unread.append(Unread(name, known[1], known[0]))
-        return
+    if kind_and_reason := walk.unread_by_name(path, relative):
+        kind, reason = kind_and_reason
+        if path not in reading.evidence.named_files or kind in ("picture", "PDF", "binary"):
+            unread.append(Unread(name, reason, kind))
+            return
+
     try:
         if walk.is_archive(path):
             _take_archive(reading, path, name, unpacked)
         else:
             _read(reading, path, name)
-    except UnreadableFile as reason:
-        evidence.unread.append(Unread(name, str(reason), reason.kind))
+    except UnreadableFile as error:
+        unread.append(Unread(name, str(error), error.kind))
     except PermissionError as error:
-        evidence.unread.append(Unread(name, error.strerror or str(error), "permission"))
+        unread.append(Unread(name, error.strerror or str(error), "permission"))
     except OSError as error:
         no_room = f"no room in {tempfile.gettempdir()} to unpack it; set TMPDIR to a folder with room"
-        reason_text = no_room if error.errno in DISK_FULL else error.strerror or str(error)
-        evidence.unread.append(Unread(name, reason_text, "special"))
+        unread.append(Unread(name, no_room if error.errno in DISK_FULL else error.strerror or str(error), "special"))
     except BREAKS as error:
-        reason_text = f"not what such a file has, or a reader of scaleproof is wrong ({type(error).__name__})"
-        evidence.unread.append(Unread(name, reason_text, "damaged" if path.name in GENERIC else "unknown form"))
+        reason = f"not what such a file has, or a reader of scaleproof is wrong ({type(error).__name__})"
+        unread.append(Unread(name, reason, "damaged" if path.name in GENERIC else "unknown form"))
 
 
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
@@ -152,7 +143,7 @@ def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
     for left_out in contents.unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
-    for member in walk.files_below(folder, reading.evidence.unread, lambda f, names: False):
+    for member in walk.files_below(folder, reading.evidence.unread, lambda folder, names: False):
         member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"
         if walk.is_archive(member):
             reading.evidence.unread.append(Unread(member_name, "an archive inside an archive is not opened", "limit"))
@@ -161,39 +152,45 @@ def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.
 
 
 def _read(reading: Reading, path: Path, name: str) -> None:
-    """Read one file by what it begins with; ignore what has no results. Raises UnreadableFile."""
+    """Read one file by what it begins with. One without results is ignored. Raises UnreadableFile."""
     evidence = reading.evidence
     start = text_files.head(path)
-    named = path.name in GENERIC or path in evidence.named_files
+    is_named = path.name in GENERIC or path in evidence.named_files  # somebody says that it is a result
     if not start.strip(b"\0 \t\r\n"):
-        if named:
+        if is_named:
             raise UnreadableFile("it is empty")
         evidence.ignored.append(name)
     elif start.startswith(LFS.encode()):
         raise UnreadableFile(POINTER, "Git LFS pointer")
     elif tracker_series.is_event_file(path, start):
         _read_event_file(reading, path, name)
-    elif any(mark in start for mark in TRACES):
+    elif any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
     elif path.suffix.lower() == ".xlsx":
         if not read_spreadsheet(evidence, path, name):
             evidence.ignored.append(name)
     elif (encoding := text_files.encoding(start)) is None:
-        if named:
+        if is_named:
             raise UnreadableFile("it is binary", "binary")
         evidence.ignored.append(name)
     else:
         opening = text_files.decoded(start, encoding)
-        own_series = bool(SERIES) and opening.startswith(SERIES)
-        if own_series and not (path.parent / METRICS).is_file():
-            raise UnreadableFile(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
-        if own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
+        is_own_series = bool(START_OF_OWN_SERIES) and opening.startswith(START_OF_OWN_SERIES)
+        if is_own_series:
+            _refuse_own_series(path, evidence)
+        if is_own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
             if path.name == METRICS:
                 raise UnreadableFile("it is not a metrics file of any known schema")
-            if own_series and path in evidence.named_files:
-                raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
             evidence.ignored.append(name)
+
+
+def _refuse_own_series(path: Path, evidence: Evidence) -> None:
+    """Raise UnreadableFile for a series of our own whose run is not here, or that was named instead of its folder."""
+    if not (path.parent / METRICS).is_file():
+        raise UnreadableFile(f"the series of a run whose {METRICS} is not here: the run was lost or taken away")
+    if path in evidence.named_files and path.name != METRICS:
+        raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
 
 
 def _read_event_file(reading: Reading, path: Path, name: str) -> None:
@@ -208,24 +205,27 @@ def _read_event_file(reading: Reading, path: Path, name: str) -> None:
 
 
 def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: str, size: int) -> bool:
-    """Read a text by the readers in order, the most particular first; return whether anything was read. `opening` is
-    its beginning, which has `size` bytes.
+    """Read a text by the readers in order, the most particular first. Return whether anything was read.
+
+    `opening`: its beginning, of `size` bytes.
     """
     suffix = suffix_of(path, opening)
     if suffix in walk.SCRIPTS or suffix in SETTINGS:
-        return _settings(reading, path, name, encoding, opening)
+        return _read_settings(reading, path, name, encoding, opening)
     if suffix == ".ipynb":
         return _read_notebook(reading, path, name, encoding)
     if _is_json(suffix, opening) and not logs.reader_of(opening[:20_000]):
-        whole = opening if size < text_files.HEAD else None
-        named = path.name in GENERIC or path in reading.evidence.named_files
-        if read_json(reading, path, name, encoding, opening, whole, named):
+        text = opening if size < text_files.HEAD else None  # None: it has to be read
+        is_named = path.name in GENERIC or path in reading.evidence.named_files
+        if read_json(reading, path, name, encoding, opening, text, is_named):
             return True
         if suffix in (".json", ".jsonl"):
             return False
     if suffix in DOCUMENTS:
         return _read_document(reading, path, name, encoding, DOCUMENTS[suffix])
-    if _settings(reading, path, name, encoding, opening) or _read_rows(reading, path, name, encoding, opening, suffix):
+    if _read_settings(reading, path, name, encoding, opening):
+        return True
+    if _read_rows(reading, path, name, encoding, opening, suffix):
         return True
     is_text = not path.suffix and path in reading.evidence.named_files and opening.lstrip()[:1] not in ("{", "[")
     return is_text and _read_document(reading, path, name, encoding, "markdown")
@@ -239,113 +239,117 @@ def _is_json(suffix: str, opening: str) -> bool:
 
 
 def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind: str) -> bool:
-    """Read tables and sentences, and a run for each log that is quoted between fences (shown, and not checked); return
-    whether there was any.
+    """Read tables and sentences, and a run for each log that is quoted between fences. Return whether there was any.
+
+    Quoted runs are shown, and not checked.
     """
     text = text_files.beginning(path, encoding)
-    taken = read_document_file(reading.evidence, text, name, kind)
+    was_read = read_document_file(reading.evidence, text, name, kind)
     if path.stat().st_size > text_files.LARGEST_TEXT:
         reason = f"only its first {text_files.LARGEST_TEXT >> 20} MiB were read, as of any text for people"
         reading.evidence.unread.append(Unread(name, reason, "limit"))
     if kind != "markdown":
-        return taken
+        return was_read
+
     for block in quoted_blocks(list(enumerate(text.splitlines(), start=1))):
         first_line, _ = block[0]
         runs = _printed_runs(f"{name}#line {first_line}", block)
-        if len(runs) > MOST_QUOTED:
+        if not runs or len(runs) > MOST_QUOTED:
             continue
         for run in runs:
             run.quoted = True
             add_run(reading, run, path)
-            taken = True
-            of_run = {number for number, _ in block}
-            stated = reading.evidence.stated_figures
-            stated[:] = [figure for figure in stated if figure.file != name or figure.line not in of_run]
-    return taken
+        # The figures of the run are no sentences of the document.
+        lines = {number for number, _ in block}
+        stated = reading.evidence.stated_figures
+        stated[:] = [figure for figure in stated if figure.file != name or figure.line not in lines]
+        was_read = True
+    return was_read
 
 
 def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
-    """Return the runs in lines that a program printed; none where there are too few lines of its log."""
+    """Return the runs in lines that a program printed. [] where there are too few lines of its log."""
     text = "\n".join(line for _, line in lines)
     kind = logs.reader_of(text) or logs.guessing_reader_of(text)
-    enough = kind is not None and (len(lines) >= logs.LEAST or kind.one_line_is_enough)
-    runs = logs.read_log(name, kind, lines) if kind and enough else []
-    return [run for run in runs if run.timed_spans or run.logged_steps]
+    if kind is None or (len(lines) < logs.LEAST_LINES and not kind.one_line_is_enough):
+        return []
+    return [run for run in logs.read_log(name, kind, lines) if run.timed_spans or run.logged_steps]
 
 
 def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bool:
-    """Read tables, sentences, and a run for each cell that printed a log; return whether there was any."""
-    taken, printed = read_notebook_file(reading.evidence, text_files.whole(path, encoding), name)
+    """Read tables, sentences, and a run for each cell that printed a log. Return whether there was any."""
+    was_read, printed = read_notebook_file(reading.evidence, text_files.full_text(path, encoding), name)
     for number, lines in enumerate(printed, start=1):
         for run in _printed_runs(f"{name}#cell {number}", lines):
             add_run(reading, run, path)
-            taken = True
-    return taken
+            was_read = True
+    return was_read
 
 
-def _settings(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
-    """Note what a claims file, a mark of completion, a configuration or a script says; return whether it is one."""
+def _read_settings(reading: Reading, path: Path, name: str, encoding: str, opening: str) -> bool:
+    """Note what a claims file, a mark of completion, a configuration or a script says. Return whether it is one."""
     folder = str(path.parent)
     if published_claims.is_claims_file(opening):
-        reading.scopes.append(
-            (folder, published_claims.read_claims_file(text_files.whole(path, encoding), reading.evidence))
-        )
+        claims = published_claims.read_claims_file(text_files.full_text(path, encoding), reading.evidence)
+        reading.scopes.append((folder, claims))
         return True
-    if COMPLETE.search(opening):
+    if MARK_OF_COMPLETION.search(opening):
         pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
         mark = {"name": name, "folder": folder, "world": figure(pairs.get("world_size"))}
         mark |= {"rate": figure(pairs.get("tokens_per_sec")), "wall": figure(pairs.get("total_wall_time_sec"))}
         reading.evidence.completions.append(mark)
         return True
-    settings = path.suffix.lower() in (*walk.SCRIPTS, *SETTINGS)
-    if settings and len(opening) < text_files.HEAD:
-        reading.configurations.append((path, name, opening))
-        return True
-    return False
+    if path.suffix.lower() not in (*walk.SCRIPTS, *SETTINGS) or len(opening) >= text_files.HEAD:
+        return False
+    reading.configurations.append((path, name, opening))
+    return True
 
 
 def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str, suffix: str) -> bool:
-    """Read tables of figures in lines, and logs; return whether there was any."""
+    """Read tables of figures in lines, and logs. Return whether there was any."""
     if not RESULT_WORDS.search(opening):
         return False
-    for place, header in enumerate(opening.splitlines()[:5]):
-        if _read_csv(reading, path, name, encoding, header, place):
+    for k, header in enumerate(opening.splitlines()[:5]):
+        if _read_csv(reading, path, name, encoding, header, k):
             return True
+
     kind = logs.reader_of(opening)
-    further = ""
+    longer_opening = ""
     if kind is None and len(opening) >= text_files.HEAD // 2:
         with path.open(encoding=encoding, errors="replace") as file:
-            further = text_files.CONTROL.sub("", file.read(FURTHER))
-        kind = logs.reader_of(further)
+            longer_opening = text_files.CONTROL.sub("", file.read(LONGER_OPENING))
+        kind = logs.reader_of(longer_opening)
     if suffix in (".csv", ".tsv"):
         return kind is None and read_csv_table(reading.evidence, path, name, encoding)
-    reported = suffix in PLAIN and kind is None and read_plain_text(reading.evidence, path, name, encoding)
-    kind = kind or logs.guessing_reader_of(opening) or (logs.guessing_reader_of(further) if further else None)
+    has_report = suffix in PLAIN and kind is None and read_plain_text(reading.evidence, path, name, encoding)
+
+    kind = kind or logs.guessing_reader_of(opening) or logs.guessing_reader_of(longer_opening)
     if kind is None:
-        return reported
+        return has_report
     runs = logs.read_log_file(name, kind, path, encoding)
-    if kind is logs.KeyValues and not any(
-        len(r.logged_steps) >= logs.LEAST or len(r.timed_spans) >= logs.LEAST for r in runs
-    ):
-        return reported
+    if kind is logs.KeyValues:  # it guesses, and needs more than one line
+        most_lines = max((max(len(run.logged_steps), len(run.timed_spans)) for run in runs), default=0)
+        if most_lines < logs.LEAST_LINES:
+            return has_report
     for run in runs:
         add_run(reading, run, path)
     return True
 
 
-def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, place: int) -> bool:
-    """Read a CSV log of steps, epochs, GPUs or operators, whose heading is line `place` of the file, counted from 0.
-    Return whether it is one.
+def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, k: int) -> bool:
+    """Read a CSV log of steps, epochs, GPUs or operators. Return whether it is one.
+
+    `header`: its headings, in line `k` of the file, counted from 0.
     """
     evidence = reading.evidence
-    if not any(d in header for d in csv_layout.DELIMITERS) and not header.startswith("#"):
+    if not any(delimiter in header for delimiter in csv_layout.DELIMITERS) and not header.startswith("#"):
         return False
 
     def rest() -> Iterator[str]:
-        return islice(text_files.lines(path, encoding), place + 1, None)
+        return islice(text_files.lines(path, encoding), k + 1, None)
 
     if tracker_series.is_tracker_csv(header):
-        series = tracker_series.read_tracker_csv(name, header, rest(), place + 2)
+        series = tracker_series.read_tracker_csv(name, header, rest(), k + 2)
         for run in series:
             add_run(reading, run, path)
         return bool(series)
@@ -354,12 +358,12 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
     elif layout := csv_layout.layout_of(header):
-        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.LOOKED_AT))
+        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.ROWS_LOOKED_AT))
         csv_layout.settle_keys(layout, first)
-        one_each = len(first) > 1 and not csv_layout.goes_on(layout, first)  # one row for each configuration
-        if one_each and read_csv_table(evidence, path, name, encoding, steps=True):
+        has_row_for_each_run = len(first) > 1 and not csv_layout.goes_on(layout, first)
+        if has_row_for_each_run and read_csv_table(evidence, path, name, encoding, steps=True):
             return True
-        runs = csv_logs.read_log(name, layout, rest(), place + 2)
+        runs = csv_logs.read_log(name, layout, rest(), k + 2)
         measured = [run for run in runs if run.timed_spans or run.logged_steps]
         if not measured and runs:
             add_run(reading, runs[0], path)

@@ -31,7 +31,7 @@ def read_json(
         reading.evidence.traces.append(name)
         return True
     if text is None:
-        text = text_files.whole(path, encoding)
+        text = text_files.full_text(path, encoding)
     if (lines := _json_lines(text, name, reading.evidence.unread)) is not None:
         if run := read_history(name, lines):
             add_run(reading, run, path)

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -25,25 +26,27 @@ REPORT_LINES = 2_000  # at either end of a long text
 
 
 def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
-    """Add the tables of results, and note those whose headings are not understood; return how many were added."""
-    taken = 0
+    """Add the tables of results, and note those whose headings are not understood. Return how many were added."""
+    added = 0
     for grid in grids:
         table = read_table(grid, Place(name))
         if table is not None:
             evidence.tables.append(table)
-            taken += 1
+            added += 1
         elif _has_figures(grid) and not is_profile(grid.header):
-            reason = f"a table whose headings are not understood: {', '.join(h[:30] for h in grid.header[:6])}"
+            headings = ", ".join(heading[:30] for heading in grid.header[:6])
+            reason = f"a table whose headings are not understood: {headings}"
             evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
-    return taken
+    return added
 
 
 def _has_figures(grid: Grid) -> bool:
-    cells = [c for _, row in grid.rows[:50] for c in row[1:]]
-    return sum(c[:1].isdigit() for c in cells) * 2 > max(len(cells), 3)
+    cells = [cell for _, row in grid.rows[:50] for cell in row[1:]]
+    return sum(cell[:1].isdigit() for cell in cells) * 2 > max(len(cells), 3)
 
 
-def _take(evidence: Evidence, document: Document, name: str) -> int:
+def _take_document(evidence: Evidence, document: Document, name: str) -> int:
+    """Add the figures of sentences and the tables of a document. Return how many were added."""
     figures = stated_figures(document.prose, name)
     evidence.stated_figures += figures
     cells = [(line, cell) for grid in document.grids for line, row in grid.rows for cell in row]
@@ -52,69 +55,70 @@ def _take(evidence: Evidence, document: Document, name: str) -> int:
 
 
 def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> bool:
-    """Read a document for people; return whether a table of results or a stated figure was in it."""
+    """Read a document for people. Return whether a table of results or a stated figure was in it."""
     lines: list[Line] = list(enumerate(text.splitlines(), start=1))
     document = read_document(lines, kind)
-    taken = _take(evidence, document, name)
+    added = _take_document(evidence, document, name)
     if not document.grids and kind != "html":
-        taken += _take_short_blocks(evidence, [(n, t) for n, t, _ in document.prose], name)
-    return taken > 0
+        added += _take_short_blocks(evidence, [(number, text) for number, text, _ in document.prose], name)
+    return added > 0
 
 
 def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
-    """Add the blocks of a document without a table, which may have a heading for each configuration with a figure
-    or two below it; return how many tables were added.
+    """Add the blocks of a document without a table: "4 GPUs" with "Throughput: 390 img/s" below it, "8 GPUs", ...
+
+    Return how many tables were added.
     """
-    taken = 0
+    added = 0
     for grid in report_blocks(lines, least=1):
         table = read_table(grid, Place(name))
         if table is not None and len({row.devices for row in table.rows if row.devices}) > 1:
             table.rows = [row for row in table.rows if row.devices]
             evidence.tables.append(table)
-            taken += 1
-    return taken
+            added += 1
+    return added
 
 
 def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) -> bool:
-    """Read a report in plain text, tables and blocks of `name: figure`; return whether there was any. Logs are none."""
+    """Read a report in plain text: tables, and blocks of `name: figure`. Return whether it is one; logs are none."""
     if path.stat().st_size > text_files.LARGEST_TEXT:
         return False
-    lines: list[Line] = list(enumerate(text_files.whole(path, encoding).splitlines(), start=1))
+    lines: list[Line] = list(enumerate(text_files.full_text(path, encoding).splitlines(), start=1))
     lines = of_first_rank(lines)
     if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends
         cut_at, _ = lines[REPORT_LINES]
         lines = [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
-    document = read_document(lines, "text")
-    taken = 0
-    for grid in [*document.grids, *report_blocks(lines)]:
-        table = read_table(grid, Place(name))
-        if table is not None and not _is_log(table):
-            evidence.tables.append(table)
-            taken += 1
-    return taken > 0
+    grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
+    tables = [table for grid in grids if (table := read_table(grid, Place(name))) and not _is_log(table)]
+    evidence.tables += tables
+    return bool(tables)
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:
-    """Return the lines of the first rank, where srun or mpirun put a prefix before nearly all lines; else all lines."""
+    """Return the lines of the first rank without its prefix: "[1,0]<stdout>: loss 2.3" -> "loss 2.3".
+
+    All lines, unless srun or mpirun put a prefix before nearly all of them.
+    """
     opening = [RANK_PREFIX.match(text) for _, text in lines[:REPORT_LINES] if text.strip()]
     if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
         return lines
     if 2 * len({m["rank"] for m in opening if m is not None}) > len(opening):
         return lines  # numbers of lines
     matched = [(number, text, RANK_PREFIX.match(text)) for number, text in lines]
-    first = next(m["rank"] for _, _, m in matched if m is not None)
-    return [(number, text[m.end() :]) for number, text, m in matched if m is not None and m["rank"] == first]
+    first_rank = next(m["rank"] for _, _, m in matched if m is not None)
+    return [(number, text[m.end() :]) for number, text, m in matched if m is not None and m["rank"] == first_rank]
 
 
 def _is_log(table: ReportedTable) -> bool:
     """Whether the rows of a table are steps or epochs of one run: figures along a run, not results."""
     places = [row.value("step") or row.value("epoch") for row in table.rows]
-    return sum(p is not None for p in places) * 2 > len(places) and len({p for p in places if p}) > 2
+    return sum(place is not None for place in places) * 2 > len(places) and len({*places} - {None, 0}) > 2
 
 
 def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, steps: bool = False) -> bool:
-    """Read a CSV file with a row for each result; return whether it is one. `steps`: its steps or epochs are
-    known to be lengths of runs.
+    """Read a CSV file with a row for each result. Return whether it is one.
+
+    `steps`: its steps or epochs are known to be lengths of runs.
     """
     rows: list[tuple[int, list[str]]] = []
     lines = text_files.lines(path, encoding)
@@ -140,27 +144,30 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, ste
 
 
 def _is_comment(lines: list[str], k: int) -> bool:
-    """Whether line `k` is a comment; "# GPUs,Batch,..." above as many cells is a heading."""
+    """Whether line `k` is a comment. "# GPUs,Batch,..." above as many cells is a heading."""
+    if not lines[k].startswith("#"):
+        return False
     following = next((line for line in lines[k + 1 :] if line.strip()), "")
-    return lines[k].startswith("#") and not any(lines[k].count(d) == following.count(d) > 0 for d in DELIMITERS)
+    return all(lines[k].count(mark) != following.count(mark) or mark not in following for mark in DELIMITERS)
 
 
 def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, list[list[Line]]]:
-    """Read a notebook; return whether a result was in its texts and tables, and the lines that each of its cells
-    printed. Raises UnreadableFile.
+    """Read a notebook. Return whether a result was in it, and the lines that each of its cells printed.
+
+    Raises UnreadableFile.
     """
     try:
         document, printed = read_notebook(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableFile(f"it is no notebook: {str(error)[:100]}") from None
-    taken = _take(evidence, document, name)
+    added = _take_document(evidence, document, name)
     for lines in printed:
-        taken += _take_grids(evidence, report_blocks(lines), name)
-    return taken > 0, printed
+        added += _take_grids(evidence, report_blocks(lines), name)
+    return added > 0, printed
 
 
 def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
-    """Read the sheets of a workbook; return whether a table of results was in them. Raises UnreadableFile."""
+    """Read the sheets of a workbook. Return whether a table of results was in them. Raises UnreadableFile."""
     try:
         grids = read_workbook(path)
     except ValueError as error:
@@ -168,82 +175,87 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
     return _take_grids(evidence, grids, name) > 0
 
 
-PAIR = re.compile(
+NAME_AND_FIGURE = re.compile(
     r"[\s>*+\-•✓✅|]*(?:\*\*)?([A-Za-z][\w /().%#-]{1,60}?)(?:\*\*)?\s*(?::|=|\.{3,})\s*(?:\*\*)?\s*(\S.{0,100}?)\s*$"
 )
-INLINE = re.compile(
+NAMES_AND_FIGURES = re.compile(
     r"([A-Za-z][\w /().%#-]{1,50}?)\s*[:=]\s*([~≈<>]?[-+]?\d[\d.,]*(?:e[-+]?\d+)?\s*(?:%|"
     r"[A-Za-zµ×][\w/×]{0,18})?)(?=[,;|\s]|$)"
 )
 RULE = re.compile(r"\s*([=\-*#~_─━═])\1{3,}\s*")
-PLAUSIBLE = re.compile(r"[:=.].*\S")
+MAY_HAVE_PAIRS = re.compile(r"[:=.].*\S")
 # What was run for the figures below it.
 COMMAND = re.compile(r"(?:\$ ?)?(?:\w+=\S+ )*(?:python3?|torchrun|bash|sh|srun|sbatch|accelerate|deepspeed|mpirun) \S")
-LEAST = 2  # results in a block
-LONGEST_TITLE = 120
+LEAST_RESULTS = 2  # results in a block
+LONGEST_TITLE, MOST_TITLE_WORDS = 120, 14
 
 
-def report_blocks(lines: list[Line], least: int = LEAST) -> list[Grid]:
-    """Return one grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results."""
-    blocks: list[tuple[int, str, dict[str, str]]] = []
-    current: dict[str, str] = {}
-    title, start = "", 1
+def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
+    """Return one grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results.
+
+    "4 GPUs", below it "Throughput: 390 img/s" and "Loss: 2.3", make the row "4 GPUs" | "390 img/s" | "2.3".
+    """
+    blocks = [block for block in _blocks_of_pairs(lines) if block.number_of_results >= least]
+    if not blocks:
+        return []
+    names = list(dict.fromkeys(name for block in blocks for name in block.values))
+    rows = [(block.line, [block.title, *(block.values.get(name, "") for name in names)]) for block in blocks]
+    return [Grid("report text", blocks[0].line, ["Configuration", *names], rows)]
+
+
+@dataclass
+class Block:
+    """Names and values below a title."""
+
+    line: int
+    title: str
+    values: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def number_of_results(self) -> int:
+        return sum(column_of(name).kind in RESULTS and bool(figures_of(value)) for name, value in self.values.items())
+
+
+def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
+    """Return the blocks of a text. One ends where a title, a configuration, or a name that it has comes next."""
+    blocks = [Block(1, "")]
     for number, raw in lines:
         text = raw.strip()
         if not text or RULE.fullmatch(text):
             continue
         pairs = _pairs(text)
         if not pairs:
-            if (heading := _title(text)) is not None:
-                _close(blocks, start, title, current, least)
-                current = {}
-                title = heading
-                start = number
+            if (title := _title(text)) is not None:
+                blocks.append(Block(number, title))
             continue
-        begins = _begins(pairs)
-        if begins or any(name in current for name, _ in pairs):
-            _close(blocks, start, title, current, least)
-            current = {}
-            if begins:
-                _, title = pairs[0]
-        if not current:
-            start = number
+        first_name, first_value = pairs[0]
+        if column_of(first_name).kind == "run" and not figures_of(first_value):  # "Configuration: 4 GPUs"
+            blocks.append(Block(number, first_value))
+        elif any(name in blocks[-1].values for name, _ in pairs):
+            blocks.append(Block(number, blocks[-1].title))
+        if not blocks[-1].values:
+            blocks[-1].line = number
         for name, value in pairs:
-            current.setdefault(name, value)
-    _close(blocks, start, title, current, least)
-    if not blocks:
-        return []
-    names = list(dict.fromkeys(name for _, _, values in blocks for name in values))
-    rows = [(line, [head, *(values.get(name, "") for name in names)]) for line, head, values in blocks]
-    return [Grid("report text", blocks[0][0], ["Configuration", *names], rows)]
-
-
-def _close(
-    blocks: list[tuple[int, str, dict[str, str]]], line: int, title: str, values: dict[str, str], least: int
-) -> None:
-    """Add a block that ends, if it has `least` results."""
-    results = [name for name, value in values.items() if column_of(name).kind in RESULTS and figures_of(value)]
-    if len(results) >= least:
-        blocks.append((line, title, values))
-
-
-def _begins(pairs: list[tuple[str, str]]) -> bool:
-    """Whether names and values begin a block, like `Configuration: 4 GPUs`."""
-    name, value = pairs[0]
-    return column_of(name).kind == "run" and not figures_of(value)
+            blocks[-1].values.setdefault(name, value)
+    return blocks
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Return the (name, value) of a line that are understood: one for `Name: figure`, several for `a=1, b=2`."""
-    if len(text) > 400 or not PLAUSIBLE.search(text) or "|" in text.strip("|"):
+    """Return the pairs of a line that are understood: "gpus=8, loss=2.3" -> ("gpus", "8"), ("loss", "2.3").
+
+    Of "Throughput: 390 img/s (best of 3)" the value is all that follows.
+    """
+    if len(text) > 400 or not MAY_HAVE_PAIRS.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
-    separated = ":" in cleaned or "=" in cleaned
-    several = [(m[1].strip(), m[2].strip()) for m in INLINE.finditer(cleaned)] if separated else []
-    understood = [(name, value) for name, value in several if column_of(name).kind is not None]
+    understood: list[tuple[str, str]] = []
+    has_separator = ":" in cleaned or "=" in cleaned
+    if has_separator:  # few lines have one, and the pattern is slow
+        pairs = [(m[1].strip(), m[2].strip()) for m in NAMES_AND_FIGURES.finditer(cleaned)]
+        understood = [(name, value) for name, value in pairs if column_of(name).kind is not None]
     if len(understood) >= 2:
         return understood
-    m = PAIR.fullmatch(cleaned) if separated or "..." in cleaned else None
+    m = NAME_AND_FIGURE.fullmatch(cleaned) if has_separator or "..." in cleaned else None
     if m is None:
         return understood
     kind = column_of(m[1]).kind
@@ -253,14 +265,13 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _title(text: str) -> str | None:
-    """Return a line that names what follows, without markup; None for a sentence, a command or a line of a log."""
+    """Return a line that names what follows, without markup: "### 4 GPUs:" -> "4 GPUs".
+
+    None for a sentence, a command, or a line with a figure of some other kind.
+    """
     cleaned = plain_text(text).strip("#=-*[] :")
-    if COMMAND.match(cleaned):
+    if COMMAND.match(cleaned) or re.search(r"[:=]\s*[~<>]?\d", cleaned):
         return None
-    if re.search(r"[:=]\s*[~<>]?\d", cleaned):
-        return None  # a figure of some other kind
     if cleaned.endswith((".", "!", ",", ";")) or text.startswith(("- ", "* ", "|", "$")):
         return None
-    if not cleaned or len(cleaned) > LONGEST_TITLE:
-        return None
-    return cleaned if len(cleaned.split()) <= 14 else None
+    return cleaned if cleaned and len(cleaned) <= LONGEST_TITLE and len(cleaned.split()) <= MOST_TITLE_WORDS else None

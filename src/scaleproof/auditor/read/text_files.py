@@ -11,10 +11,10 @@ from typing import Any
 from scaleproof.auditor.read.reported import UnreadKind
 
 HEAD = 1 << 16  # bytes that tell what a file is
-WHOLE = 64 << 20  # bytes of the largest file that must be parsed as one piece
+LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as one piece
 LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
 BLOCK = 1 << 21  # characters
-LONGEST = 1 << 20  # characters of a line; bars of several ranks that overwrite each other make long ones
+LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
 SQLITE = b"SQLite format 3\0"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
 
@@ -41,7 +41,7 @@ def head(path: Path) -> bytes:
 
 
 def encoding(start: bytes) -> str | None:
-    """Return how a file that begins so is encoded; None for a binary one."""
+    """Return how a file that begins so is encoded: "utf-8". None for a binary one."""
     for mark, name in (
         (codecs.BOM_UTF8, "utf-8-sig"),
         (codecs.BOM_UTF16_LE, "utf-16"),
@@ -59,8 +59,9 @@ def encoding(start: bytes) -> str | None:
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
-    """Return the kind of UTF-16 of a text without its mark, which PowerShell's redirection leaves out at times:
-    every other byte is zero. None for what is binary.
+    """Return the kind of UTF-16 of a text without its mark: b"a\\0b\\0..." -> "utf-16-le". None for what is binary.
+
+    PowerShell's redirection leaves the mark out at times.
     """
     sample = start[:2000]
     for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
@@ -70,18 +71,19 @@ def _utf16_without_mark(start: bytes) -> str | None:
 
 
 def decoded(start: bytes, name: str) -> str:
-    """The text of a file's first bytes, without colours."""
+    """Return the text of a file's first bytes, without colours."""
     return CONTROL.sub("", start.decode(name, errors="replace"))
 
 
-def whole(path: Path, name: str) -> str:
-    """Return the text of a file that must be read as one piece; `name` is its encoding. Raises UnreadableFile
-    where it is too large.
+def full_text(path: Path, name: str) -> str:
+    """Return the text of a file that must be read as one piece. Raises UnreadableFile where it is too large.
+
+    `name`: its encoding.
     """
     size = path.stat().st_size
-    if size > WHOLE:
-        reason = f"it has {size / 2**20:,.0f} MiB; files of this kind are parsed in one piece, up to {WHOLE >> 20} MiB"
-        raise UnreadableFile(reason, "limit")
+    if size > LARGEST_PARSED:
+        limit = f"files of this kind are parsed in one piece, up to {LARGEST_PARSED >> 20} MiB"
+        raise UnreadableFile(f"it has {size / 2**20:,.0f} MiB; {limit}", "limit")
     try:
         with path.open(encoding=name, errors="replace") as file:
             return file.read()
@@ -97,19 +99,21 @@ def beginning(path: Path, name: str) -> str:
 
 
 def lines(path: Path, name: str) -> Iterator[str]:
-    """Yield the lines of a file of any size, without colours; a progress bar's states are lines of their own.
-    `name` is its encoding.
+    """Yield the lines of a file of any size, without colours. A progress bar's states are lines of their own.
+
+    `name`: its encoding.
     """
     with path.open(encoding=name, errors="replace", newline=None) as file:
-        while line := file.readline(LONGEST):
-            yield CONTROL.sub("", line.rstrip("\n")) if "\x1b" in line else line.rstrip("\n")
+        while line := file.readline(LONGEST_LINE):
+            line = line.rstrip("\n")
+            yield CONTROL.sub("", line) if "\x1b" in line else line
 
 
 def blocks(path: Path, name: str) -> Iterator[str]:
     """Yield the text of `lines` in pieces of a few megabytes, each of whole lines that end in a line feed."""
     with path.open(encoding=name, errors="replace", newline=None) as file:
         while piece := file.read(BLOCK):
-            piece += file.readline(LONGEST)
+            piece += file.readline(LONGEST_LINE)
             piece = CONTROL.sub("", piece) if "\x1b" in piece else piece
             yield piece if piece.endswith("\n") else piece + "\n"
 
@@ -128,24 +132,24 @@ def begins_like_json(text: str) -> bool:
 
     "[rank0] step 1", "[2026-11-23 07:00]" and "{'loss': 2.1}" do not.
     """
-    at = tokens = depth = 0
+    end = tokens = depth = 0
     before = ""
-    while tokens < MOST_TOKENS and (m := JSON_TOKEN.match(text, at)):
+    while tokens < MOST_TOKENS and (m := JSON_TOKEN.match(text, end)):
         kind = m["mark"] or "value"
         if not _may_follow(before, kind) or (before == "{" and kind == "value" and not m["string"]):
             break
         depth += (kind in "[{") - (kind in "]}")
         tokens += 1
-        at, before = m.end(), kind
-        if not depth:  # a whole value: other lines of JSON may follow, and no other text
-            rest = text[at:].lstrip(" \t")
+        end, before = m.end(), kind
+        if not depth:  # all of a value: other lines of JSON may follow, and no other text
+            rest = text[end:].lstrip(" \t")
             return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
-    cut = tokens > 0 and CUT_TOKEN.fullmatch(text, at) is not None
-    return cut or tokens >= FEW_TOKENS or KEY_OF_JSON.match(text) is not None
+    is_cut_off = tokens > 0 and CUT_TOKEN.fullmatch(text, end) is not None
+    return is_cut_off or tokens >= FEW_TOKENS or KEY_OF_JSON.match(text) is not None
 
 
 def _may_follow(before: str, kind: str) -> bool:
-    """Whether a token of JSON may stand behind another; "value" is a string, a number or a word."""
+    """Whether a token of JSON may stand behind another: ":" behind "value", which is a string, a number or a word."""
     if before in ("", "["):
         return kind in ("[", "{") or (before == "[" and kind in ("value", "]"))
     if before == "{":
@@ -156,54 +160,49 @@ def _may_follow(before: str, kind: str) -> bool:
 
 
 def parse_json(text: str) -> tuple[Any, str]:
-    """Return the value of a JSON text, and what is wrong with it: "" or how it ends. A text that is cut off is read up
-    to its last whole entry. Raises ValueError where it is no JSON.
+    """Return the value of a JSON text, and what is wrong with it: "", or where it is cut off.
+
+    A text that is cut off is read up to its last complete entry. Raises ValueError where it is no JSON.
     """
     try:
         return json.loads(text), ""
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:
-        if (closed := _closed(text)) is None:
+        if (completed := _close_json(text)) is None:
             raise
         try:
-            data = json.loads(closed)
+            data = json.loads(completed)
         except (ValueError, RecursionError):
             raise error from None
         return data, f"it is cut off in line {text.count(chr(10)) + 1}; what stands before was read"
 
 
-def _closed(text: str) -> str | None:
-    """Return a JSON text that ends early, closed behind its last whole entry; None where it does not end early."""
-    stack: list[str] = []
-    last: tuple[int, tuple[str, ...]] | None = None  # where an entry ended, and what was open then
-    in_string = escaped = False
-    for k, char in enumerate(text):
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "{[":
-            stack.append("}" if char == "{" else "]")
-        elif char in "}]":
-            if not stack or stack.pop() != char:
-                return None
-            if not stack:
-                return None  # it is whole, and something else follows
-            last = (k + 1, tuple(stack))
-    if not stack or last is None:
+STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.S)
+
+
+def _close_json(text: str) -> str | None:
+    """Return a JSON text that ends early, closed behind its last complete entry: '[{"a": 1}, {"b' -> '[{"a": 1}]'.
+
+    None where it does not end early.
+    """
+    to_close: list[str] = []  # brackets, the innermost last
+    last: tuple[int, list[str]] | None = None  # where an entry ended, and what was open then
+    for m in STRING_OR_BRACKET.finditer(text):
+        if m[0] in ("{", "["):
+            to_close.append("}" if m[0] == "{" else "]")
+        elif m[0] in ("}", "]"):
+            if not to_close or to_close.pop() != m[0] or not to_close:
+                return None  # brackets of no JSON, or all of a value with something behind it
+            last = (m.end(), to_close.copy())
+    if not to_close or last is None:
         return None
     end, still_open = last
     return text[:end] + "".join(reversed(still_open))
 
 
 def printable(name: str) -> str:
-    """Return a name as it can be printed: no control characters, no broken ones, at most 200."""
+    """Return a name of at most 200 characters, all of which can be printed: a tab becomes "\\x09"."""
     safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
-    safe = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in safe)
+    safe = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in safe)
     return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"

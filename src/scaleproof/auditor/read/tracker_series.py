@@ -23,14 +23,14 @@ from scaleproof.auditor.read.run_fields import figure, not_finite
 
 STEP_KEYS = ("_step", "global_step", "trainer/global_step", "train/global_step", "step", "iter", "iteration", "Step")
 CLOCKS = ("_runtime", "_timestamp")
-LEAST = 3  # steps that make a series
+LEAST_STEPS = 3  # steps that make a series
 MOST_STEPS = 1_000_000
-EVALUATED = re.compile(r"(?i)(?:^|[/_. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/_. ])")
+OF_EVALUATION = re.compile(r"(?i)(?:^|[/_. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/_. ])")
 OF_AN_EPOCH = re.compile(r"(?i)_epoch$")
-DEVICE_PART = re.compile(r"(?i)(?:^|/)(?:device|gpu|rank)(?:/|$)")
-READ = {"step_time_s", "gradient_norm", "loss", "val_loss", "tokens_per_s", "samples_per_s", "mfu"}
+OF_ONE_DEVICE = re.compile(r"(?i)(?:^|/)(?:device|gpu|rank)(?:/|$)")
+KINDS_OF_SCALARS = {"step_time_s", "gradient_norm", "loss", "val_loss", "tokens_per_s", "samples_per_s", "mfu"}
 TAG = re.compile(r"(?i)[-_.]tag[-_](?P<tag>.+?)(?: \(\d+\))?\.(?:csv|json)$")
-DOWNLOAD = ("wall time", "step", "value")  # columns of a scalar that TensorBoard saved
+COLUMNS_OF_TENSORBOARD = ("wall time", "step", "value")  # in the CSV file of a scalar
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,19 @@ class Scalar:
 
 
 def scalar_of(key: str) -> Scalar | None:
-    """Return what the figures under a name are; None where it is not understood."""
+    """Return what the figures under a name are: "train/loss" is a loss. None where it is not understood."""
     parts = [part for part in key.strip().split("/") if part]
     if not parts or OF_AN_EPOCH.search(key):
         return None
     names = [parts[-1].removesuffix("_step"), key]
     if len(parts) == 2:
         names.insert(1, parts[0])
-    column = next((c for c in map(column_of, names) if c.kind in READ), None)
+    column = next((column for column in map(column_of, names) if column.kind in KINDS_OF_SCALARS), None)
     if column is None or column.kind is None or column.statistic not in (None, "mean"):
         return None
-    if EVALUATED.search(key):
+    if OF_EVALUATION.search(key):
         return Scalar("val_loss") if column.kind in ("loss", "val_loss") else None
-    return Scalar(column.kind, column.scale, bool(column.per_device or DEVICE_PART.search(key)))
+    return Scalar(column.kind, column.scale, bool(column.per_device or OF_ONE_DEVICE.search(key)))
 
 
 class SeriesReader:
@@ -68,7 +68,7 @@ class SeriesReader:
         self._not_finite: set[int] = set()
 
     def add(self, step: int, key: str, value: Any, line: int | None = None) -> None:
-        """Take a value as the tracker wrote it, a number or its text. Keys that are not understood are passed over."""
+        """Take a value as the tracker wrote it: 12, "train/loss", "2.31". Unknown keys are passed over."""
         if key not in self._scalars:
             self._scalars[key] = scalar_of(key)
         scalar = self._scalars[key]
@@ -79,15 +79,15 @@ class SeriesReader:
         if number is None:
             if scalar.kind == "loss" and not_finite(text):
                 self._not_finite.add(step)
-                self._at(step, line)
+                self._step_of(step, line)
             return
         number *= scalar.scale
         if scalar.kind == "val_loss":
             self.run.best_val_loss = least(self.run.best_val_loss, number)
             return
-        self._set(self._at(step, line), scalar, number)
+        self._set(self._step_of(step, line), scalar, number)
 
-    def _at(self, step: int, line: int | None) -> LoggedStep:
+    def _step_of(self, step: int, line: int | None) -> LoggedStep:
         return self._steps.setdefault(step, LoggedStep(step, line=line))
 
     def _set(self, logged: LoggedStep, scalar: Scalar, number: float) -> None:
@@ -111,8 +111,8 @@ class SeriesReader:
                 logged.tokens_per_s = logged.tokens_per_s or number
 
     def finish(self) -> ReportedRun | None:
-        """Return the run; None where it has too few steps to be one."""
-        if len(self._steps) < LEAST:
+        """Return the run. None where it has too few steps to be one."""
+        if len(self._steps) < LEAST_STEPS:
             return None
         self.run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
         self.run.nan_steps = sorted(self._not_finite)
@@ -122,17 +122,18 @@ class SeriesReader:
 
 
 def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
-    """Return the run of one JSON object for each step, as `wandb.Api().run(...).history()` and most loggers write them.
+    """Return the run of one JSON object for each step: {"_step": 1, "loss": 2.3}, as W&B and most loggers write them.
+
     None where the rows are no series of steps: a list of results, for example.
     """
     records = [row for row in rows if isinstance(row, dict)]
-    if len(records) < len(rows) or len(records) < LEAST:
+    if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None
     key = next((name for name in STEP_KEYS if sum(name in row for row in records) >= 0.9 * len(records)), None)
     if key is None or _of_different_runs(records):
         return None
-    tracked = any(clock in records[0] for clock in CLOCKS)
-    reader = SeriesReader(name, "W&B history" if tracked else "step log (JSON lines)")
+    is_of_wandb = any(clock in records[0] for clock in CLOCKS)
+    reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON lines)")
     latest = -1
     for line, row in enumerate(records, start=1):
         step = row.get(key, latest)  # a row without a number belongs to the step before
@@ -144,7 +145,7 @@ def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
             if other != key and isinstance(value, int | float | str) and not isinstance(value, bool):
                 reader.add(latest, str(other), value, line)
     run = reader.finish()
-    return run if run and len(run.logged_steps.values("loss")) >= LEAST else None
+    return run if run and len(run.logged_steps.values("loss")) >= LEAST_STEPS else None
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:
@@ -154,9 +155,7 @@ def _of_different_runs(records: list[dict[str, Any]]) -> bool:
 
 
 def tag_of(name: str) -> str:
-    """Return the tag of a scalar that TensorBoard saved, from its file's name ("run-NAME-tag-loss_train.csv"); ""
-    where it has none.
-    """
+    """Return the tag in the name of a file of TensorBoard: "run-x-tag-train_loss.csv" -> "train/loss". "" without."""
     match = TAG.search(name)
     if match:
         return match["tag"].replace("_", "/", 1)
@@ -166,24 +165,29 @@ def tag_of(name: str) -> str:
 def is_tracker_csv(header: str) -> bool:
     """Whether a CSV file with this heading is Lightning's `metrics.csv`, W&B's export, or a scalar of TensorBoard."""
     names = next(csv.reader([header]), [])
-    if tuple(n.lower() for n in names) == DOWNLOAD:
+    if _is_of_tensorboard(names) or _is_of_wandb(names):
         return True
-    if any(n.endswith("__MIN") for n in names):
-        return True
-    own = {n for n in names if n.endswith(("_step", "_epoch")) or n.startswith(("train/", "throughput/"))}
-    return "step" in names and "epoch" in names and bool(own)
+    has_lightning_name = any(
+        name.endswith(("_step", "_epoch")) or name.startswith(("train/", "throughput/")) for name in names
+    )
+    return "step" in names and "epoch" in names and has_lightning_name
+
+
+def _is_of_tensorboard(names: list[str]) -> bool:
+    return tuple(map(str.lower, names)) == COLUMNS_OF_TENSORBOARD
+
+
+def _is_of_wandb(names: list[str]) -> bool:
+    return any(name.endswith("__MIN") for name in names)
 
 
 def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: int = 2) -> list[ReportedRun]:
     """Return the runs of a tracker's CSV file: one for each run of an export of W&B, else one or none."""
     names = next(csv.reader([header]), [])
-    if any(n.endswith("__MIN") for n in names):
+    if _is_of_wandb(names):
         return list(_wandb_export(name, names, lines, first_line))
-    form, tag = "Lightning CSVLogger", None
-    if tuple(n.lower() for n in names) == DOWNLOAD:
-        form = "TensorBoard export"
-        tag = tag_of(name)
-    reader = SeriesReader(name, form)
+    tag = tag_of(name) if _is_of_tensorboard(names) else None
+    reader = SeriesReader(name, "Lightning CSVLogger" if tag is None else "TensorBoard export")
     for number, row in _rows(names, lines, first_line):
         step = figure(row.get("step") or row.get("Step"))
         if step is None:
@@ -199,17 +203,22 @@ def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: i
 
 
 def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line: int) -> Iterator[ReportedRun]:
-    """Yield the runs of a chart of W&B: "Step", then "RUN - KEY", "RUN - KEY__MIN", "RUN - KEY__MAX" for each run."""
-    readers: dict[str, SeriesReader] = {}
-    columns = {n: tuple(n.rsplit(" - ", 1)) for n in names[1:] if " - " in n and not n.endswith(("__MIN", "__MAX"))}
+    """Yield the runs of a chart of W&B: columns "Step", "run1 - loss", "run1 - loss__MIN", "run1 - loss__MAX", ..."""
     if not names[0].lower().endswith("step"):
         return  # over a clock, or over another figure
+    readers: dict[str, SeriesReader] = {}
+    columns = {
+        name: tuple(name.rsplit(" - ", 1))
+        for name in names[1:]
+        if " - " in name and not name.endswith(("__MIN", "__MAX"))
+    }
     for number, row in _rows(names, lines, first_line):
         step = figure(row.get(names[0]))
         for column, (run_name, key) in columns.items():
-            if step is not None and row.get(column) and key not in CLOCKS:
-                reader = readers.setdefault(run_name, SeriesReader(f"{name}#{run_name}"[:200], "W&B export"))
-                reader.add(int(step), key, row[column], number)
+            if step is None or not row.get(column) or key in CLOCKS:
+                continue
+            reader = readers.setdefault(run_name, SeriesReader(f"{name}#{run_name}"[:200], "W&B export"))
+            reader.add(int(step), key, row[column], number)
     yield from filter(None, (reader.finish() for reader in readers.values()))
 
 
@@ -224,8 +233,8 @@ def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[t
 # (tensorflow/core/util/event.proto). Checksums are not verified.
 PREFIX = "events.out.tfevents."
 MARK = b"brain.Event:"  # what the first record of every event file states
-LARGEST = 1 << 20  # bytes of a record with scalars; pictures and histograms are larger, and left out
-VARINT, EIGHT_BYTES = 0, 1
+MOST_RECORD_BYTES = 1 << 20  # with scalars; pictures and histograms are larger, and left out
+VARINT, EIGHT_BYTES = 0, 1  # wire types
 BYTES, FOUR_BYTES = 2, 5
 FLOAT, DOUBLE = 1, 2  # DataType of a tensor
 
@@ -237,24 +246,24 @@ def is_event_file(path: Path, start: bytes) -> bool:
 
 
 def scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
-    """Yield (step, wall time in seconds, tag, value) of each scalar, up to a record that is cut off or broken."""
+    """Yield (step, wall time in seconds, tag, value) of each scalar in a file, up to a record that is broken."""
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)
-            if length > LARGEST:
+            if length > MOST_RECORD_BYTES:
                 file.seek(length + 4, 1)
                 continue
             record = file.read(length)
             if len(record) < length or len(file.read(4)) < 4:
                 return
             try:
-                yield from _event(record)
+                yield from _scalars_of_event(record)
             except (ValueError, IndexError, struct.error):
                 return
 
 
-def _event(record: bytes) -> Iterator[tuple[int, float, str, float]]:
-    """Yield (step, wall time in seconds, tag, value) of each scalar of one `Event`."""
+def _scalars_of_event(record: bytes) -> Iterator[tuple[int, float, str, float]]:
+    """Yield (step, wall time in seconds, tag, value) of each scalar of one `Event`: (12, 1.7e9, "loss", 2.31)."""
     wall_time, step = 0.0, 0
     summaries: list[bytes] = []
     for number, kind, value in _fields(record):
@@ -266,12 +275,12 @@ def _event(record: bytes) -> Iterator[tuple[int, float, str, float]]:
             summaries.append(value)
     for summary in summaries:
         for number, _, value in _fields(summary):
-            if number == 1 and isinstance(value, bytes) and (scalar := _summary_value(value)):
+            if number == 1 and isinstance(value, bytes) and (scalar := _tag_and_value(value)):
                 yield step, wall_time, *scalar
 
 
-def _summary_value(data: bytes) -> tuple[str, float] | None:
-    """Return the tag and value of a scalar: `simple_value`, or a tensor with one number (TensorBoard 2)."""
+def _tag_and_value(data: bytes) -> tuple[str, float] | None:
+    """Return tag and value of a scalar: `simple_value`, or a tensor of one number (TensorBoard 2). Else None."""
     tag, scalar = "", None
     for number, kind, value in _fields(data):
         if not isinstance(value, bytes):
@@ -281,12 +290,12 @@ def _summary_value(data: bytes) -> tuple[str, float] | None:
         elif (number, kind) == (2, FOUR_BYTES):
             (scalar,) = struct.unpack("<f", value)
         elif (number, kind) == (8, BYTES):
-            scalar = _tensor(value)
+            scalar = _number_in_tensor(value)
     return None if scalar is None or not tag else (tag, scalar)
 
 
-def _tensor(data: bytes) -> float | None:
-    """Return the number of a tensor that has one, as raw content or in its list of floats or doubles; else None."""
+def _number_in_tensor(data: bytes) -> float | None:
+    """Return the number of a tensor that has one, as raw content or in its list of floats or doubles. Else None."""
     dtype: Value = 0
     values: list[bytes] = []
     for number, _, value in _fields(data):
@@ -302,36 +311,39 @@ def _tensor(data: bytes) -> float | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """Yield (number, wire type, value) of the fields of a protocol buffer; fixed-size and nested values stay bytes."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == VARINT:
-            value, at = _varint(data, at)
-            yield key >> 3, kind, value
+    """Yield (number, wire type, value) of the fields of a protocol buffer: b"\\x10\\x05" -> (2, VARINT, 5).
+
+    Values of fixed size, and nested ones, stay bytes.
+    """
+    start = 0
+    while start < len(data):
+        key, start = _varint(data, start)
+        number, wire_type = key >> 3, key & 7
+        if wire_type == VARINT:
+            value, start = _varint(data, start)
+            yield number, wire_type, value
             continue
-        if kind == BYTES:
-            length, at = _varint(data, at)
-        elif kind in (EIGHT_BYTES, FOUR_BYTES):
-            length = 8 if kind == EIGHT_BYTES else 4
+        if wire_type == BYTES:
+            length, start = _varint(data, start)
+        elif wire_type in (EIGHT_BYTES, FOUR_BYTES):
+            length = 8 if wire_type == EIGHT_BYTES else 4
         else:
-            raise ValueError(f"wire type {kind}")
-        if at + length > len(data):
+            raise ValueError(f"wire type {wire_type}")
+        if start + length > len(data):
             raise ValueError("cut off")
-        yield key >> 3, kind, data[at : at + length]
-        at += length
+        yield number, wire_type, data[start : start + length]
+        start += length
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode the whole number at a place: 7 bits a byte, the lowest first. Return it and the place behind it."""
+def _varint(data: bytes, start: int) -> tuple[int, int]:
+    """Return the number at a place, 7 bits a byte, lowest first, and the place behind: b"\\x96\\x01" -> 150."""
     value = shift = 0
     while True:
-        byte = data[at]
+        byte = data[start]
         value |= (byte & 0x7F) << shift
-        at += 1
+        start += 1
         if byte < 0x80:
-            return value, at
+            return value, start
         shift += 7
         if shift > 63:
             raise ValueError("no varint")

@@ -12,29 +12,29 @@ from scaleproof.auditor.read.run_fields import OF_FILE, figure
 NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|-inf))"
 STEP = r"(\d{1,12})"  # more digits are no step
 LAUNCH = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|accelerate launch|mpirun|srun)\b.*")
-PROCESSES = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
+PROCESSES_PER_NODE = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
 NODES = re.compile(r"--(?:nnodes|num[_-]nodes|num[_-]machines)[ =](\d{1,5})\b")
 
 
-def whole(text: str | None) -> int | None:
-    """A whole number of 0 or more in a text."""
+def whole_number(text: str | None) -> int | None:
+    """Return a whole number of 0 or more: "1,024." -> 1024. None for other texts."""
     value = figure(text.strip(",.")) if text else None
     return int(value) if value is not None and value == int(value) and value >= 0 else None
 
 
 def least(a: float | None, b: float | None) -> float | None:
-    """The smaller of two figures, of which either may be unknown."""
-    return min((v for v in (a, b) if v is not None), default=None)
+    """Return the smaller of two figures, of which either may be unknown."""
+    return min((value for value in (a, b) if value is not None), default=None)
 
 
 def share(text: str | None) -> float | None:
-    """A percentage as a fraction; None for the -100 % that programs print before they know."""
+    """Return a percentage as a fraction: "47.8" -> 0.478. None for the -100 % that programs print before they know."""
     value = figure(text) if text else None
     return None if value is None or value < 0 else value / 100
 
 
 def seconds_of(milliseconds: str | None) -> float | None:
-    """Seconds above 0 from a text of milliseconds."""
+    """Return seconds above 0 from a text of milliseconds: "989.4" -> 0.9894."""
     value = figure(milliseconds) if milliseconds else None
     return value / 1e3 if value and value > 0 else None
 
@@ -48,11 +48,11 @@ class LogReader:
     rate_scope: ClassVar[str | None] = None
     one_line_is_enough = False  # of a quoted log: it has all that says how fast the run was
     peak_flops: ClassVar[float | None] = None  # that the program divides by, whatever the device
-    # Of programs with short lines: the usual line of a step with its end, how it opens, and what its groups behind the
-    # number of the step are: a column of `StepSeries`, and what to divide by.  Such lines are read many at a time.
-    usual: ClassVar[re.Pattern[str] | None] = None
-    opening: ClassVar[str] = ""
-    columns: ClassVar[tuple[tuple[str, float], ...]] = ()
+    # Of programs with short lines: a line of a step with nothing unusual, and its end; how it starts; what its groups
+    # behind the step number are, a column of `StepSeries` and its divisor. Such lines are read many at a time.
+    step_line: ClassVar[re.Pattern[str] | None] = None
+    start_of_step_line: ClassVar[str] = ""
+    columns_of_step_line: ClassVar[tuple[tuple[str, float], ...]] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -74,9 +74,7 @@ class LogReader:
         raise NotImplementedError
 
     def say(self, field: str, value: Any) -> None:
-        """Set a field that a line tells: of this run, or after its steps of the next one in the file, if there is
-        one.
-        """
+        """Set a field that a line states: of this run, or behind its steps of the next one in the file, if any."""
         if value is None:
             return
         if self.run.logged_steps:
@@ -86,9 +84,9 @@ class LogReader:
 
     def launch(self, line: str) -> None:
         """Take the world size of a command line that starts ranks."""
-        if (command := LAUNCH.search(line)) and (each := PROCESSES.search(command[0])):
-            nodes = NODES.search(command[0])
-            self.say("world_size", int(each[1]) * (int(nodes[1]) if nodes else 1))
+        if (command := LAUNCH.search(line)) and (per_node := PROCESSES_PER_NODE.search(command[0])):
+            nodes = NODES.search(command[0])  # "--nnodes 2 --nproc_per_node 8": 16
+            self.say("world_size", int(per_node[1]) * (int(nodes[1]) if nodes else 1))
 
     def mark_inside(self, what: Inside) -> None:
         """Note something that the next step's time contains."""
@@ -96,7 +94,10 @@ class LogReader:
             self._inside.append(what)
 
     def step(self, step: LoggedStep, loss: str | None = None) -> None:
-        """Add a step; `loss` is its text. A step number like the first one of the run, or below, begins another run."""
+        """Add a step. A number like that of the run's first step, or below, begins another run.
+
+        `loss` is its text: "nan" is counted.
+        """
         numbers = self.run.logged_steps.step_numbers
         if len(numbers) > 1 and step.step <= numbers[0] and step.step < numbers[-1]:
             self._restart()
@@ -107,22 +108,23 @@ class LogReader:
             self._inside = []
         self.run.logged_steps.append(step)
 
-    def feed_usual(self, number: int, text: str) -> bool:
-        """Read usual lines, of which the first is line `number` of the file; return whether it was done.
+    def feed_step_lines(self, number: int, text: str) -> bool:
+        """Read lines of steps, of which the first is line `number` of the file. Return whether it was done.
 
-        Nothing is read where they are not all usual, where a figure is none, or where a run may start again.
+        Nothing is read where one is not like `step_line`, where a figure is none, or where a run may start again.
         """
-        assert self.usual is not None
-        rows = self.usual.findall(text)
-        before = self.run.logged_steps.step_numbers
-        if len(rows) != text.count("\n") or not before or self._inside:
+        assert self.step_line is not None
+        rows = self.step_line.findall(text)
+        numbers_before = self.run.logged_steps.step_numbers
+        if len(rows) != text.count("\n") or not numbers_before or self._inside:
             return False
         steps, *texts = zip(*rows, strict=True)
         numbers = list(map(int, steps))
-        if min(numbers) <= before[0]:
+        if min(numbers) <= numbers_before[0]:
             return False
+
         figures: dict[str, Figures] = {}
-        for (name, divisor), printed in zip(self.columns, texts, strict=True):
+        for (name, divisor), printed in zip(self.columns_of_step_line, texts, strict=True):
             # A group that is optional may be empty.
             cells = [text or "nan" for text in printed] if "" in printed else printed
             column = np.array(cells, dtype=np.float64) / divisor
@@ -133,18 +135,19 @@ class LogReader:
         return True
 
     def _restart(self) -> None:
-        """Begin another run, which has the settings of its file, and what was said since the last step."""
+        """Begin another run, with the settings of its file and what lines have stated since the last step."""
         before = self.run
         self.runs.append(self._new())
         for field in OF_FILE:
             setattr(self.run, field, getattr(before, field))
-        self.run.details = {k: v for k, v in before.details.items() if k in ("tokens_per_step",)}
+        if "tokens_per_step" in before.details:
+            self.run.details["tokens_per_step"] = before.details["tokens_per_step"]
         for field, value in self._pending.items():
             setattr(self.run, field, value)
         self._pending = {}
 
     def finish(self) -> list[ReportedRun]:
-        """Return the runs of the file, numbered where there are several."""
+        """Return the runs of the file, numbered where there are several: "train.log#1", "train.log#2"."""
         for field, value in self._pending.items():
             if getattr(self.run, field) is None:
                 setattr(self.run, field, value)

@@ -9,31 +9,31 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from scaleproof.auditor.read.logged_steps import Inside, LoggedStep
-from scaleproof.auditor.read.logs.base import NUMBER, STEP, LogReader, least, seconds_of, share, whole
+from scaleproof.auditor.read.logs.base import NUMBER, STEP, LogReader, least, seconds_of, share, whole_number
 from scaleproof.auditor.read.run_fields import figure
 
-Read = Callable[[str], Any]
-NAME = re.compile(r"\{([a-z_]+)\}")
+ReaderOfText = Callable[[str], Any]
+NAME_IN_BRACES = re.compile(r"\{([a-z_]+)\}")
 
 
 class Name(NamedTuple):
     """What a name stands for: the field of a step or of a run, how its text is read, and how it looks."""
 
     field: str
-    read: Read = figure
+    read: ReaderOfText = figure
     pattern: str = NUMBER
 
 
-def _times(factor: float) -> Read:
+def _times(factor: float) -> ReaderOfText:
     return lambda text: (figure(text) or 0.0) * factor or None
 
 
 def _count(text: str) -> int | None:
-    return whole(text) or None
+    return whole_number(text) or None
 
 
-def _product(sizes: str) -> int | None:
-    """Return the devices of a mesh, the product of its sizes ("2, 4"); None for 0."""
+def _devices_of_mesh(sizes: str) -> int | None:
+    """Return the number of devices in a mesh, the product of its sizes: "2, 4" -> 8. None for 0."""
     devices = 1
     for size in sizes.split(",")[:5]:
         devices *= min(int(size), 10**6) if size.strip() else 1
@@ -51,11 +51,11 @@ OF_STEPS = {
 }
 OF_RUNS = {
     "world_size": Name("world_size", _count, STEP),
-    "mesh": Name("world_size", _product, r"([\d, ]+)"),
+    "mesh": Name("world_size", _devices_of_mesh, r"([\d, ]+)"),
     "micro_batch": Name("micro_batch", _count),
     "global_batch": Name("global_batch", _count),
     "seq_len": Name("seq_len", _count),
-    "tokens_per_step": Name("tokens_per_step", whole),
+    "tokens_per_step": Name("tokens_per_step", whole_number),
     "parameters": Name("parameters"),
     "parameters_m": Name("parameters", _times(1e6)),
     "parameters_b": Name("parameters", _times(1e9)),
@@ -72,11 +72,11 @@ class Line:
 
     def __init__(self, pattern: str, inside: Inside | None = None) -> None:
         self.inside = inside
-        self._names = NAME.findall(pattern)
-        self._search = re.compile(NAME.sub(lambda m: (OF_STEPS | OF_RUNS)[m[1]].pattern, pattern)).search
+        self._names = NAME_IN_BRACES.findall(pattern)
+        self._search = re.compile(NAME_IN_BRACES.sub(lambda m: (OF_STEPS | OF_RUNS)[m[1]].pattern, pattern)).search
 
     def read(self, line: str) -> dict[str, str] | None:
-        """Return name -> text, of the names that the line has; None where it is no such line."""
+        """Return the text of each name in a line: {"step": "12", "loss": "2.3"}. None where it is no such line."""
         if (m := self._search(line)) is None:
             return None
         return {name: text for name, text in zip(self._names, m.groups(), strict=True) if text is not None}
@@ -91,31 +91,36 @@ class Dialect(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: of a step, one that says something about the run, or else perhaps a command."""
         if (texts := self.of_step.read(line)) is not None:
-            self._step(texts, number)
+            self._add_step(texts, number)
             return
         for other in self.others:
-            if (texts := other.read(line)) is not None:
-                for name, text in texts.items():
-                    self._learn(name, text, self.say)
-                if other.inside:
-                    self.mark_inside(other.inside)
-                return
+            texts = other.read(line)
+            if texts is None:
+                continue
+            for name, text in texts.items():
+                self._set_field(name, text, self.say)
+            if other.inside:
+                self.mark_inside(other.inside)
+            return
         self.launch(line)
 
-    def _step(self, texts: dict[str, str], number: int) -> None:
-        """Add the step of a line (`texts`: name -> text), and what else this line says about the run."""
+    def _add_step(self, texts: dict[str, str], number: int) -> None:
+        """Add the step of a line, and what else this line says about the run. `texts`: of the names in the line."""
         step = LoggedStep(int(texts["step"]), line=number)
         of_run = [name for name in texts if name in OF_RUNS]
         for name in texts.keys() - of_run:
             setattr(step, OF_STEPS[name].field, OF_STEPS[name].read(texts[name]))
         self.step(step, texts.get("loss"))
         for name in of_run:  # of this run: `say` would take it for the next one's, now that there is a step
-            self._learn(name, texts[name], lambda field, value: setattr(self.run, field, value))
+            self._set_field(name, texts[name], lambda field, value: setattr(self.run, field, value))
         if step.mfu and step.flops_per_s:
             self.run.details["implied_peak_flops"] = step.flops_per_s / step.mfu
 
-    def _learn(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
-        """Note what a line says about the run: the least loss, the most memory; any other field is left to `assign`."""
+    def _set_field(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
+        """Set the field of the run that a name stands for: the least loss, the most memory, or the value.
+
+        `assign` sets a value: of this run, or of the next one (`say`).
+        """
         field, read, _ = OF_RUNS[name]
         run, value = self.run, read(text)
         if field == "best_val_loss":

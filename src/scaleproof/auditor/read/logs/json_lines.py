@@ -38,7 +38,7 @@ class MLPerf(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._started: dict[str, float] = {}
+        self._started_ms: dict[str, float] = {}
 
     def feed(self, number: int, line: str) -> None:
         """Read one line, and pass over what is no entry."""
@@ -48,21 +48,19 @@ class MLPerf(LogReader):
             return
         if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
             return
-        time_ms = entry.get("time_ms")
-        at = time_ms if isinstance(time_ms, int | float) else None
-        self._entry(entry["key"], entry.get("value"), at, entry.get("metadata") or {})
+        time_ms, metadata = entry.get("time_ms"), entry.get("metadata")
+        what, _, event = entry["key"].rpartition("_")
+        if event == "start" and isinstance(time_ms, int | float):
+            self._start(what, time_ms)
+        elif event in ("stop", "end") and isinstance(time_ms, int | float):
+            self._stop(what, time_ms, metadata if isinstance(metadata, dict) else {})
+        else:
+            self._take(entry["key"], entry.get("value"))
 
-    def _entry(self, key: str, value: Any, at: float | None, metadata: Any) -> None:
-        """Take one entry; `at` is its time in milliseconds, if it has one."""
+    def _take(self, key: str, value: Any) -> None:
+        """Take what an entry says of the run: "global_batch_size", 256."""
         run = self.run
-        if key.endswith("_start") and at is not None:
-            if key == "run_start" and run.timed_spans:
-                self._restart()
-                run = self.run
-            self._started[key.removesuffix("_start")] = at
-        elif key.endswith(("_stop", "_end")) and at is not None:
-            self._stop(key.rsplit("_", 1)[0], at, metadata if isinstance(metadata, dict) else {})
-        elif key in MLPERF_COUNTS and isinstance(value, int) and value > 0:
+        if key in MLPERF_COUNTS and isinstance(value, int) and value > 0:
             setattr(run, MLPERF_COUNTS[key], value)
         elif key == "submission_benchmark":
             run.model = str(value)
@@ -77,12 +75,18 @@ class MLPerf(LogReader):
             if isinstance(rate, int | float) and math.isfinite(rate):
                 run.details.setdefault("throughputs", []).append(float(rate))
 
-    def _stop(self, what: str, at: float, metadata: dict[str, Any]) -> None:
-        """End what started before (`what`: "run", "eval", "init", ...); `at` is the time in milliseconds."""
-        began = self._started.pop(what, None)
-        if began is None or at <= began:
+    def _start(self, what: str, time_ms: float) -> None:
+        """Note when a part of the run ("run", "eval", "init", ...) started. A second run is another one."""
+        if what == "run" and self.run.timed_spans:
+            self._restart()
+        self._started_ms[what] = time_ms
+
+    def _stop(self, what: str, time_ms: float, metadata: dict[str, Any]) -> None:
+        """Note how long a part of the run ("run", "eval", "init", ...) took, and the status of the run."""
+        started_ms = self._started_ms.pop(what, None)
+        if started_ms is None or time_ms <= started_ms:
             return
-        seconds = (at - began) / 1e3
+        seconds = (time_ms - started_ms) / 1e3
         if what == "run":
             rates = self.run.details.get("throughputs") or []
             mean_rate = sum(rates) / len(rates) if rates else None
@@ -103,7 +107,7 @@ class DLLogger(LogReader):
     rate_scope = "global"
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line, and pass over what is no entry."""
+        """Read one line, of parameters or of a step. What is no entry is passed over."""
         try:
             entry = json.loads(line[line.index("{") :])
         except ValueError:
@@ -114,7 +118,7 @@ class DLLogger(LogReader):
         if entry.get("type") == "PARAMETER":
             self._parameters(data)
         elif entry.get("type") == "LOG":
-            self._log(entry.get("step"), data, number)
+            self._figures(entry.get("step"), data, number)
 
     def _parameters(self, data: dict[str, Any]) -> None:
         for key, value in data.items():
@@ -122,35 +126,30 @@ class DLLogger(LogReader):
             if kind in ("processes", "devices", "global_batch", "micro_batch") and isinstance(value, int) and value > 0:
                 self.say(OF_KIND[kind], value)
 
-    def _log(self, at: Any, data: dict[str, Any], number: int) -> None:
-        """Take the figures of one entry: of a step, where `at` is [epoch, step, ...], of an epoch, or of the
-        whole run.
-        """
+    def _figures(self, place: Any, data: dict[str, Any], number: int) -> None:
+        """Take the figures of one entry: of a step (`place`: [epoch, step]), an epoch ([epoch]) or the run ([])."""
         values: dict[str, float | None] = {}
         for key, value in data.items():
             name = str(key).rpartition(".")[2].removeprefix("total_")
             kind = column_of("images/s" if name == "ips" else name).kind
-            number_of = figure(str(value))
-            if kind and number_of is not None:
-                values.setdefault(kind, number_of * column_of(name).scale)
-        places = [int(place) for place in at if isinstance(place, int)] if isinstance(at, list) else []
-        if len(places) >= 2:
-            epoch, step_number = places[:2]
+            printed = figure(str(value))
+            if kind and printed is not None:
+                values.setdefault(kind, printed * column_of(name).scale)
+
+        numbers = [int(part) for part in place if isinstance(part, int)] if isinstance(place, list) else []
+        if len(numbers) >= 2:
+            epoch, step_number, *_ = numbers
             step = step_of(step_number, values.get("step_time_s"), values, number, epoch)
             self.step(step, next((str(value) for key, value in data.items() if str(key).endswith("loss")), None))
-        elif values:
+        elif values and numbers:
             seconds = values.get("epoch_time_s") or values.get("total_time_s")
-            span = span_of(places[0] if places else None, seconds, values)
-            if places:
-                self.run.timed_spans.append(span)
-            else:
-                self.run.details["summary"] = values
+            self.run.timed_spans.append(span_of(numbers[0], seconds, values))
+        elif values:
+            self.run.details["summary"] = values
 
 
 class HuggingFaceConsole(LogReader):
-    """transformers.Trainer: `{'loss': 2.3, 'learning_rate': 5e-05, 'epoch': 0.1}` and the final `{'train_runtime':
-    ...}`.
-    """
+    """transformers.Trainer: `{'loss': 2.3, 'epoch': 0.1}` of steps, and `{'train_runtime': ...}` of the run."""
 
     mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{.*'train_runtime': |\{'loss': .*\}"
     looked_at = (
@@ -161,52 +160,47 @@ class HuggingFaceConsole(LogReader):
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: a dictionary of figures, a setting, or perhaps a command."""
-        if (at := line.find("{'")) >= 0:
-            self._dictionary(line[at:], number)
+        start, end = line.find("{'"), line.rfind("}") + 1
+        if start >= 0:
+            data = _literal(line[start:end])
+            if isinstance(data, dict):
+                self._figures(data, {str(key): figure(str(value)) for key, value in data.items()}, number)
         elif m := re.search(r"Total optimization steps = ([\d,]+)", line):
             self.run.details["total_steps"] = _count(m[1])
-        elif stated := [(field, m[1]) for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))]:
-            for field, number_of in stated:
+        elif counts := {field: m[1] for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))}:
+            for field, printed in counts.items():
                 if field != "dataset_samples" or self.run.dataset_samples is None:  # those of training come first
-                    setattr(self.run, field, _count(number_of))
+                    setattr(self.run, field, _count(printed))
         else:
             self.launch(line)
 
-    def _dictionary(self, text: str, number: int) -> None:
-        """Take the figures of a text that begins with a dictionary: of the whole run, of an evaluation, or of a
-        step.
-        """
-        end = text.rfind("}")
-        data = _literal(text[: end + 1])
-        if not isinstance(data, dict):
-            return
-        values = {str(k): figure(str(v)) for k, v in data.items()}
-        run = self.run
+    def _figures(self, data: dict[str, Any], values: dict[str, float | None], number: int) -> None:
+        """Take the figures of a dictionary: of the run, of an evaluation, or of a step. `values`: as numbers."""
+        run, epoch = self.run, values.get("epoch")
         if values.get("train_runtime"):
             span = TimedSpan(None, values["train_runtime"], train_loss=values.get("train_loss"))
             span.samples_per_s = values.get("train_samples_per_second")
-            per_second = values.get("train_steps_per_second")
-            run.details["steps_per_second"] = per_second
             span.optimizer_steps = run.details.get("total_steps")
+            run.details["steps_per_second"] = values.get("train_steps_per_second")
             run.timed_spans = [span]
-            epochs = values.get("epoch")
-            run.epochs = int(epochs) if epochs and epochs == int(epochs) else run.epochs
+            run.epochs = int(epoch) if epoch and epoch == int(epoch) else run.epochs
         elif "eval_loss" in data:
             run.best_val_loss = least(run.best_val_loss, values.get("eval_loss"))
         elif "loss" in data:
-            loss = str(data["loss"])
-            index = int(values.get("step") or len(run.logged_steps) + 1)
-            epoch = values.get("epoch")
             if "step" not in values:
                 run.details["steps_are_lines"] = True
+            step_number = int(values.get("step") or len(run.logged_steps) + 1)
             figures = {"loss": values.get("loss"), "tokens_per_s": values.get("tokens_per_second")}
-            step = step_of(index, None, figures, number, None if epoch is None else int(epoch))
-            self.step(step, loss)
+            step = step_of(step_number, None, figures, number, None if epoch is None else int(epoch))
+            self.step(step, str(data["loss"]))
             self.run.see_gradient_norm(values.get("grad_norm"))
 
 
 def _literal(text: str) -> Any:
-    """Return the value of a Python literal; None for others. JSON but for its quotes is read as that: it is faster."""
+    """Return the value of a Python literal: "{'loss': nan}" -> {"loss": "nan"}. None for other texts.
+
+    Where only the quotes tell it from JSON, it is read as JSON, which is faster.
+    """
     if '"' not in text and "\\" not in text:
         try:
             return json.loads(text.replace("'", '"'))
@@ -223,21 +217,18 @@ def _count(text: str) -> int:
 
 
 def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
-    """Return the run of transformers' trainer_state.json: losses on the way, and one rate over all, start-up
-    included.
-    """
+    """Return the run of transformers' trainer_state.json: the losses, and one rate over all, start-up included."""
     run = ReportedRun(name, "HF Trainer state")
-    top = Fields(data, run.problems)
-    run.micro_batch = top.count("train_batch_size")
-    for entry in top.parts("log_history"):
+    state = Fields(data, run.problems)
+    run.micro_batch = state.count("train_batch_size")
+    for entry in state.parts("log_history"):
         step = entry.count("step", 0)
         if step is None:
             continue
-        if (seconds := entry.positive("train_runtime")) is not None:
+        if (seconds := entry.positive("train_runtime")) is not None:  # the last entry, of the run
             run.details["steps_per_second"] = entry.positive("train_steps_per_second")
-            span = TimedSpan(
-                None, seconds, optimizer_steps=top.count("global_step"), train_loss=entry.number("train_loss")
-            )
+            span = TimedSpan(None, seconds, train_loss=entry.number("train_loss"))
+            span.optimizer_steps = state.count("global_step")
             span.samples_per_s = entry.positive("train_samples_per_second")
             run.timed_spans = [span]
         elif entry.has("loss"):
@@ -248,8 +239,9 @@ def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
             run.see_gradient_norm(entry.finite("grad_norm"))
         elif (loss := entry.number("eval_loss")) is not None:
             run.best_val_loss = least(run.best_val_loss, loss)
-    run.epochs = top.count("num_train_epochs")
+
+    run.epochs = state.count("num_train_epochs")
     if run.nan_steps:
         run.details["nan_steps"] = len(run.nan_steps)
-    run.details["global_step"] = top.count("global_step")
+    run.details["global_step"] = state.count("global_step")
     return run

@@ -1,8 +1,7 @@
 """Repeated lines of `key: number` that no known program prints. What is read so is marked as guessed.
 
 A line counts where at least one key is understood as a result (a time, a rate, a loss) and one as a step or an epoch,
-and where lines with the
-same keys come at least three times.
+and where lines with the same keys come at least three times.
 """
 
 import re
@@ -28,22 +27,13 @@ PAIR = re.compile(
 )
 NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?\d")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
-LEAST = 3  # lines with the same keys
-TOOK = "took_s"  # of the step or epoch of its line, where a "time" may run since the start
-RESULTS = {
-    TOOK,
-    "step_time_s",
-    "epoch_time_s",
-    "time_s",
-    "tokens_per_s",
-    "samples_per_s",
-    "steps_per_s",
-    "rate",
-    "loss",
-}
+LEAST_LINES = 3  # lines with the same keys
+TOOK = "took_s"  # the kind of a time of the step or epoch of its line; a "time" may run since the start
+FIGURES_OF_STEPS = {TOOK, "step_time_s", "epoch_time_s", "time_s", "loss"}
+FIGURES_OF_STEPS |= {"tokens_per_s", "samples_per_s", "steps_per_s", "rate"}
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
 MOST_PAIRS = 30
-MOST_FORMS = 20_000  # that are remembered
+MOST_FORMS = 20_000  # of lines that are remembered
 LONGEST_LINE = 1000  # characters
 DIGITS = re.compile(r"([0-9]+)")
 
@@ -55,7 +45,7 @@ class KeyedNumber:
     kind: str
     scale: float  # printed number x scale is in the base unit
     printed: str  # where the number has no digits
-    first: int  # else it is these parts of the line, cut at its runs of digits, behind `printed`
+    first: int  # else it is `printed` and the parts from this to the last, of the line cut at its runs of digits
     last: int
     per_device: bool | None = None
 
@@ -71,36 +61,20 @@ class Form:
 
 
 def form_of(parts: list[str]) -> Form:
-    """Return the form of a line that was cut at its runs of digits, which are the odd `parts`. What `PAIR` matches does
-    not depend on how many digits a run has, so that one digit stands for each.
+    """Return the form of a line, cut at its runs of digits: ["step ", "12", " loss ", "3", ".", "1", ""].
+
+    What `PAIR` matches does not depend on how many digits a run has, so that one digit stands for each: the template
+    is "step 0 loss 0.0".
     """
     template = "0".join(parts[::2])
     ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))  # of the parts in `template`
     pairs: list[KeyedNumber] = []
-    at = 0
-    while m := PAIR.search(template, at):
-        column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
-        column = column if column.kind is not None else column_of(m["key"].split()[-1])
-        kind, scale = column.kind, column.scale
-        per_device = column.per_device
-        unit = unit_of(m["unit"]) if m["unit"] else None
-        if unit is None:
-            scale *= MAGNITUDES.get(m["unit"], 1.0)
-            at = m.end("number")  # the word behind it is the next key
-        else:
-            at = m.end()
-        if kind is None or kind in NOT_FIGURES:
+    start = 0
+    while m := PAIR.search(template, start):
+        meaning, start = _meaning_of_pair(m)
+        if meaning is None:
             continue
-        if unit is not None:
-            retyped = kind_with_unit(kind, unit)
-            if retyped is not None:
-                kind, scale = retyped, unit.scale
-                per_device = unit.per_device if unit.per_device is not None else per_device
-            elif NEXT_NUMBER.match(template, m.end("unit")):
-                at = m.end("number")
-            else:
-                continue
-        kind = TOOK if kind == "time_s" and m["key"].lower().endswith("took") else kind
+        kind, scale, per_device = meaning
         # The parts of the line that the number is made of, from its first run of digits to its last.
         digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
         if digits:
@@ -109,8 +83,37 @@ def form_of(parts: list[str]) -> Form:
         else:
             pairs.append(KeyedNumber(kind, scale, m["number"], 0, -1))
     kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
-    is_log_line = bool(kinds & {"step", "steps", "epoch", "epochs"}) and bool(kinds & RESULTS)
+    is_log_line = bool(kinds & {"step", "steps", "epoch", "epochs"}) and bool(kinds & FIGURES_OF_STEPS)
     return Form(tuple(pairs[:MOST_PAIRS]), kinds, is_log_line, RANK.search(template) is not None)
+
+
+def _meaning_of_pair(m: re.Match[str]) -> tuple[tuple[str, float, bool | None] | None, int]:
+    """Return kind, scale and scope of a match of PAIR, and where the next pair may start: "time 12 ms" -> a time.
+
+    None for a key that is no figure, or whose unit contradicts it.
+    """
+    column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
+    column = column if column.kind is not None else column_of(m["key"].split()[-1])
+    unit = unit_of(m["unit"]) if m["unit"] else None
+    # Without a unit, the word behind the number is the next key.
+    end = m.end("number") if unit is None else m.end()
+    kind, scale = column.kind, column.scale
+    per_device = column.per_device
+    if kind is None or kind in NOT_FIGURES:
+        return None, end
+
+    if unit is None:
+        scale *= MAGNITUDES.get(m["unit"], 1.0)
+    elif (kind_in_unit := kind_with_unit(kind, unit)) is not None:
+        kind, scale = kind_in_unit, unit.scale
+        per_device = unit.per_device if unit.per_device is not None else per_device
+    elif NEXT_NUMBER.match(m.string, m.end("unit")):
+        end = m.end("number")
+    else:
+        return None, end
+    if kind == "time_s" and m["key"].lower().endswith("took"):
+        kind = TOOK
+    return (kind, scale, per_device), end
 
 
 class KeyValues(LogReader):
@@ -122,27 +125,28 @@ class KeyValues(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._signatures: Counter[frozenset[str]] = Counter()
+        self._lines_by_kinds: Counter[frozenset[str]] = Counter()
         self._steps = StepSeries()
         self._kinds: list[frozenset[str]] = []  # of the lines of `_steps`
-        self._nan: dict[int, str] = {}  # place in `_steps` -> what was printed as its loss
+        self._texts_of_losses: dict[int, str] = {}  # by place in `_steps`, of losses that are no numbers
         self._spans: list[tuple[frozenset[str], TimedSpan]] = []
-        self._before: tuple[int, int | None] | None = None  # step and epoch of the line before
+        self._place_before: tuple[int, int | None] | None = None  # step and epoch of the line before
         self._rank: str | None = None
         self._example = ""
         self._forms: dict[str, Form] = {}
 
     @classmethod
     def reads(cls, text: str) -> bool:
-        """Whether a piece of a log has LEAST such lines with the same keys."""
-        counted: Counter[frozenset[str]] = Counter()
+        """Whether a piece of a log has LEAST_LINES such lines with the same keys."""
+        lines_by_kinds: Counter[frozenset[str]] = Counter()
         forms: dict[str, Form] = {}
         for line in text.splitlines()[:3000]:
             form, _ = _form_and_parts(line, forms)
-            if form is not None and form.is_log_line:
-                counted[form.kinds] += 1
-                if counted[form.kinds] >= LEAST:
-                    return True
+            if form is None or not form.is_log_line:
+                continue
+            lines_by_kinds[form.kinds] += 1
+            if lines_by_kinds[form.kinds] >= LEAST_LINES:
+                return True
         return False
 
     def feed(self, number: int, line: str) -> None:
@@ -151,28 +155,32 @@ class KeyValues(LogReader):
         if form is None or not form.is_log_line:
             self.launch(line)
             return
-        kinds = form.kinds
         if form.has_rank and (m := RANK.search(line)):
             self._rank = m[1] if self._rank is None else self._rank
             if m[1] != self._rank:
                 return
         self._example = self._example or line.strip()[:120]
-        self._signatures[kinds] += 1
+        self._lines_by_kinds[form.kinds] += 1
+
         values, texts = self._figures(form, parts)
-        step, epoch = values.get("step", values.get("steps")), values.get("epoch", values.get("epochs"))
+        step = values.get("step", values.get("steps"))
+        epoch = values.get("epoch", values.get("epochs"))
         if step is not None:
             seconds = values.get("step_time_s") or values.get(TOOK)
             logged = step_of(int(step), seconds, values, number, None if epoch is None else int(epoch))
             if logged.loss is None and "loss" in texts:
-                self._nan[len(self._steps)] = texts["loss"]
+                self._texts_of_losses[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
-            self._kinds.append(kinds)
+            self._kinds.append(form.kinds)
         elif epoch is not None:
             seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
-            self._spans.append((kinds, span_of(int(epoch), seconds, values)))
+            self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Return kind -> figure in base units, and kind -> its text, of the first pair of each kind of a line."""
+        """Return the figure of each kind in a line, in base units, and its text; of two of a kind the first.
+
+        "step 12 loss 3.1 time 90 ms" -> {"step": 12, "loss": 3.1, "time_s": 0.09}.
+        """
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
         for pair in form.pairs:
@@ -187,15 +195,15 @@ class KeyValues(LogReader):
         return values, texts
 
     def finish(self) -> list[ReportedRun]:
-        """Return the runs, of the lines whose keys are repeated; epochs count only where there are no steps."""
-        common = {kinds for kinds, count in self._signatures.items() if count >= LEAST}
+        """Return the runs, of the lines whose keys are repeated. Epochs count only where there are no steps."""
+        common = {kinds for kinds, count in self._lines_by_kinds.items() if count >= LEAST_LINES}
         numbers = np.array(self._steps.step_numbers)
-        if not self._nan and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
-            self.run.logged_steps = self._steps
+        if not self._texts_of_losses and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
+            self.run.logged_steps = self._steps  # one run without repeated steps: as they are
         else:
             for place, (kinds, logged) in enumerate(zip(self._kinds, self._steps, strict=True)):
                 if kinds in common:
-                    self._add_step(logged, self._nan.get(place))
+                    self._add_step(logged, self._texts_of_losses.get(place))
         if not self.run.logged_steps:
             self._add_spans([span for kinds, span in self._spans if kinds in common])
         for run in self.runs:
@@ -204,10 +212,10 @@ class KeyValues(LogReader):
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
         """Add a step to its run. Steps may count from 0 in every epoch; ranks may print one step after the other."""
-        before, self._before = self._before, (logged.step, logged.epoch)
-        if before == self._before:
+        before, self._place_before = self._place_before, (logged.step, logged.epoch)
+        if before == self._place_before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
-        elif before is not None and logged.epoch not in (None, before[1]):  # before: step and epoch
+        elif before is not None and logged.epoch not in (None, before[1]):  # another epoch
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
                 self.run.nan_steps.append(logged.step)
@@ -215,41 +223,52 @@ class KeyValues(LogReader):
             self.step(logged, loss)
 
     def _add_spans(self, spans: list[TimedSpan]) -> None:
-        """Add epochs to the run, or to several where they start again behind the last one.
+        """Add epochs to the run, or to several where they start again behind the last one: 1, 2, 3, 1, 2, 3.
 
-        A line of validation belongs to the epoch before it. Where epochs of two sequences take turns, several ranks
-        print them to one file: those of the first sequence are read.
+        Where epochs of two sequences take turns (1, 1, 2, 2), several ranks print them to one file: those of the first
+        sequence are read.
         """
-        chains: list[list[tuple[int, TimedSpan]]] = []  # each of epochs that follow each other, with their places
-
-        def chain_to(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
-            return next((chain for chain in chains if chain[-1][1].index == epoch), None)
-
-        for place, span in enumerate(spans):
-            if (same := chain_to(span.index)) is not None:
-                _, epoch = same[-1]
-                if (span.val_loss is None) != (epoch.val_loss is None):
-                    epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
-                    continue
-            before = None if span.index is None else chain_to(span.index - 1)
-            if before is None:
-                chains.append([(place, span)])
-            else:
-                before.append((place, span))
-        end = -1
-        for chain in chains:
-            first_place, _ = chain[0]
-            if first_place < end:
-                self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(chain)
+        last_place = -1  # of the sequence that was added last
+        for sequence in _sequences_of_epochs(spans):
+            first_place, _ = sequence[0]
+            if first_place < last_place:
+                self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(sequence)
                 continue
             if self.run.timed_spans:
                 self._restart()
-            self.run.timed_spans = [span for _, span in chain]
-            end, _ = chain[-1]
+            self.run.timed_spans = [span for _, span in sequence]
+            last_place, _ = sequence[-1]
+
+
+def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSpan]]]:
+    """Return epochs in sequences in which each follows the one before, with their places among `spans`.
+
+    A line of validation belongs to the epoch before it.
+    """
+    sequences: list[list[tuple[int, TimedSpan]]] = []
+
+    def that_ends_in(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
+        return next((sequence for sequence in sequences if sequence[-1][1].index == epoch), None)
+
+    for place, span in enumerate(spans):
+        if (same := that_ends_in(span.index)) is not None:
+            _, epoch = same[-1]
+            if (span.val_loss is None) != (epoch.val_loss is None):
+                epoch.val_loss = epoch.val_loss if epoch.val_loss is not None else span.val_loss
+                continue
+        before = None if span.index is None else that_ends_in(span.index - 1)
+        if before is None:
+            sequences.append([(place, span)])
+        else:
+            before.append((place, span))
+    return sequences
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
-    """Return the form of a line, None where it is too long or has no digits, and its parts. `forms` are known ones."""
+    """Return the form of a line, and the line cut at its runs of digits: "lr 10" -> ["lr ", "10", ""].
+
+    (None, []) where it is too long, or has no digits. `forms` remembers the forms by their templates.
+    """
     if len(line) > LONGEST_LINE:
         return None, []
     parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)

@@ -4,16 +4,15 @@ import re
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER as N
-from scaleproof.auditor.read.logs.base import STEP, LogReader, seconds_of, whole
+from scaleproof.auditor.read.logs.base import STEP, LogReader, seconds_of, whole_number
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure, words_of
 
 ARGUMENTS = words_of("Megatron")
-NOT_KNOWN = (
-    -1.0
-)  # a loss scale that DeepSpeed does not tell; the norm beside it is printed as 0, and is not known either
-SETTLING = 50  # iterations in which a loss scaler that starts at 2**32 has found its scale
-PARALLEL = {
+# A loss scale that DeepSpeed does not tell. The norm beside it is printed as 0, and is not known either.
+UNKNOWN_LOSS_SCALE = -1.0
+SETTLING_STEPS = 50  # in which a loss scaler that starts at 2**32 has found its scale
+PARALLEL_SIZES = {
     "tensor_model_parallel_size": "tensor_parallel",
     "pipeline_model_parallel_size": "pipeline_parallel",
     "model_parallel_size": "tensor_parallel",
@@ -44,7 +43,8 @@ class Megatron(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: of a step, an argument, the memory, what the next step contains, or perhaps a command."""
         if m := self._step.search(line):
-            self._read(m, number, line)
+            seconds = seconds_of(m[3]) if m[2] == "ms" else figure(m[3])
+            self._add_step(LoggedStep(int(m[1]), seconds if seconds and seconds > 0 else None, line=number), line)
         elif m := re.search(r"^(?:\[[^\]]*\]:? *)*(?:\d+: )? *(\w+) \.{3,} *(\S+)", line):
             self._argument(m[1], m[2])
         elif m := re.search(rf"max allocated: *{N}", line):
@@ -57,34 +57,35 @@ class Megatron(LogReader):
         else:
             self.launch(line)
 
-    def _read(self, m: re.Match[str], number: int, line: str) -> None:
-        """Add the step of a line that matches `_step`, with the figures between its bars."""
-        seconds = seconds_of(m[3]) if m[2] == "ms" else figure(m[3])
-        values: dict[str, str] = {}
+    def _add_step(self, step: LoggedStep, line: str) -> None:
+        """Add a step with the figures between the bars of its line: "| lm loss: 2.3 | grad norm: 1.1 |"."""
+        texts: dict[str, str] = {}
         for part in line.split("|"):
-            key, _, value = part.rpartition(":")
-            values[key.strip().replace("_", " ")] = value.strip()
-        loss = values.get("lm loss") or values.get("loss")
-        step = LoggedStep(int(m[1]), seconds if seconds and seconds > 0 else None, figure(loss), line=number)
-        flops = (
-            values.get("throughput per GPU (TFLOP/s/GPU)") or values.get("TFLOPs") or values.get("approx flops per GPU")
-        )
-        tera = figure(re.sub(r"(?i)tflops?", "", flops)) if flops else None
-        step.flops_per_s = tera * 1e12 if tera else None
-        step.samples_per_s = figure(values.get("samples/sec") or values.get("samples per second"))
-        step.tokens_per_s = figure(values.get("tokens per gpu per second (tgs)")) or None
+            name, _, text = part.rpartition(":")
+            texts[name.strip().replace("_", " ")] = text.strip()
+        loss = texts.get("lm loss") or texts.get("loss")
+        step.loss = figure(loss)
+        tflops = texts.get("throughput per GPU (TFLOP/s/GPU)") or texts.get("TFLOPs")
+        tflops = tflops or texts.get("approx flops per GPU") or ""
+        step.flops_per_s = (figure(re.sub(r"(?i)tflops?", "", tflops)) or 0.0) * 1e12 or None
+        step.samples_per_s = figure(texts.get("samples/sec") or texts.get("samples per second"))
+        step.tokens_per_s = figure(texts.get("tokens per gpu per second (tgs)")) or None
         self.step(step, loss)
-        run = self.run
-        if figure(values.get("loss scale")) != NOT_KNOWN:
-            run.see_gradient_norm(figure(values.get("grad norm")))
-        run.global_batch = whole(values.get("global batch size")) or run.global_batch
+
+        run = self.run  # another one than before, where the steps start again
+        if figure(texts.get("loss scale")) != UNKNOWN_LOSS_SCALE:
+            run.see_gradient_norm(figure(texts.get("grad norm")))
+        run.global_batch = whole_number(texts.get("global batch size")) or run.global_batch
         run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
-        self._skipped(whole(values.get("number of skipped iterations")) or 0)
-        if nan := whole(values.get("number of nan iterations")):
+        self._count_skipped(whole_number(texts.get("number of skipped iterations")) or 0)
+        if nan := whole_number(texts.get("number of nan iterations")):
             run.nan_steps += [step.step] * min(nan, 10_000)
 
-    def _skipped(self, count: int) -> None:
-        """Count the iterations that a line says were skipped: apart, as long as the loss scaler looks for its scale."""
+    def _count_skipped(self, count: int) -> None:
+        """Count the iterations that a line says were skipped.
+
+        Those in which the loss scaler still looks for its scale are counted by themselves.
+        """
         run = self.run
         if len(run.logged_steps) == 1:
             self._settled = False
@@ -92,17 +93,18 @@ class Megatron(LogReader):
             run.skipped_steps = (run.skipped_steps or 0) + count
         elif count:
             run.details["skipped_while_settling"] = run.details.get("skipped_while_settling", 0) + count
-        self._settled |= count == 0 or (len(run.logged_steps) >= 2 and run.logged_steps.step_numbers[-1] > SETTLING)
+        numbers = run.logged_steps.step_numbers
+        self._settled |= count == 0 or (len(numbers) >= 2 and numbers[-1] > SETTLING_STEPS)
         if self._settled and run.skipped_steps is None:
             run.skipped_steps = 0
 
     def _argument(self, name: str, value: str) -> None:
         """Take an argument that the program printed, by its name and its value as printed."""
-        count = whole(value)
+        count = whole_number(value)
         if name in ARGUMENTS and count:
             self.say(ARGUMENTS[name], count)
-        elif name in PARALLEL and count:
-            self.run.details[PARALLEL[name]] = count
+        elif name in PARALLEL_SIZES and count:
+            self.run.details[PARALLEL_SIZES[name]] = count
         elif name in ("use_pytorch_profiler", "profile") and value == "True":
             self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
         elif name in ("bf16", "fp16") and value == "True":

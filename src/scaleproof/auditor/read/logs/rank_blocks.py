@@ -5,21 +5,22 @@ from collections.abc import Callable
 
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.base import NUMBER as N
-from scaleproof.auditor.read.logs.base import STEP, LogReader, least, whole
+from scaleproof.auditor.read.logs.base import STEP, LogReader, least, whole_number
 from scaleproof.auditor.read.logs.megatron import ARGUMENTS
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
+from scaleproof.auditor.read.units import MI
 
 CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
-MIB = 2.0**20
-# The events of a line, in their order.
-EVENTS = re.compile(
+BAR = rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]"
+# What is printed in a line, several of them in any order.
+EVENT = re.compile(
     rf"(?P<step>Step {STEP}: loss:? {N})"
     rf"|(?P<elapsed>elapsed_time_per_iteration:? {N} ?s)"
     rf"|(?P<rate_at>Throughput \(TFLOPS\) at step {STEP}: {N})"
     rf"|(?P<rate>Throughput average on \d+: {N})"
     rf"|(?P<memory>Torch reports memory usage: {N} ?MB)"
-    rf"|(?P<bar>(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\])"
+    rf"|(?P<bar>{BAR})"
 )
 OVERFLOW = re.compile(rf"OVERFLOW!(?: Rank (\d+))?.*?kipping step\.(?: Attempted loss scale: {N}, reducing to {N})?")
 
@@ -39,12 +40,12 @@ class RankBlocks(LogReader):
         super().__init__(name)
         self._steps: dict[int, LoggedStep] = {}
         self._last: LoggedStep | None = None
-        self._unplaced = 0.0  # a time that stands before any step's number
-        self._columns: list[str] = []
-        self._bar: dict[int, tuple[float, float]] = {}
-        self._scale: float | None = None  # that a loss scaler was last reduced to
-        self._settling = True
-        self._readers: dict[str, Callable[[re.Match[str], int], None]] = {
+        self._unplaced_seconds = 0.0  # a time that stands before any step's number
+        self._columns: list[str] = []  # of GPUtil's table
+        self._bar: dict[int, tuple[float, float]] = {}  # step -> seconds since the start, seconds a step
+        self._loss_scale: float | None = None  # that a loss scaler was last reduced to
+        self._is_settling = True  # the loss scaler still looks for its scale
+        self._readers: dict[str, Callable[[str, int], None]] = {
             "step": self._on_step,
             "elapsed": self._on_elapsed,
             "rate": self._on_rate,
@@ -55,97 +56,94 @@ class RankBlocks(LogReader):
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: all of its events in their order, and the settings that it states."""
-        events = False
-        for m in EVENTS.finditer(line):
-            events = True
-            assert m.lastgroup is not None
-            self._readers[_kind(m)](m, number)
+        events = list(EVENT.finditer(line))
+        for event in events:
+            name = next(name for name in self._readers if event[name] is not None)
+            self._readers[name](event[0], number)
         if line.startswith("|"):
             self._device_table(line)
-        elif not events and (named := re.match(r" *(?:\[[^\]]*\] *)*(?:--)?([\w-]+)(?: \.{3,} |: |=)(\S+)$", line)):
-            self._argument(named[1].replace("-", "_"), named[2])
-        self._engine(line)
-        self._other(line)
+        elif not events and (m := re.match(r" *(?:\[[^\]]*\] *)*(?:--)?([\w-]+)(?: \.{3,} |: |=)(\S+)$", line)):
+            self._argument(m[1].replace("-", "_"), m[2])
+        self._engine_setting(line)
+        self._other_line(line)
 
     # Figures
 
-    def _at(self, step: int, number: int) -> LoggedStep:
+    def _step_of(self, step: int, number: int) -> LoggedStep:
         if step not in self._steps:
             self._steps[step] = LoggedStep(step, line=number)
         return self._steps[step]
 
-    def _on_step(self, m: re.Match[str], number: int) -> None:
-        """Note the loss that a rank printed for a step; the first one is that of the run."""
-        text = re.search(rf"Step {STEP}: loss:? {N}", m["step"])
-        assert text is not None
-        logged = self._at(int(text[1]), number)
+    def _on_step(self, text: str, number: int) -> None:
+        """Note the loss that a rank printed for a step ("Step 12: loss: 2.3"). The first one is that of the run."""
+        step, printed_loss = re.findall(rf"Step {STEP}: loss:? {N}", text)[0]
+        logged = self._step_of(int(step), number)
         self._last = logged
-        loss = figure(text[2])
+        loss = figure(printed_loss)
         if loss is not None:
             self.run.rank_losses.setdefault(logged.step, []).append(loss)
             logged.loss = logged.loss if logged.loss is not None else loss
-        elif text[2].lower() in ("nan", "inf") and logged.step not in self.run.nan_steps:
+        elif printed_loss.lower() in ("nan", "inf") and logged.step not in self.run.nan_steps:
             self.run.nan_steps.append(logged.step)
 
-    def _on_elapsed(self, m: re.Match[str], number: int) -> None:
+    def _on_elapsed(self, text: str, number: int) -> None:
         """Note the time of the last step, that of the slowest rank."""
-        seconds = _last_figure(m["elapsed"].removesuffix("s"))
+        seconds = _last_figure(text.removesuffix("s"))
         if self._last is None:
-            self._unplaced = max(self._unplaced, seconds or 0.0)
+            self._unplaced_seconds = max(self._unplaced_seconds, seconds or 0.0)
         else:
             self._last.seconds = max(self._last.seconds or 0.0, seconds or 0.0) or None
 
-    def _on_rate(self, m: re.Match[str], number: int) -> None:
+    def _on_rate(self, text: str, number: int) -> None:
         """Note FLOP/s of a step, those of the slowest rank.
 
         `at step 15` names its step; `average on 15`, the number of steps, belongs to the last printed step.
         """
-        text = m[0]
         logged = self._last
-        if at := re.search(rf"at step {STEP}", text):
-            logged = self._at(int(at[1]), number)
-            logged.seconds = logged.seconds or self._unplaced or None
-            self._unplaced = 0.0
-        flops = _last_figure(text)
-        if logged is not None and flops and flops > 0:
-            logged.flops_per_s = min(logged.flops_per_s or 1e30, flops * 1e12)
+        if m := re.search(rf"at step {STEP}", text):
+            logged = self._step_of(int(m[1]), number)
+            logged.seconds = logged.seconds or self._unplaced_seconds or None
+            self._unplaced_seconds = 0.0
+        tflops = _last_figure(text)
+        if logged is not None and tflops and tflops > 0:
+            logged.flops_per_s = min(logged.flops_per_s or 1e30, tflops * 1e12)
 
-    def _on_memory(self, m: re.Match[str], number: int) -> None:
-        used = _last_figure(m["memory"].removesuffix("MB"))
-        self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * MIB) or None
+    def _on_memory(self, text: str, number: int) -> None:
+        used = _last_figure(text.removesuffix("MB"))
+        self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * MI) or None
 
-    def _on_bar(self, m: re.Match[str], number: int) -> None:
-        """Note the seconds of a step, and those so far, by tqdm's bar; bars of anything but training are passed
-        over.
-        """
-        bar = re.search(rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]", m["bar"])
-        if bar is None or re.match(r"(?i)valid|eval|test|load|map|token|download", bar[1]):
-            return
-        _, step, hours, minutes, seconds, printed, unit = bar.groups()
-        pace = figure(printed)
-        if pace and unit == "it/s":
-            pace = 1 / pace
-        if pace and pace > 0:
+    def _on_bar(self, text: str, number: int) -> None:
+        """Note the seconds of a step, and those since the start, by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
+        name, step, hours, minutes, seconds, printed, unit = re.findall(BAR, text)[0]
+        if re.match(r"(?i)valid|eval|test|load|map|token|download", name):
+            return  # no bar of training
+        seconds_a_step = figure(printed)
+        if seconds_a_step and unit == "it/s":
+            seconds_a_step = 1 / seconds_a_step
+        if seconds_a_step and seconds_a_step > 0:
             elapsed = int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
-            self._bar.setdefault(int(step), (float(elapsed), pace))
+            self._bar.setdefault(int(step), (float(elapsed), seconds_a_step))
 
     def _device_table(self, line: str) -> None:
-        """Take memory and name of a device from a line of GPUtil's table, whose columns have two sets of names."""
+        """Take memory and name of a device from GPUtil's table: "| 0 | A100 | 30000MB |" below its headings.
+
+        The memory is "memory used" or "used memory", by version.
+        """
         cells = [cell.strip() for cell in line.split("|") if cell.strip()]
-        if any(c.lower().startswith(("memory used", "used memory")) for c in cells):
-            self._columns = [c.lower() for c in cells]
+        if any(cell.lower().startswith(("memory used", "used memory")) for cell in cells):
+            self._columns = [cell.lower() for cell in cells]
         elif self._columns and len(cells) == len(self._columns) and cells[0].isdigit():
             row = dict(zip(self._columns, cells, strict=True))
-            text = next(v for k, v in row.items() if k.startswith(("memory used", "used memory")))
+            text = next(cell for name, cell in row.items() if name.startswith(("memory used", "used memory")))
             used = figure(text.removesuffix("MB"))
-            self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, (used or 0.0) * MIB) or None
+            self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, (used or 0.0) * MI) or None
             self.run.device = row.get("name", self.run.device)
 
     # Settings
 
     def _argument(self, name: str, value: str) -> None:
         """Take an argument that the program printed, by its name and its value as printed."""
-        count = whole(value)
+        count = whole_number(value)
         if name in ARGUMENTS and count and name != "train_micro_batch_size_per_gpu":
             setattr(self.run, ARGUMENTS[name], count)
         if name in ("use_pytorch_profiler", "profile") and value == "True":
@@ -153,8 +151,8 @@ class RankBlocks(LogReader):
         if name == "framework":
             self.run.strategy = value.lower()
 
-    def _engine(self, line: str) -> None:
-        """Take what a line states of DeepSpeed's settings, and skipped updates."""
+    def _engine_setting(self, line: str) -> None:
+        """Take what a line states of DeepSpeed's settings ("zero_optimization_stage: 2"), and skipped updates."""
         run = self.run
         if m := re.search(r"(?<![a-z_])train_micro_batch_size_per_gpu[\"' ]*[:.= ]+ *(\d{1,12})\b(?!\.\d)", line):
             run.engine_batch = int(m[1])
@@ -166,26 +164,25 @@ class RankBlocks(LogReader):
             r"(?:zero_optimization_stage|zero_stage|[\"']stage[\"']|zero_config \.+ stage)[\"' ]*[:.= ]+(\d)", line
         ):
             run.zero_stage = int(m[1])
-        if m := OVERFLOW.search(line):
-            self._overflow(m)
+        m = OVERFLOW.search(line)
+        if m and m[1] in (None, "0"):  # ranks print it, too
+            self._count_skipped(figure(m[2]), figure(m[3]))
 
-    def _overflow(self, m: re.Match[str]) -> None:
-        """Count an update that rank 0 skipped. Halvings from the first scale on are the scaler settling: counted
-        apart.
+    def _count_skipped(self, attempted_scale: float | None, reduced_scale: float | None) -> None:
+        """Count an update that was skipped.
+
+        Halvings from the first scale on, in which the loss scaler finds its scale, are counted by themselves.
         """
-        if m[1] not in (None, "0"):
-            return
-        attempted = figure(m[2]) if m[2] else None
-        reduced = figure(m[3]) if m[3] else None
-        is_first = self._scale is None and not self._steps
-        if self._settling and attempted is not None and (is_first or attempted == self._scale):
+        is_first = self._loss_scale is None and not self._steps
+        is_halving = attempted_scale is not None and (is_first or attempted_scale == self._loss_scale)
+        if self._is_settling and is_halving:
             self.run.details["skipped_while_settling"] = self.run.details.get("skipped_while_settling", 0) + 1
         else:
-            self._settling = False
+            self._is_settling = False
             self.run.skipped_steps = (self.run.skipped_steps or 0) + 1
-        self._scale = reduced
+        self._loss_scale = reduced_scale
 
-    def _other(self, line: str) -> None:
+    def _other_line(self, line: str) -> None:
         """Take what else a line states: a profiler, a validation loss, device time, or a command."""
         if re.search(r"(?i)profiler initialized|stopping profiler", line):
             self.run.debug_settings["torch.profiler"] = "on"
@@ -199,16 +196,12 @@ class RankBlocks(LogReader):
     def finish(self) -> list[ReportedRun]:
         """Return the run, its steps in order."""
         run = self.run
-        run.logged_steps = StepSeries(self._steps[s] for s in sorted(self._steps))
-        run.progress_bar = [(step, elapsed, pace) for step, (elapsed, pace) in sorted(self._bar.items())]
+        run.logged_steps = StepSeries(self._steps[step] for step in sorted(self._steps))
+        run.progress_bar = [(step, *seconds) for step, seconds in sorted(self._bar.items())]
         run.engine = "DeepSpeed" if run.zero_stage is not None or run.engine_batch else run.engine
         if run.zero_stage is not None:
             run.strategy = f"zero{run.zero_stage}"
         return super().finish()
-
-
-def _kind(m: re.Match[str]) -> str:
-    return next(kind for kind in ("step", "elapsed", "rate_at", "rate", "memory", "bar") if m[kind] is not None)
 
 
 def _last_figure(text: str) -> float | None:

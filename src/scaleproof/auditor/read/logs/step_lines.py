@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER as N
-from scaleproof.auditor.read.logs.base import STEP, LogReader, least, seconds_of, whole
+from scaleproof.auditor.read.logs.base import STEP, LogReader, least, seconds_of, whole_number
 from scaleproof.auditor.read.logs.dialect import Dialect, Line
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.run_fields import figure
@@ -25,11 +25,11 @@ class NanoGPT(Dialect):
     format = "nanoGPT log"
     peak_flops = A100_BF16
 
-    usual = re.compile(
+    step_line = re.compile(
         r"iter (\d{1,12}): loss (\d{1,9}\.\d{1,9}), time (\d{1,12}\.\d{1,9})ms(?:, mfu (-?\d{1,9}\.\d{1,9})%)?\n"
     )
-    opening = "iter "
-    columns = (("loss", 1.0), ("seconds", 1e3), ("mfu", 1e2))
+    start_of_step_line = "iter "
+    columns_of_step_line = (("loss", 1.0), ("seconds", 1e3), ("mfu", 1e2))
 
     of_step = Line(r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?")
     others = (
@@ -55,7 +55,7 @@ class ModdedNanoGPT(LogReader):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._validated: list[LoggedStep] = []  # lines of validation, with the clock in place of a time
+        self._validations: list[LoggedStep] = []  # with the clock in place of a time
 
     def feed(self, number: int, line: str) -> None:
         """Read one line: of a step, whose time is the difference of two clocks, of a validation, or a command."""
@@ -69,15 +69,16 @@ class ModdedNanoGPT(LogReader):
         if m[3] is not None:
             run.best_val_loss = least(run.best_val_loss, figure(m[3]))
             run.details["total_s"] = clock
-            self._validated.append(LoggedStep(step, clock, line=number))
+            self._validations.append(LoggedStep(step, clock, line=number))
             return
+
         seconds = None
         if "clock" in run.details:
             last_step, last_clock = run.details["clock"]
             if step > last_step and clock > last_clock:
                 seconds = (clock - last_clock) / (step - last_step)
         self.step(LoggedStep(step, seconds, figure(m[4]) if m[4] else None, line=number), m[4])
-        self.run.details |= {
+        self.run.details |= {  # not `run`, which may have ended with this step
             "clock": (step, clock),
             "step_average_s": seconds_of(m[7]),
             "total_s": clock,
@@ -85,13 +86,14 @@ class ModdedNanoGPT(LogReader):
         }
 
     def finish(self) -> list[ReportedRun]:
-        """Return the runs; where only validation was printed, with the mean times of the steps between its lines."""
-        if not any(run.logged_steps for run in self.runs):
-            for before, here in pairwise(self._validated):
-                steps = here.step - before.step
-                elapsed = (here.seconds or 0.0) - (before.seconds or 0.0)
-                if steps > 0 and elapsed > 0:
-                    self.step(LoggedStep(here.step, elapsed / steps, line=here.line))
+        """Return the runs. Where only validation was printed, steps have the mean time between two lines of it."""
+        if any(run.logged_steps for run in self.runs):
+            return super().finish()
+        for before, after in pairwise(self._validations):
+            steps = after.step - before.step
+            elapsed = (after.seconds or 0.0) - (before.seconds or 0.0)
+            if steps > 0 and elapsed > 0:
+                self.step(LoggedStep(after.step, elapsed / steps, line=after.line))
         return super().finish()
 
 
@@ -158,7 +160,7 @@ class TorchTitan(Dialect):
     )
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line; where no peak is known for a device, note whose peak was taken."""
+        """Read one line. Where no peak is known for a device, note whose peak was taken."""
         if m := re.search(r"Peak flops undefined for: (.+?),? fallback to (\w+)", line):
             self.run.details["peak_fallback"] = f"{m[1]} -> {m[2]}"
             self.run.peak_flops = A100_BF16 if m[2] == "A100" else None
@@ -187,9 +189,10 @@ class MaxText(Dialect):
 
 
 class Paddle(Dialect):
-    """PaddleNLP and PaddleFleetX: `global step 2, epoch: 0, batch: 1, loss: 11.03, avg_reader_cost: 0.00016 sec,
-    avg_batch_cost: 0.50125 sec, speed: 2.00 step/s, ips_total: 16343 tokens/s, ips: 2043 tokens/s`. Without `ips_total`
-    nobody says whose rate `ips` is, and it is left out.
+    """PaddleNLP and PaddleFleetX. Without `ips_total` nobody says whose rate `ips` is, and it is left out.
+
+    `global step 2, epoch: 0, batch: 1, loss: 11.03, avg_reader_cost: 0.00016 sec, avg_batch_cost: 0.50125 sec,
+    speed: 2.00 step/s, ips_total: 16343 tokens/s, ips: 2043 tokens/s`
     """
 
     mark = r"global step \d+, epoch: \d+, batch: \d+, loss: .*avg_batch_cost: "
@@ -231,19 +234,17 @@ class TfCnnBenchmarks(LogReader):
             self._setting(line)
 
     def _setting(self, line: str) -> None:
-        """Take a setting of the run (`Model: resnet50`); other lines are passed over."""
+        """Take a setting of the run, such as `Model: resnet50`. Other lines are passed over."""
         name, _, value = line.partition(":")
         text = value.strip()
-        if name == "Model":
-            self.say("model", text)
-        elif name == "Dataset":
-            self.say("dataset", text)
+        if name in ("Model", "Dataset"):
+            self.say(name.lower(), text)
         elif name == "Devices":
             self.say("world_size", text.count("/gpu:") or text.count("/cpu:") or None)
         elif name == "Batch size":
-            self.say("global_batch", whole(text.split()[0]) if text.endswith("global") else None)
+            self.say("global_batch", whole_number(text.split()[0]) if text.endswith("global") else None)
         elif name == "Num batches":
-            self.run.details["total_steps"] = whole(text)
+            self.run.details["total_steps"] = whole_number(text)
         elif m := re.match(r"\s+(\d{1,6}) per device", line):
             self.say("micro_batch", int(m[1]))
 
@@ -258,42 +259,47 @@ class Keras(LogReader):
     looked_at = r"Epoch \d|\d/\d+ (?:\[|━|-)|nproc|horovodrun|mpirun|srun"
     format = "Keras log"
 
-    _begin = re.compile(r"^\s*Epoch (\d{1,6})(?:/\d+)?\s*$")
-    _end = re.compile(r"(\d{1,9})/(\d{1,9}) (?:\[=+\] - |━+ |- )(\d{1,7})s[ /]")
+    _first_line_of_epoch = re.compile(r"^\s*Epoch (\d{1,6})(?:/\d+)?\s*$")
+    _last_line_of_epoch = re.compile(r"(\d{1,9})/(\d{1,9}) (?:\[=+\] - |━+ |- )(\d{1,7})s[ /]")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._epoch: int | None = None
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line: the begin or the end of an epoch, or perhaps a command."""
-        if m := self._begin.match(line):
+        """Read one line: the first or the last one of an epoch, or perhaps a command."""
+        if m := self._first_line_of_epoch.match(line):
             self._epoch = int(m[1])
-        elif "ETA:" not in line and (m := self._end.search(line)) and m[1] == m[2] and self._epoch is not None:
-            self._end_of(self._epoch, float(m[3]), line[m.end() :])
+            return
+        m = self._last_line_of_epoch.search(line)
+        if "ETA:" not in line and m and m[1] == m[2] and self._epoch is not None:
+            self._add_epoch(self._epoch, float(m[3]), line[m.end() :])
         else:
             self.launch(line)
 
-    def _end_of(self, epoch: int, seconds: float, figures: str) -> None:
-        """Add an epoch, or its validation where another line of it follows; `figures` is the rest of the line."""
-        spans = self.run.timed_spans
-        if spans and spans[-1].index is not None and epoch <= spans[-1].index:
-            if epoch == spans[-1].index:
-                self._validated(spans[-1], figures)
+    def _add_epoch(self, epoch: int, seconds: float, figures: str) -> None:
+        """Add an epoch, or only its validation where it is there. `figures`: the text behind the time.
+
+        The first epoch of a run again begins another run.
+        """
+        last = self.run.timed_spans[-1] if self.run.timed_spans else None
+        if last is not None and last.index is not None and epoch <= last.index:
+            if epoch == last.index:
+                self._set_validation(last, figures)
                 return
-            if epoch != spans[0].index:
+            if epoch != self.run.timed_spans[0].index:
                 return  # another rank's, late
             self._restart()
-            spans = self.run.timed_spans
-        loss = re.search(rf"(?<!\w)loss: {N}", figures)
-        span = TimedSpan(epoch, seconds if seconds >= LEAST_SECONDS else None)
-        span.train_loss = figure(loss[1]) if loss else None
-        if loss and span.train_loss is None:
-            self.run.nan_steps.append(epoch)
-        spans.append(span)
-        self._validated(span, figures)
 
-    def _validated(self, span: TimedSpan, figures: str) -> None:
+        span = TimedSpan(epoch, seconds if seconds >= LEAST_SECONDS else None)
+        if loss := re.search(rf"(?<!\w)loss: {N}", figures):
+            span.train_loss = figure(loss[1])
+            if span.train_loss is None:
+                self.run.nan_steps.append(epoch)
+        self.run.timed_spans.append(span)
+        self._set_validation(span, figures)
+
+    def _set_validation(self, span: TimedSpan, figures: str) -> None:
         if (m := re.search(rf"val_loss: {N}", figures)) and span.val_loss is None:
             span.val_loss = figure(m[1])
             self.run.best_val_loss = least(self.run.best_val_loss, span.val_loss)

@@ -1,0 +1,180 @@
+"""Products of columns in groups of rows: which rows agree on a number, and whether chance explains that."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from scaleproof.auditor.checks.columns import FigureColumn, Figures
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME
+from scaleproof.auditor.checks.rows import TIMES
+
+STANDS_OUT = 0.05  # relative difference of a row that stands out
+SHARE_STANDS_OUT = 0.12  # relative difference of an MFU that stands out: it may be of other steps than the rate
+FEWEST_ROWS = 3  # that show what the number is
+# Decimal logarithm of how unlikely it is that rows agree by chance; twice that for all but rate x time.
+FEWEST_EVIDENCE = 2.0
+FEWEST_EVIDENCE_OF_ONE = 1.5  # of a product that is 1
+LEAST_VARIATION = 1.05  # largest over smallest figure of a column whose products say anything
+RATES = ("tokens_per_s", "samples_per_s", "rate")  # of work
+DURATIONS = (*TIMES, "latency_s")
+DEVICES = ("devices", "processes")
+REPLICAS = ("data_parallel",)
+STAGES = ("tensor_parallel", "pipeline_parallel")
+PARALLEL = (*REPLICAS, *STAGES)
+BATCHES = ("global_batch", "batch", "micro_batch")
+COUNTS = ("steps", "epochs")
+PRECISION_RATIOS = (2, 4, 8, 16)  # ratios of the peaks of one device
+EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of what it is called
+EXACT_TOLERANCE = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
+ALIKE_RATIO = 1.25  # ratio of columns that may have been measured alike
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A column in a product, with its exponent."""
+
+    column: FigureColumn
+    exponent: int
+
+    @cached_property
+    def figures(self) -> Figures:
+        low, high = self.column.figures.low, self.column.figures.high
+        if self.is_exact:
+            low = high = self.column.figures.middle
+        positive = Figures(np.where(low > 0, low, np.nan), high)
+        return positive if self.exponent == 1 else Figures(np.ones_like(low), np.ones_like(low)) / positive
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its figures are counts, which have no rounding."""
+        return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, *PARALLEL, "accumulation", "nodes")
+
+    @property
+    def varies(self) -> float:
+        """Largest over smallest figure."""
+        middle = self.figures.middle[np.isfinite(self.figures.middle)]
+        return float(middle.max() / middle.min()) if middle.size else 1.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A product in a group of rows: 100 x 50, 200 x 25, 400 x 20, of which the third stands out.
+
+    `rows`: their indices in the table. `stated`: what a text says that the product is.
+    """
+
+    factors: tuple[Factor, ...]
+    rows: list[int]
+    stated: float | None = None
+
+    @cached_property
+    def figures(self) -> Figures:
+        value = self.factors[0].figures
+        for factor in self.factors[1:]:
+            value = value * factor.figures
+        return value[np.array(self.rows)]
+
+    @cached_property
+    def usual(self) -> Figures:
+        """The product that is stated, else the one that most of the rows have, once for each row."""
+        if self.stated is not None:
+            return Figures(*np.full((2, len(self.rows)), self.stated))
+        best = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
+        return self.figures[np.full(len(self.rows), best)]
+
+    def _same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
+        """(rows,) whether the product is the number that it is in the i-th row."""
+        return self.figures.distance(self.figures[np.full(len(self.rows), i)]) <= SAME
+
+    @cached_property
+    def fits(self) -> np.typing.NDArray[np.bool_]:
+        """(rows,) whether the product is the usual one."""
+        return self.figures.distance(self.usual) <= SAME
+
+    @cached_property
+    def stands_out(self) -> np.typing.NDArray[np.bool_]:
+        """(rows,) whether the product is another number than the usual one. Shares (MFU) have a wider limit."""
+        distance = self.figures.distance(self.usual)
+        if not any(factor.column.kind in ("mfu", "hfu") for factor in self.factors):
+            return distance > STANDS_OUT
+        # Not a wider one where all rows but one agree to their digits: these are of the same steps as the rate.
+        near = distance <= STANDS_OUT
+        is_tight = (~near).sum() == 1 and (distance[near] <= EXACT_TOLERANCE).all()
+        is_tight = is_tight and (self.figures.width[near] <= 2 * SAME).all()
+        return distance > (STANDS_OUT if is_tight else SHARE_STANDS_OUT)
+
+    @cached_property
+    def lone_rows(self) -> list[int]:
+        """The rows that stand out alone: of three or more that agree with each other all may be of another model."""
+        outliers = self.stands_out
+        return [i for i in np.flatnonzero(outliers).tolist() if (self._same_as(i) & outliers).sum() < FEWEST_ROWS]
+
+    def is_multiple(self, i: int) -> bool:
+        """Whether a row's product is the usual one times 2, 3, ..., or over it: its batch or devices may be."""
+        ratio = float(self.figures.middle[i] / self.usual.middle[i])
+        multiple = max(ratio, 1 / ratio)
+        kinds = {factor.column.kind for factor in self.factors}
+        if self._is_count or "device_time_s" in kinds:
+            return False
+        if kinds == {"mfu", "flops_per_s"} and round(multiple) not in PRECISION_RATIOS:
+            return False
+        return abs(multiple / round(multiple) - 1) <= 2 * SAME
+
+    @cached_property
+    def evidence(self) -> float:
+        """-log10 of the probability that the rows that fit agree by chance, by how far their first figures vary."""
+        fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
+        if not fitting.size:
+            return 0.0  # no product is a number
+        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + self._is_count
+        varied = max(factor.varies for factor in self.factors) if self._is_count else fitting.max() / fitting.min()
+        if agreeing < 1 or varied < LEAST_VARIATION:
+            return 0.0
+        farthest = float(self.figures.distance(self.usual)[self.fits].max())
+        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4
+        return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
+
+    @property
+    def _is_count(self) -> bool:
+        """Whether it is of counts, and 1 (global batch = batch x devices), or 1 over a number: devices of a node."""
+        usual = float(self.usual.middle[0])
+        of_nodes = self.factors[0].column.kind == "nodes" and abs(usual * round(1 / usual) - 1) <= SAME
+        return (abs(usual - 1) <= SAME or of_nodes) and all(factor.is_exact for factor in self.factors)
+
+    @property
+    def most_fit(self) -> bool:
+        """Whether two rows fit for each one that is far off, and none is in between. A stated number is one of them."""
+        far = int((self.figures.distance(self.usual) > 2 * STANDS_OUT).sum())
+        witnesses = int(self.fits.sum()) + (self.stated is not None)
+        return witnesses >= ROWS_PER_ODD_ROW * max(far, 1) and far == self.stands_out.sum()
+
+    @property
+    def is_exact_but_once(self) -> bool:
+        """Whether all rows but one agree to the printed digits: in a ratio other than 1, or in a product that is 1.
+
+        And that one is far off, by no whole factor: another number of bytes, devices or samples may be meant.
+        """
+        from_one = abs(float(np.log(self.usual.middle[0])))
+        is_telling = from_one <= EXACT_TOLERANCE if len(self.factors) > 2 else from_one > np.log(ALIKE_RATIO)
+        if not is_telling or self.evidence < EVIDENCE_OF_INVERSE:
+            return False
+        if self.stands_out.sum() != 1 or self.fits.sum() != len(self.rows) - 1:
+            return False
+        exact = self.figures.distance(self.usual)[self.fits] <= EXACT_TOLERANCE
+        precise = self.figures.width[self.fits] <= 2 * SAME
+        (i,) = np.flatnonzero(self.stands_out).tolist()
+        return bool(exact.all() and precise.all()) and self.most_fit and not self.is_multiple(i)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether more rows agree than chance explains, and twice as many as stand out."""
+        agreeing = self.fits.sum()
+        if self._is_count:
+            return self.evidence >= FEWEST_EVIDENCE_OF_ONE and agreeing >= ROWS_PER_ODD_ROW * self.stands_out.sum()
+        kinds = {factor.column.kind for factor in self.factors}
+        is_work = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
+        certain = FEWEST_EVIDENCE if is_work else 2 * FEWEST_EVIDENCE
+        enough = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain
+        fewest = FEWEST_ROWS - 1 if self.evidence >= certain else FEWEST_ROWS
+        return self.evidence >= enough and agreeing >= max(fewest, ROWS_PER_ODD_ROW * len(self.lone_rows))

@@ -2,19 +2,7 @@
 
 from typing import Any
 
-from faults.planted import (
-    BF16,
-    ONE,
-    TWO,
-    ZERO2,
-    around_window,
-    fault,
-    in_update,
-    model,
-    optimizer,
-    rate,
-    replaced,
-)
+from faults.planted import BF16, ONE, TWO, ZERO2, around_window, fault, in_update, model, optimizer, rate, replaced
 from faults.planted_blind_spots import probed
 
 BF16_FSDP_ACCUMULATING = {

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from glob import escape
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from scaleproof.ground.errors import UserError, damaged_file, first_fault, missing_file, nearest_path, path_fault
 from scaleproof.ground.number_format import integer
@@ -87,13 +88,8 @@ def write_atomic(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: object) -> None:
     """Write `data`, models among it, as JSON; NaN and infinity are refused with ValueError."""
-    write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=_model_fields) + "\n")
-
-
-def _model_fields(model: Any) -> dict[str, object]:
-    """The fields of a model of pydantic, for json, which does not know such models."""
-    fields: dict[str, object] = model.model_dump(mode="json")
-    return fields
+    fields = methodcaller("model_dump", mode="json")  # of a model of pydantic, which json does not know
+    write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=fields) + "\n")
 
 
 def read_regular(path: Path) -> bytes:

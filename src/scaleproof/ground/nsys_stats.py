@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
@@ -82,7 +83,7 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
         if title:
             report = NEWER_NAMES.get(title["report"], title["report"])
         elif "Time (%)" in line or "Total (MB)" in line:  # the header of a table
-            block = _table_lines(lines, index)
+            block = list(takewhile(str.strip, lines[index:]))
             is_csv = CSV_HEAD.match(line.strip()) and "," in line
             rows = _csv_rows(path, block, index) if is_csv else _column_rows(path, block, index)
             reports.setdefault(report or _report_by_columns(line), []).extend(rows)
@@ -96,14 +97,6 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
             f"{path}: {reason}; make it again: nsys stats --report {KERNELS},{RANGES},{OSRT} REPORT.nsys-rep"
         )
     return reports
-
-
-def _table_lines(lines: list[str], start: int) -> list[str]:
-    """The lines from index `start` up to the next blank one."""
-    end = start
-    while end < len(lines) and lines[end].strip():
-        end += 1
-    return lines[start:end]
 
 
 def _column_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:

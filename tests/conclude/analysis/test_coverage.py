@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaleproof.conclude.analysis.simultaneous import compare_all, detectable_by_cells, letter_display
+from scaleproof.conclude.analysis.simultaneous import compare_all, detectable_by_cells, letters
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import paired_ratio
 
@@ -174,7 +174,7 @@ def test_cells_that_share_a_letter_cannot_be_told_apart():
     quiet = [1.0, 1.01, 0.99, 1.005, 0.995]
     speeds = {"a": 100, "b": 99, "c": 90, "d": 50}
     rates = {cell: {k: speed * quiet[(k + i) % 5] for k in range(5)} for i, (cell, speed) in enumerate(speeds.items())}
-    assert letter_display(compare_all(rates), 4) == {"a": "a", "b": "a", "c": "b", "d": "c"}
+    assert letters(compare_all(rates), 4) == {"a": "a", "b": "a", "c": "b", "d": "c"}
 
 
 def test_one_run_or_one_cell_has_no_comparison():

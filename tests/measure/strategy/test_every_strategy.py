@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from scaleproof.conclude.report.charts.style import strategy_colour
+from scaleproof.conclude.report.charts.style import colour
 from scaleproof.ground.campaign.strategies import STAGES, StrategyName, is_deepspeed, is_offloaded, without_offload
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import step_traffic
@@ -18,7 +18,7 @@ def test_a_strategy_is_known_everywhere(name):
     assert set(step_traffic(name, "fp32", 1, 1000, 500)) == {"reduced", "gathered", "scattered"}
     assert without_offload(name) in STAGES
     assert is_deepspeed(name) == (strategy_class(name).__name__ == "Zero")
-    assert strategy_colour(name).startswith("#")
+    assert colour(name).startswith("#")
 
 
 def test_no_strategy_is_left_over():

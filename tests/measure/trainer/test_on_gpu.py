@@ -170,7 +170,7 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
         raise Opened
 
     optimizer = AdamW(nn.Linear(1, 1).parameters())
-    strategy = SimpleNamespace(executed=lambda: events.append("updates read"), optimizer=optimizer)
+    strategy = SimpleNamespace(executed_updates=lambda: events.append("updates read"), optimizer=optimizer)
     doors = {"entrance": nn.Identity(), "inside": None}
     run = SimpleNamespace(strategy=strategy, batches=None, parameters=0, steps=steps, **doors)
     monkeypatch.setattr(measure, "set_up", lambda session, request, look: run)

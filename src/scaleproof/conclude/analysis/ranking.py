@@ -11,7 +11,7 @@ from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell,
 from scaleproof.conclude.analysis.simultaneous import (
     Family,
     compare_all,
-    letter_display,
+    letters,
     resolution_of_family,
     resolution_of_ratio,
 )
@@ -156,7 +156,7 @@ def rank_cells(
     fastest = members[0]
     why_not = _why_not_compared(members)
     comparable = [cell for cell in members if not why_not[cell.cell]]
-    groups = letter_display(family, len(comparable)) if family else {}
+    groups = letters(family, len(comparable)) if family else {}
     entries = [_ranked_cell(cell, fastest, why_not[cell.cell], family, groups) for cell in members]
     return SizeRanking(
         **dict(zip(GROUPED_BY, key, strict=True)),

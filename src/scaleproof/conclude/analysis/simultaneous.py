@@ -164,7 +164,7 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     return Noise(pooled, freedom, np.sqrt(variance_of_pair), np.maximum(satterthwaite, 1.0), unequal)
 
 
-def letter_display(family: Family, count: int) -> dict[str, str]:
+def letters(family: Family, count: int) -> dict[str, str]:
     """Cell -> letters, for the first `count` cells: cells that share a letter are not told apart.
 
     Source: Piepho 2004, insert and absorb.

@@ -98,7 +98,8 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
     column = COLUMNS[key]
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
     if not is_measured or not isinstance(value, float | int) or text == "–":
-        return PageFigure(text, order=_sort_key(value))
+        is_number = isinstance(value, float | int) and not isinstance(value, bool)
+        return PageFigure(text, order=float(value) if is_number else None)
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
     is_compared = column.group == "ratio" and key != "scaling_efficiency"
@@ -119,11 +120,6 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
     if is_useless(low, high, n):
         return f"{text}, n={fixed(n, 0)}: too few for an interval"
     return f"{text} [{significant(low * factor, 7)}, {significant(high * factor, 7)}], n={fixed(n, 0)}"
-
-
-def _sort_key(value: Any) -> float | None:
-    """What a column is sorted by; None of words."""
-    return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
 
 
 def series_view(report: ScalingReport, kind: str) -> PageTable:

@@ -82,12 +82,10 @@ def read_watched(folder: Path) -> list[WatchedRank]:
     files = sorted(folder.glob(PATTERN))
     if not files:
         raise UserError(f"{folder}: no {PATTERN}; scaleproof.watch writes one for each rank")
-    return sorted((_read_rank(file) for file in files), key=lambda rank: rank.rank)
-
-
-def _read_rank(file: Path) -> WatchedRank:
-    """The record of one rank. Raises UserError where the file is damaged."""
-    try:
-        return WatchedRank.model_validate_json(read_regular(file))
-    except ValidationError as error:
-        raise UserError(f"{file} is not a record of scaleproof.watch: {first_fault(error)}") from None
+    ranks = []
+    for file in files:
+        try:
+            ranks.append(WatchedRank.model_validate_json(read_regular(file)))
+        except ValidationError as error:
+            raise UserError(f"{file} is not a record of scaleproof.watch: {first_fault(error)}") from None
+    return sorted(ranks, key=lambda rank: rank.rank)

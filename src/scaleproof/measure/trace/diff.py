@@ -29,7 +29,9 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
             raise UserError(f"{name} is no trace ({profile.reason}); there is nothing to compare")
         if not profile.steps:
             why = "has no steps, and totals of runs of different lengths cannot be compared"
-            raise UserError(f"{name} {why}; {_steps_hint(profile)}")
+            from_text = profile.tool == "nsys stats"
+            cure = "say how many with --steps and --ranks" if from_text else "mark them with NVTX ranges called `step`"
+            raise UserError(f"{name} {why}; {cure}")
     rows = [
         _diff_row(label, mean_of_field(a, key), mean_of_field(b, key))
         for label, key in PARTS.items()
@@ -81,12 +83,3 @@ def _diff_row(name: str, a: float | None, b: float | None) -> dict[str, Any]:
 def _calls_per_step(profile: Profile) -> dict[str, float]:
     """Collective -> its calls per optimizer step and rank."""
     return {name: figures.calls for name, figures in profile.collectives.items()} or profile.calls_per_step
-
-
-def _steps_hint(profile: Profile) -> str:
-    """How to make a profile that has steps, for the end of a message."""
-    return (
-        "say how many with --steps and --ranks"
-        if profile.tool == "nsys stats"
-        else "mark them with NVTX ranges called `step`"
-    )

@@ -89,15 +89,11 @@ def top_entries(trace: Trace) -> dict[str, Any]:
     ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
     summed = ranges.groupby("name", observed=True)["total_ns"].sum()
     host = trace.host[trace.host["kind"] == "osrt"].set_index("name")["total_ns"]
-    nvtx = _largest_entries("nvtx", summed)
-    return {
-        "nvtx_top5": nvtx,
-        "osrt_top5": _largest_entries("osrt", host),
-        "likely_bottleneck": likely_bottleneck(nvtx),
-    }
+    nvtx = _top_five("nvtx", summed)
+    return {"nvtx_top5": nvtx, "osrt_top5": _top_five("osrt", host), "likely_bottleneck": likely_bottleneck(nvtx)}
 
 
-def _largest_entries(kind: str, totals: pd.Series) -> list[Entry]:
+def _top_five(kind: str, totals: pd.Series) -> list[Entry]:
     """The five largest of `totals` (name -> nanoseconds) as entries of `kind`; [] where nothing took time."""
     total = int(totals.sum())
     if not total:

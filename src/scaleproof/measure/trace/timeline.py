@@ -37,7 +37,7 @@ def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
         own = breakdown.trace.ranges[breakdown.trace.ranges["rank"] == rank]
         for name in PHASES:
             chosen = own[own["name"] == name]
-            rows += _span_rows(step, rank, "program", name, chosen["start"], chosen["end"], host, pause, zero)
+            rows += _rows(step, rank, "program", name, chosen["start"], chosen["end"], host, pause, zero)
         if not breakdown.knows_communication:
             continue
         work = breakdown.work[rank]
@@ -45,20 +45,16 @@ def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
         for label in breakdown.kinds:
             if label != COMMUNICATION:
                 chosen = near & breakdown.is_kind(work.kind, label)
-                rows += _span_rows(
-                    step, rank, "compute", label, work.start[chosen], work.end[chosen], device, pause, zero
-                )
+                rows += _rows(step, rank, "compute", label, work.start[chosen], work.end[chosen], device, pause, zero)
         for place, label in enumerate(breakdown.collective_names):
             chosen = near & (work.collective == place)
-            rows += _span_rows(
-                step, rank, "communication", label, work.start[chosen], work.end[chosen], device, 0, zero
-            )
+            rows += _rows(step, rank, "communication", label, work.start[chosen], work.end[chosen], device, 0, zero)
         if isinstance(breakdown.waits, Waiting):
-            rows += _span_rows(step, rank, "communication", "waiting", *breakdown.waits.by_rank[rank], device, 0, zero)
+            rows += _rows(step, rank, "communication", "waiting", *breakdown.waits.by_rank[rank], device, 0, zero)
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _span_rows(
+def _rows(
     step: int,
     rank: int,
     lane: str,

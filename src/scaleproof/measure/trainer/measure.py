@@ -178,7 +178,7 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
     accelerator.forget_peaks(device)
-    log_line(session, f"window: {work.steps} steps; nothing is printed until they are done")
+    say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     inside = TokensInside(ready.inside)
     update_log = UpdateLog(work.warmup_steps)
@@ -197,7 +197,7 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
         "nodes_in_window": graph_nodes() - first_node - 1,  # less the node that counting makes
         "collectives_in_window": exchanges,
     }
-    log_line(session, f"window: {series.wall:.2f} s")
+    say(session, f"window: {series.wall:.2f} s")
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
     return TimedWindow(
         series=series,
@@ -260,7 +260,7 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()
-    log_line(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
+    say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup, probe, before, exchanges = warm_up(run, work.warmup_steps)
     window = time_window(session, request, run)
     closing = look_after_window(session, request, run)
@@ -300,19 +300,19 @@ def _write_metrics(
 ) -> Measured:
     """Write the run's metrics and steps.csv from the records of all ranks; returns the metrics."""
     if any(rank.out_of_memory for rank in scored):
-        log_line(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
+        say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
     metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
-    write_json(Path(request.out) / METRICS, metrics_content(metrics))
-    log_line(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
+    write_json(Path(request.out) / METRICS, content(metrics))
+    say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
     return metrics
 
 
-def metrics_content(metrics: Measured) -> dict[str, Any]:
+def content(metrics: Measured) -> dict[str, Any]:
     """The metrics as the content of their file."""
     return metrics.model_dump(mode="json", by_alias=True)
 
 
-def log_line(session: Session, text: str) -> None:
+def say(session: Session, text: str) -> None:
     """Print a line from rank 0; never called inside the window."""
     if session.rank == 0:
         print(text, flush=True)

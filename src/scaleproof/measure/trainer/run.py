@@ -20,15 +20,7 @@ from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.reference.control import bare_loop, has_control
 from scaleproof.measure.trainer.beside import time_beside
-from scaleproof.measure.trainer.measure import (
-    TIGHT,
-    Ready,
-    log_line,
-    measure_in,
-    metrics_content,
-    probed_step_of,
-    set_up,
-)
+from scaleproof.measure.trainer.measure import TIGHT, Ready, content, measure_in, probed_step_of, say, set_up
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
@@ -63,7 +55,7 @@ def make_run(request: Request, began: float) -> Session:
         if metrics and metrics.census:  # on rank 0
             pairs = zip(metrics.census, fields_of_ranks, strict=True)
             census = [of_rank.model_copy(update=fields) for of_rank, fields in pairs]
-            write_json(Path(request.out) / METRICS, metrics_content(metrics.model_copy(update={"census": census})))
+            write_json(Path(request.out) / METRICS, content(metrics.model_copy(update={"census": census})))
     return session
 
 
@@ -77,7 +69,7 @@ def second_look(session: Session, request: Request, probed_s: float, step_s: flo
     gc.collect()
     accelerator.release_memory(session.device)
     steps = steps_to_witness(session, request, probed_s)
-    log_line(session, f"witness: {steps} steps once more, each of them looked at")
+    say(session, f"witness: {steps} steps once more, each of them looked at")
     fields: dict[str, Any] = {}
     if steps:
         fields["witness"] = witnessed_steps(session, request, steps)
@@ -123,7 +115,7 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
             series, _, probed = probed_step_of(run, number, measure_state=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
-    plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_seconds(run, steps) for _ in range(PLAIN)]
+    plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_s(run, steps) for _ in range(PLAIN)]
     beside = {} if run.compiled else time_beside(run.model, lambda: run.steps(steps, 1))
     changed = [
         step
@@ -142,7 +134,7 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
     )
 
 
-def _thread_seconds(run: Ready, step: int) -> float:
+def _thread_s(run: Ready, step: int) -> float:
     """CPU seconds that this thread takes to make step `step`, with nothing watching it."""
     began = time.thread_time()
     run.steps(step, 1)

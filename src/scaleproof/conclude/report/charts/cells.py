@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from scaleproof.conclude.report.charts.style import (
     DOT,
     HEADROOM,
-    add_tip,
     bar_style,
+    colour,
     fastest_cells,
     interval_text,
     label_cells,
-    strategy_colour,
+    tip,
     values_by_cell,
     write_empty,
 )
@@ -46,7 +46,7 @@ def _draw_ranked_cell(axes: Axes, i: int, row: dict[str, Any], values: list[floa
     `row`: of cells.csv. `values`: tokens/s of the runs. `most`: where the chart ends; a longer interval ends in
     an arrow.
     """
-    (rate,) = axes.barh(i, row["tokens_per_s"], height=0.55, **bar_style(strategy_colour(row["strategy"])))
+    (rate,) = axes.barh(i, row["tokens_per_s"], height=0.55, **bar_style(colour(row["strategy"])))
     interval = Estimated(value=row["tokens_per_s"], low=None, high=None, n=int(row["n"]))
     if pd.notna(row["tokens_per_s_low"]):
         low, high = row["tokens_per_s_low"], row["tokens_per_s_high"]
@@ -54,10 +54,10 @@ def _draw_ranked_cell(axes: Axes, i: int, row: dict[str, Any], values: list[floa
         axes.plot([low, min(high, most)], [i, i], "|-", color="black", ms=9, lw=1.2)
         if high > most:
             axes.plot([most], [i], ">", color="black", ms=7, clip_on=False, zorder=6)
-    add_tip(rate, interval_text(row["cell"], interval, "tokens/s"))
+    tip(rate, interval_text(row["cell"], interval, "tokens/s"))
     for repeat, value in enumerate(values, 1):
         (dot,) = axes.plot([value], [i + 0.17], **DOT)
-        add_tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {number(value, 4)} tokens/s")
+        tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {number(value, 4)} tokens/s")
 
 
 # What a job's time is spent on, first to last: column of cells.csv -> name, grey; the window has its strategy's colour.
@@ -72,11 +72,11 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scali
     cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         low, first, median, third, high = (row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95"))
-        axes.plot([low, high], [i, i], "-", color=strategy_colour(row["strategy"]), lw=1.5)
-        (box,) = axes.barh(i, third - first, left=first, height=0.5, **bar_style(strategy_colour(row["strategy"])))
+        axes.plot([low, high], [i, i], "-", color=colour(row["strategy"]), lw=1.5)
+        (box,) = axes.barh(i, third - first, left=first, height=0.5, **bar_style(colour(row["strategy"])))
         axes.plot([median] * 2, [i - 0.25, i + 0.25], "-", color="black", lw=2)
         quartiles = f"25-75 %: {number(first, 4)}-{number(third, 4)} ms"
-        add_tip(box, f"{row['cell']}: median {number(median, 4)} ms; {quartiles}; {fixed(row['steps'], 0)} steps")
+        tip(box, f"{row['cell']}: median {number(median, 4)} ms; {quartiles}; {fixed(row['steps'], 0)} steps")
     counts = [fixed(steps, 0) for steps in cells["steps"]]
     if len(set(counts)) == 1:  # then the title says it of all
         labels, title = list(cells["cell"]), f"{title}, {counts[0]} steps per cell"
@@ -99,14 +99,14 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
         for name, (label, grey) in parts.items():
             if pd.isna(row[name]):
                 continue
-            look = bar_style(grey or strategy_colour(row["strategy"]), 0.25 if label == "start-up" else 0.6)
+            look = bar_style(grey or colour(row["strategy"]), 0.25 if label == "start-up" else 0.6)
             (part,) = axes.barh(i, row[name], left=left, height=0.55, **look)
-            add_tip(part, f"{row['cell']}, {label}: {number(row[name], 4)} s")
+            tip(part, f"{row['cell']}, {label}: {number(row[name], 4)} s")
             left += row[name]
         rest = row["total_wall_time_s"] - left
         if rest > 0:
             (part,) = axes.barh(i, rest, left=left, height=0.55, **REST_LOOK)
-            add_tip(
+            tip(
                 part,
                 f"{row['cell']}, {rest_label}: {number(rest, 4)} s; in all {number(row['total_wall_time_s'], 4)} s",
             )
@@ -125,14 +125,14 @@ def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
     """Draw weights, gradients and optimizer state of `cells` (cells.csv) beside the ZeRO model; on GPUs also peaks."""
     cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
-        shade = strategy_colour(row["strategy"])
+        shade = colour(row["strategy"])
         if pd.notna(row["max_cuda_mem_allocated_bytes"]):
             peak_mb = row["max_cuda_mem_allocated_bytes"] / 1e6
             (peak,) = axes.barh(i, peak_mb, height=0.55, **bar_style(shade, 0.2))
-            add_tip(peak, f"{row['cell']}: peak {number(peak_mb, 4)} MB allocated")
+            tip(peak, f"{row['cell']}: peak {number(peak_mb, 4)} MB allocated")
         state_mb, model_mb = row["state_bytes"] / 1e6, row["state_bytes_predicted"] / 1e6
         (state,) = axes.barh(i, state_mb, height=0.55, **bar_style(shade, 0.6))
-        add_tip(state, f"{row['cell']}: state {number(state_mb, 4)} MB, ZeRO model {number(model_mb, 4)} MB")
+        tip(state, f"{row['cell']}: state {number(state_mb, 4)} MB, ZeRO model {number(model_mb, 4)} MB")
         label = "ZeRO model" if i == 0 else None
         axes.plot([model_mb] * 2, [i - 0.36, i + 0.36], "-", color="black", lw=2, label=label)
     peaks = " (dark), peak allocated (light)" if cells["max_cuda_mem_allocated_bytes"].notna().any() else ""
@@ -144,8 +144,8 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Sca
     """Draw how busy devices of `cells` (cells.csv) were in the window, and the MFU on a known GPU."""
     cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
-        (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar_style(strategy_colour(row["strategy"])))
-        add_tip(load, f"{row['cell']}: {significant(100 * row['device_load'])} % busy")
+        (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar_style(colour(row["strategy"])))
+        tip(load, f"{row['cell']}: {significant(100 * row['device_load'])} % busy")
     known = cells[cells["mfu"].notna()]
     label = "model FLOPs utilization" if len(known) else None
     axes.plot(100 * known["mfu"], known.index, "D", ms=5, color="black", label=label)
@@ -160,8 +160,8 @@ def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
     spent = values_by_cell(runs, "joules_per_token")
     for i, row in enumerate(cells.to_dict("records")):
         millijoules = 1e3 * row["joules_per_token"]
-        (used,) = axes.barh(i, millijoules, height=0.55, **bar_style(strategy_colour(row["strategy"])))
-        add_tip(used, f"{row['cell']}: {number(millijoules, 4)} mJ/token")
+        (used,) = axes.barh(i, millijoules, height=0.55, **bar_style(colour(row["strategy"])))
+        tip(used, f"{row['cell']}: {number(millijoules, 4)} mJ/token")
         values = [1e3 * joules for joules in spent.get(row["cell"], [])]
         axes.plot(values, [i] * len(values), **DOT)
     _label_rows(axes, cells, cells["cell"], report, "energy (mJ/token), devices only")

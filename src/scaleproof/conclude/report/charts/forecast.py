@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from scaleproof.conclude.report.charts.style import (
     BESIDE,
     MOST_ROWS,
-    add_tip,
     bar_style,
+    colour,
     label_rows,
-    strategy_colour,
+    tip,
     write_chart,
     write_empty,
 )
@@ -37,8 +37,8 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
         return
     for place, (row, interval) in enumerate(cells):
         low, high, value = (1e3 * seconds for seconds in (interval.low, interval.high, interval.value))
-        axes.barh(place, high - low, left=low, height=0.6, **bar_style(strategy_colour(row.strategy), 0.3))
-        axes.plot([value, value], [place - 0.3, place + 0.3], color=strategy_colour(row.strategy), lw=2)
+        axes.barh(place, high - low, left=low, height=0.6, **bar_style(colour(row.strategy), 0.3))
+        axes.plot([value, value], [place - 0.3, place + 0.3], color=colour(row.strategy), lw=2)
         if row.measured_s is not None:
             outside = not interval.low <= row.measured_s <= interval.high
             axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
@@ -108,7 +108,7 @@ def draw_bands(
         if band.value is not None:
             axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
             what = f"{number(band.value / base, 4)}, {what}"
-        add_tip(
+        tip(
             span,
             f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({fixed(100 * band.level, 0)} %)",
         )

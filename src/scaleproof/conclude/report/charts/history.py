@@ -5,16 +5,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import (
-    ALARM,
-    COLOURS,
-    LINES,
-    MARKERS,
-    MOST_LINES,
-    SMALL,
-    add_tip,
-    write_chart,
-)
+from scaleproof.conclude.report.charts.style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, SMALL, tip, write_chart
 from scaleproof.ground.number_format import fixed, number
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs
@@ -50,7 +41,7 @@ def _draw(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], shifts
             marker = MARKERS[nth % len(MARKERS)]
             (mark,) = axes.plot([session], [change], marker, color=shade, ms=6, mec="white", mew=0.6)
             mark.set_label(cell if session == first_session else None)  # one entry of the legend
-            add_tip(mark, f"{cell}, {labels[session]}: {number(rate, 4)} tokens/s, {fixed(change, 2, signed=True)} %")
+            tip(mark, f"{cell}, {labels[session]}: {number(rate, 4)} tokens/s, {fixed(change, 2, signed=True)} %")
     for session in sorted({session for sessions in shifts.values() for session in sessions}):
         axes.axvline(session - 0.5, color=ALARM, lw=1.2, ls="--")
     axes.axhline(0, color="0.5", lw=1, zorder=0)

@@ -10,8 +10,8 @@ from scaleproof.conclude.report.charts.style import (
     COLOURS,
     LABEL_WIDTH,
     MOST_ROWS,
-    add_tip,
     label_rows,
+    tip,
     write_chart,
     write_empty,
 )
@@ -49,11 +49,11 @@ def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, keyed: boo
     for nth, ratio in enumerate(estimate.ratios, 1):
         (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=COLOURS[0])
         dot.set_label(label("pair") if nth == 1 else None)
-        add_tip(dot, f"{name}, pair {nth}: B / A {number(ratio, 4)}")
+        tip(dot, f"{name}, pair {nth}: B / A {number(ratio, 4)}")
     axes.plot([low, high], [i - 0.22] * 2, "|-", color="black", ms=9, lw=1.6, label=label("95 % interval"))
     (mean,) = axes.plot([estimate.ratio], [i - 0.22], "D", ms=6, color="black", label=label("mean of pairs"))
     interval = f"95 % CI {number(low, 4)}-{number(high, 4)}, n={estimate.n} pairs"
-    add_tip(mean, f"{name}: B / A {number(estimate.ratio, 4)} ({interval})")
+    tip(mean, f"{name}: B / A {number(estimate.ratio, 4)} ({interval})")
 
 
 Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its interval
@@ -74,7 +74,7 @@ def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
             axes.plot([low, high], [i, i], "|-", color="0.2", ms=8, lw=1.4)
             interval = f" (95 % CI {number(low, 4)}-{number(high, 4)})"
         (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=COLOURS[0])
-        add_tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
+        tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
     axes.axvline(1, color="0.5", lw=1, ls="--")
     label_rows(axes, [textwrap.shorten(cell, LABEL_WIDTH, placeholder="...") for cell, *_ in ratios], above=0.5)
     axes.set_xlabel("B over A, tokens/s; 1: no difference")

@@ -92,7 +92,7 @@ def values_by_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
     return runs[runs["status"] == "ok"].groupby("cell")[column].agg(list).to_dict()
 
 
-def strategy_colour(strategy: str) -> str:
+def colour(strategy: str) -> str:
     """The colour of a strategy, in every chart the same."""
     return COLOURS[_palette_index(strategy)]
 
@@ -127,7 +127,7 @@ def bar_style(shade: str, fill: float = 0.4) -> dict[str, Any]:
     return {"color": (shade, fill), "edgecolor": shade, "lw": 1.2}
 
 
-def add_tip(artist: Artist, text: str) -> None:
+def tip(artist: Artist, text: str) -> None:
     """Show `text` when the mouse is over `artist`: `write_chart` makes it the title of the artist's SVG group."""
     artist.set_gid(f"{TIP}{text}")
 
@@ -178,7 +178,7 @@ def draw_line(
         edge = ALARM if point.findings else "none"
         (mark,) = axes.plot([x], [estimate.value], "o", ms=13, mfc="none", mew=1.6, mec=edge)
         codes = f"; findings: {', '.join(point.findings)}" if point.findings else ""
-        add_tip(mark, interval_text(point.cell, estimate, unit) + codes)
+        tip(mark, interval_text(point.cell, estimate, unit) + codes)
         mark.set_alpha(None if point.findings else 0)  # without a finding it is only there to hover over
     legend = axes.get_legend_handles_labels()[1]
     if any(point.findings for point, _ in points) and "has a finding" not in legend:
@@ -307,7 +307,7 @@ def _save_figure(figure: Figure, path: Path, unit: str) -> None:
     for ground in grounds:  # the page's own shines through
         ground.set_visible(False)
     FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
-    # What `add_tip` left as ids of groups becomes their titles.
+    # What `tip` left as ids of groups becomes their titles.
     svg = re.sub(rf'<g id="{TIP}([^"]*)">', r'<g class="tip"><title>\1</title>', drawing.getvalue())
     write_atomic(path.with_suffix(".svg"), in_unit(svg, unit))
     for ground in grounds:

@@ -54,11 +54,9 @@ def trust_in(
     compared = f"the {plural(len(runs), 'run')} compared" if runs else "the runs of the A/B pairs"
     invalid = [finding for finding in used if finding.severity == "invalid"]
     if invalid:
-        return Trust(
-            "no", f": checks failed ({_code_list(invalid)}) in {_part_text(invalid, runs)} {compared}.", others
-        )
+        return Trust("no", f": checks failed ({_codes(invalid)}) in {_part_text(invalid, runs)} {compared}.", others)
     if used:
-        text = f": {_code_list(used)} in {_part_text(used, runs)} {compared}."
+        text = f": {_codes(used)} in {_part_text(used, runs)} {compared}."
         return Trust("with reservations", text, others, precision)
     checks = plural(len(findings.checks), "check")
     text = f": {checks} found nothing worse than a note in {compared}."
@@ -102,13 +100,11 @@ def _unused_findings_sentence(findings: Sequence[Finding]) -> str:
         group = [finding for finding in findings if finding.concerns == concern]
         if group:
             verb = "is" if _count_runs(group) == 1 else "are"
-            parts.append(
-                f"{_subjects(group)} ({_code_list(group)}) {verb} in {place} alone, which the answer does not use"
-            )
+            parts.append(f"{_subjects(group)} ({_codes(group)}) {verb} in {place} alone, which the answer does not use")
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _code_list(findings: Sequence[Finding]) -> str:
+def _codes(findings: Sequence[Finding]) -> str:
     """The codes of findings, each once."""
     return ", ".join(dict.fromkeys(finding.code for finding in findings))
 

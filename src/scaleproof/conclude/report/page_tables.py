@@ -98,8 +98,8 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
     column = COLUMNS[key]
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
     if not is_measured or not isinstance(value, float | int) or text == "–":
-        is_number = isinstance(value, float | int) and not isinstance(value, bool)
-        return PageFigure(text, order=float(value) if is_number else None)
+        order = float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
+        return PageFigure(text, order=order)
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
     is_compared = column.group == "ratio" and key != "scaling_efficiency"

@@ -318,7 +318,7 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedR
 def _row_with_other_sum(figures: FigureTable) -> Iterator[Flag]:
     """Flag the one row in which a column is not the sum of columns side by side, as to the digit in all others.
 
-    Example: 1.25 + 2.50 = 3.75, and so on in three rows; 1.50 + 2.25 beside 4.75 in the last.
+    Example: 12.50 + 25.00 = 37.50, and so on in three rows; 15.00 + 22.50 beside 47.50 in the last.
     """
     columns = [column for column in figures.columns if not column.is_in_percent]
     rows = len(figures.places)

@@ -51,7 +51,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
-        for kind in RATE_UNITS:
+        for kind in (*RATE_UNITS, "memory_bytes"):
             yield from _totals_not_of_devices(rows, kind)
         wrong = [(row, evidence) for row in rows if (evidence := _wrong_steps_per_s(row))]
         wrong += _wrong_perplexities(rows)
@@ -84,10 +84,11 @@ def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[F
         elif row.devices > 1:
             right += 1
     for row, total, of_one in wrong:
-        devices = row.devices or 1
-        if total.per_device is False or right >= ROWS_PER_ODD_ROW * len(wrong):
+        devices, (figure, unit) = row.devices or 1, of_one.figure_and_unit
+        is_total = total.per_device is False and kind in RATE_UNITS  # memory of all may be that of the nodes
+        if is_total or right >= ROWS_PER_ODD_ROW * len(wrong):
             yield Flag(
-                f"{row.description}: {of_one.printed} per device x {devices} = {number(of_one.value * devices, 4)}, "
+                f"{row.description}: {of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}, "
                 f"the total is given as {total.printed}",
                 [row.place],
             )

@@ -88,6 +88,41 @@ FORMS = {
         ("1 | 100.2 | 51.0", "2 | 103.1 | 49.7", "3 | 101.4 | 50.4", "Average of 3 runs | {} | 50.4"),
         ("107.9", "101.6", "totals-disagree", "the mean of 100.2, 103.1, 101.4"),
     ),
+    "the mean of numbered runs": (
+        "GPUs | Run 1 (s) | Run 2 (s) | Run 3 (s) | Average (s)",
+        ("1 | 10.1 | 12.3 | 11.2 | {}",),
+        ("12.2", "11.2", "totals-disagree", "the mean of 10.1, 12.3, 11.2"),
+    ),
+    "the mean of numbered rows": (
+        "Seed | Step time (ms)",
+        ("0 | 101.2", "1 | 110.3", "2 | 104.1", "Mean | {}"),
+        ("108.9", "105.2", "totals-disagree", "the mean of 101.2, 110.3, 104.1"),
+    ),
+    "a total of which one part is nothing": (
+        "GPUs | Compute (ms) | Comm (ms) | Total (ms)",
+        ("1 | 100.0 | 0.0 | 100.0", "2 | 50.2 | 6.1 | 56.3", "4 | 25.3 | 9.2 | {}"),
+        ("39.5", "34.5", "totals-disagree", "the total of 25.3, 9.2"),
+    ),
+    "the mark of a baseline": (
+        "GPUs | img/s | Efficiency",
+        ("1 | 100 | {}", "2 | 190 | 95%", "4 | 360 | 90%"),
+        ("95%", "100%", "efficiency-not-in-table", "all 2 others are over this row"),
+    ),
+    "FLOP/s of a model": (
+        "Params | tokens/s/GPU | TFLOP/s/GPU",
+        ("7B | 3500 | 150", "13B | 1900 | 148", "70B | 350 | {}"),
+        ("15", "148", "mfu-impossible", "0.65 FLOPs for each of 70B parameters"),
+    ),
+    "MFU of a model": (
+        "Model | GPU | tokens/s/GPU | MFU",
+        ("Llama 13B | H100 | 5200 | 50%", "Llama 70B | H100 | {} | 45%"),
+        ("90", "900", "mfu-impossible", "training takes 6"),
+    ),
+    "memory of one device and of all": (
+        "GPUs | tokens/s | Memory per GPU (GB) | Total memory (GB)",
+        ("2 | 190 | 30.2 | 60.4", "4 | 380 | 28.1 | 112.4", "8 | 740 | 26.0 | {}"),
+        ("268.0", "208.0", "totals-disagree", "26.0 per device x 8 = 208"),
+    ),
     "a column of totals": (
         "GPUs | Forward (ms) | Backward (ms) | Step (ms) | Total (ms)",
         ("1 | 30.2 | 63.1 | 11.4 | 104.7", "2 | 31.0 | 69.7 | 10.4 | 111.1", "4 | 37.1 | 66.2 | 12.9 | {}"),
@@ -170,6 +205,23 @@ SOUND = {
     "a share that its author calls impossible": (
         "Program | MFU | tokens/s",
         ("nanoGPT | 300% (impossible!) | 1412", "ours | 45% | 1388"),
+    ),
+    "the mean of the runs after a warm-up": (
+        "GPUs | Run 1 (s) | Run 2 (s) | Run 3 (s) | Average (s)",
+        ("1 | 18.1 | 12.3 | 11.2 | 11.75",),
+    ),
+    "savings without a total": (
+        "State | DDP | ZeRO-1 | Memory saved",
+        (
+            "Weights | 0.5 GB | 0.5 GB | 0%",
+            "Gradients | 0.5 GB | 0.5 GB | 0%",
+            "Optimizer | 2.0 GB | 0.5 GB | 75%",
+            "Total | 3.0 GB | 1.5 GB | 50%",
+        ),
+    ),
+    "a weighted mean of sizes": (
+        "GPUs | tokens/s",
+        ("1 | 1000", "2 | 1900", "Average | 1700"),
     ),
     "rows of means of several figures": (
         "Figure | ours | others",

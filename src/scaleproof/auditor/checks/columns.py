@@ -14,6 +14,7 @@ from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
 from scaleproof.auditor.read.headings import column_of, columns_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
+from scaleproof.auditor.read.surroundings import last_repeats
 from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS, unit_of
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
@@ -296,6 +297,13 @@ class Summary:
         means = [self.right] if self.is_total else [mean(self.values) for mean in KINDS_OF_MEAN]
         return any(self.is_near(value, MEAN_TOLERANCE) for value in means)
 
+    @property
+    def is_mean_of_most(self) -> bool:
+        """Whether it is the mean without the first, as of a warm-up, or without the extremes."""
+        in_order = sorted(self.values)
+        most = (self.values[1:], in_order[1:], in_order[:-1], in_order[1:-1])
+        return any(self.is_near(fmean(values)) for values in most if values)
+
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
@@ -333,16 +341,21 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
     match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
     if match is None:
         return
-    parts = _parts_of_summary(figures, k)
+    parts, is_total = _parts_of_summary(figures, k), match["total"] is not None
+    repeats = 0 if is_total else last_repeats([part.heading for part in parts])
+    parts = parts[-repeats:]
     summaries = [
-        Summary(i, name, column, parts, match["total"] is not None)
+        Summary(i, name, column, parts, is_total)
         for i, name in enumerate(figures.names)
-        if len(parts) >= FEWEST_PARTS and all(part.figures.low[i] > 0 for part in (*parts, column))
+        if len(parts) >= FEWEST_PARTS
+        and column.figures.low[i] > 0
+        and all((middle := float(part.figures.middle[i])) > 0 or (is_total and middle == 0) for part in parts)
     ]
     summaries = [summary for summary in summaries if _can_be_summed_up(summary, figures)]
     right = sum(summary.is_near(summary.right) for summary in summaries)
     for summary in summaries:
         is_shown = right and len(parts) + right > FEWEST_PARTS + 1  # what the others are
+        is_shown = is_shown or (repeats > 0 and not summary.is_mean_of_most)
         if (summary.is_impossible and (right or figures.on_side)) or (is_shown and not summary.is_total_or_mean):
             yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
 
@@ -365,8 +378,9 @@ def _parts_of_summary(figures: FigureTable, k: int) -> list[FigureColumn]:
 
 def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
     """Whether figures of this kind are added up, or averaged: no total of rates, no mean of devices."""
-    heading = summary.name if figures.on_side else summary.column.heading
-    kind = column_of(heading).kind or ""
+    kind = column_of(summary.name if figures.on_side else summary.column.heading).kind or ""
+    if summary.is_total and "%" in summary.column.texts[summary.row] and not summary.is_near(1.0):
+        return False  # savings and changes have no total
     return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
 
 

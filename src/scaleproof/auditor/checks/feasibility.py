@@ -23,6 +23,8 @@ CARDS = ("A100", "H100", "V100", "T4", "L4", "H200")  # whose peaks others are t
 RECOMPUTED_FLOPS_RATIO = 4 / 3  # FLOPs with full activation checkpointing, over the model's: MFU beside these
 PEAK_VARIANTS_TOLERANCE = 0.08  # relative difference of the peaks of two variants of a device
 ALL_PEAKS = {figure * TERA for _, figures, _ in DEVICES for figure in figures if figure}
+LARGE = 1e9  # parameters from which on attention to 128k tokens takes less than MOST_FLOPS
+MOST_FLOPS = 60.0  # for each parameter and token
 FORWARD_FLOPS = 2.0  # FLOPs for each parameter and token; training takes 6
 ROUNDED_SIZE_TOLERANCE = 0.05  # relative difference that rounded sizes of models explain
 # Models that use a part of their parameters for a token, or train a part of them.
@@ -34,8 +36,8 @@ MFU_IMPOSSIBLE = Code(
     "mfu-impossible",
     "invalid",
     what="More than the peak of the device, or less than nothing.",
-    detected="MFU above 100 % or below 0; MFU x peak below 2 FLOPs for each parameter and token (1, where fp8 may be "
-    "meant), as the forward pass alone takes.",
+    detected="MFU above 100 % or below 0; MFU x peak, or FLOP/s, below 2 FLOPs for each parameter and token (1, where "
+    "fp8 may be meant), as the forward pass alone takes, or above 60 of a model with a billion parameters or more.",
     seen="nanoGPT pull request 464 (104 %), flame issue 7 (133 %), llm.c issue 796 (-100 %).",
     repair="Check tokens, time, parameter count and peak; print no figure for a device that is not in the table.",
 )
@@ -65,7 +67,7 @@ def utilization_is_possible(context: AuditContext) -> Iterator[Flag]:
             if row.measured:
                 yield from _impossible_shares(row)
     for table in context.tables:
-        yield from _too_few_flops_per_token(table)
+        yield from _flops_of_parameters(table)
     for run in context.runs:
         yield from _wrong_peak_of_run(run)
     for claim in context.claims("mfu"):
@@ -207,25 +209,36 @@ def _names_device(pattern: str, device: str) -> bool:
     return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
 
 
-def _too_few_flops_per_token(table: ReportedTable) -> Iterator[Flag]:
-    """Flag rows whose MFU and rate leave fewer FLOPs for a token than the forward pass of their model takes.
+def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
+    """Flag rows whose FLOP/s, or MFU, and rate leave fewer FLOPs for a token than the forward pass of their model, or
+    more than training with the longest attention.
 
     Example: 10 % of an A100 at 5,000 tokens/s is 0.89 FLOPs for each of 7B parameters and token, not 2.
     """
-    for row in table.rows:
-        share, rate = row.known("mfu"), row.known("tokens_per_s")
+    for row in (row for row in table.rows if row.measured):
         device = row.words.get("device") or table.words.get("device") or ""
-        peaks, parameters = peaks_of(device), _dense_parameters(row, table)
-        if not (row.measured and share and rate and peaks and parameters and (row.devices or rate.per_device)):
+        rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)
+        if not (rate and parameters and (row.devices or rate.per_device)):
+            continue
+        share, peaks = row.known("mfu"), peaks_of(device)
+        if share and peaks:
+            text, readings = f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]
+        elif flops := row.known("flops_per_s"):
+            text, readings = f"{flops.heading} {flops.printed}", _flops_of_one_device(flops, row.devices or 1)
+        else:
             continue
         tokens = rate.value / (1 if rate.per_device else row.devices or 1)
-        flops = share.interval.high * max(peaks) / tokens / parameters
-        if flops < FORWARD_FLOPS * (1 - ROUNDED_SIZE_TOLERANCE) / (2 if WITH_FP8.search(device) else 1):
-            evidence = (
-                f"{row.description}: MFU {share.printed} of {device} at {rate.printed} is {flops:.2g} FLOPs for each "
-                f"of {parameters / 1e9:g}B parameters and token; the forward pass takes {FORWARD_FLOPS:g}"
-            )
-            yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
+        most = max(reading.high for reading in readings) / tokens / parameters
+        least = min(reading.low for reading in readings) / tokens / parameters
+        if most < FORWARD_FLOPS * (1 - ROUNDED_SIZE_TOLERANCE) / (2 if WITH_FP8.search(device) else 1):
+            per_token, why = most, f"the forward pass takes {FORWARD_FLOPS:g}"
+        elif parameters >= LARGE and least > MOST_FLOPS:
+            per_token, why = least, "training takes 6, and attention some more"
+        else:
+            continue
+        evidence = f"{row.description}: {text} at {rate.printed} is {per_token:.2g} FLOPs for each of "
+        evidence += f"{parameters / 1e9:g}B parameters and token; {why}"
+        yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
 
 
 def _dense_parameters(row: ReportedRow, table: ReportedTable) -> float | None:

@@ -15,7 +15,7 @@ from scaleproof.ground.findings.registry import FILE_UNREADABLE, Code, Flag
 from scaleproof.ground.nsys_stats import KERNELS, KernelSums, kernel_sums, read_stats_output
 from scaleproof.ground.number_format import percent
 
-TIMES_OWN = 1.5  # inclusive over own time of a profile
+INCLUSIVE_TO_OWN_RATIO = 1.5  # inclusive over own time of a profile
 
 
 @of_evidence.check(
@@ -39,19 +39,20 @@ TIMES_OWN = 1.5  # inclusive over own time of a profile
     ),
 )
 def profiles_are_read_right(context: AuditContext) -> Iterator[Flag]:
-    """Inclusive times, which count nested operators repeatedly, are not added up; profiles have one length."""
+    """Flag sums of inclusive times, which count nested operators repeatedly, and profiles of several lengths."""
     for table in context.evidence.operator_tables:
-        if table.self_s and table.inclusive_s > TIMES_OWN * table.self_s:
-            yield _inclusive_times(context, table)
+        if table.self_s and table.inclusive_s > INCLUSIVE_TO_OWN_RATIO * table.self_s:
+            yield _inclusive_times_summed(context, table)
     steps = {table.name: table.steps for table in context.evidence.operator_tables if table.steps}
     if len(set(steps.values())) > 1:
         lengths = Counter(steps.values())
-        evidence = listed(f"{plural(lengths[n], 'profile')} of {plural(n, 'step')}" for n in sorted(lengths))
+        counts = sorted(lengths.items())
+        evidence = listed(f"{plural(profiles, 'profile')} of {plural(length, 'step')}" for length, profiles in counts)
         yield Flag(f"{evidence}; divide each sum by its steps", list(steps), "profiles-of-different-length")
 
 
-def _inclusive_times(context: AuditContext, table: OperatorTable) -> Flag:
-    """The finding on a profile's inclusive times: `invalid`, with the right sum, where a claim is their sum."""
+def _inclusive_times_summed(context: AuditContext, table: OperatorTable) -> Flag:
+    """Flag a profile's inclusive times: 125 s beside 21.8 s of own times; `invalid` where a claim is their sum."""
     claims = [
         claim
         for claim in context.claims("total_time")
@@ -90,7 +91,7 @@ def one_poller(context: AuditContext) -> Iterator[Flag]:
 
 @of_evidence.check(FILE_UNREADABLE)
 def files_were_read(context: AuditContext) -> Iterator[Flag]:
-    """Files that could not be read are named."""
+    """Flag files that could not be read."""
     for unread in context.evidence.unread:
         if unread.kind in BROKEN:
             yield Flag(unread.reason, [unread])
@@ -108,9 +109,9 @@ def runs_have_numbers(context: AuditContext) -> Iterator[Flag]:
         yield Flag(f"failed: {listed(run.name for run in failed)}", failed)
 
 
-FURTHER_REPORTS = "more"  # in the name of a text of nsys stats that is about other tables, or a part of the kernels'
-BOTTLENECK = 0.2  # share of all-reduce above which the summary's own program calls it one
-NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would give
+NAME_OF_PARTIAL_STATS = "more"  # in the name of a text of other tables of nsys stats, or of a part of the kernels'
+BOTTLENECK_SHARE = 0.2  # share of all-reduce above which the summary's own program calls it one
+NEARLY_ALL_UPDATES = 0.98  # updates of steps that an all-gather for each update would give
 
 
 @of_evidence.check(
@@ -128,23 +129,26 @@ NEARLY_ALL = 0.98  # updates of steps that an all-gather for each update would g
     UPDATES_SKIPPED,
 )
 def traces_agree(context: AuditContext) -> Iterator[Flag]:
-    """The kernel table of a trace agrees with the summary and the metrics of the one run that it lies beside."""
+    """Flag what the kernel table of a trace says against the summary and the metrics of the one run beside it."""
     for folder in sorted(set(context.evidence.traced_folders)):
         runs = [run for run in context.runs if run.details.get("folder") in (folder, str(Path(folder).parent))]
         if len(runs) != 1:
-            continue
+            continue  # whose trace it is, is unknown
         for path in sorted(Path(folder).glob("nsys_stats*.txt")):
-            if FURTHER_REPORTS in path.name:
-                continue
-            try:
-                lines = read_stats_output(path).get(KERNELS, [])
-            except UserError:
-                continue
-            yield from _trace(runs[0], kernel_sums(lines), Path(folder))
+            if NAME_OF_PARTIAL_STATS not in path.name:
+                yield from _flags_of_trace(runs[0], path)
 
 
-def _trace(run: ReportedRun, kernels: KernelSums, folder: Path) -> Iterator[Flag]:
-    """Findings on the kernels of a run's trace; `folder` is where the trace and its summary lie."""
+def _flags_of_trace(run: ReportedRun, path: Path) -> Iterator[Flag]:
+    """Flag the share of collectives in a run's trace, a summary beside it that denies it, and missing updates.
+
+    Example: 85.6 % beside a profile_summary.json that says that all-reduce is no bottleneck -> two flags.
+    """
+    try:
+        lines = read_stats_output(path).get(KERNELS, [])
+    except UserError:
+        return  # no text of nsys stats
+    kernels = kernel_sums(lines)
     share = kernels.communication_share
     if not share:
         return
@@ -153,14 +157,13 @@ def _trace(run: ReportedRun, kernels: KernelSums, folder: Path) -> Iterator[Flag
         f"{kernels.total_ns / 1e9:,.1f} s in the trace)"
     )
     yield Flag(evidence, [run], "communication-in-trace")
-    if _calls_it_none(folder) and share > BOTTLENECK:
-        yield Flag(
-            f"its profile_summary.json says that all-reduce is no bottleneck; {evidence}", [run], SHARES_CONTRADICT.name
-        )
-    yield from _updates(run, kernels)
+    if share > BOTTLENECK_SHARE and _denies_bottleneck(path.parent):
+        denial = "its profile_summary.json says that all-reduce is no bottleneck"
+        yield Flag(f"{denial}; {evidence}", [run], SHARES_CONTRADICT.name)
+    yield from _missing_updates(run, kernels)
 
 
-def _calls_it_none(folder: Path) -> bool:
+def _denies_bottleneck(folder: Path) -> bool:
     """Whether the folder has a profile_summary.json that says that all-reduce is no bottleneck."""
     try:
         summary = json.loads((folder / "profile_summary.json").read_text())
@@ -169,8 +172,8 @@ def _calls_it_none(folder: Path) -> bool:
         return False
 
 
-def _updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
-    """A finding where a trace shows fewer updates than the run states.
+def _missing_updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
+    """Flag a trace with fewer updates than the run states: 196 all-gathers on 2 ranks are 98 updates of 100 steps.
 
     With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not. How many ranks
     were traced is unknown: it is the only number that makes nearly all updates of the stated steps.
@@ -179,10 +182,11 @@ def _updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
     gathers = sum(count for name, count in kernels.calls_by_kernel.items() if "AllGather" in name)
     if run.zero_stage not in (1, 2) or not stated or not run.world_size:
         return
-    sizes = range(1, run.world_size + 1)
-    traced = [n for n in sizes if NEARLY_ALL * stated <= gathers / n <= stated]
-    traced = traced or [n for n in sizes if 0.9 * stated <= gathers / n <= stated]
+    updates_by_ranks = {ranks: gathers / ranks for ranks in range(1, run.world_size + 1)}
+    for least in (NEARLY_ALL_UPDATES, 0.9):
+        traced = [ranks for ranks, updates in updates_by_ranks.items() if least * stated <= updates <= stated]
+        if traced:
+            break
     if len(traced) == 1 and gathers % traced[0] == 0 and gathers // traced[0] < stated:
-        updates = gathers // traced[0]
-        gathered = f"{updates:,} all-gathers on each of {traced[0]} traced ranks, one for each update"
+        gathered = f"{gathers // traced[0]:,} all-gathers on each of {traced[0]} traced ranks, one for each update"
         yield Flag(f"{gathered}; {stated:,} steps are stated", [run], UPDATES_SKIPPED.name)

@@ -51,7 +51,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
-        for kind in RATE_UNITS:
+        for kind in (*RATE_UNITS, "memory_bytes"):
             yield from _totals_not_of_devices(rows, kind)
         wrong = [(row, evidence) for row in rows if (evidence := _wrong_steps_per_s(row))]
         wrong += _wrong_perplexities(rows)
@@ -84,10 +84,11 @@ def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[F
         elif row.devices > 1:
             right += 1
     for row, total, of_one in wrong:
-        devices = row.devices or 1
-        if total.per_device is False or right >= ROWS_PER_ODD_ROW * len(wrong):
+        devices, (figure, unit) = row.devices or 1, of_one.figure_and_unit
+        is_total = total.per_device is False and kind in RATE_UNITS  # memory of all may be that of the nodes
+        if is_total or right >= ROWS_PER_ODD_ROW * len(wrong):
             yield Flag(
-                f"{row.description}: {of_one.printed} per device x {devices} = {number(of_one.value * devices, 4)}, "
+                f"{row.description}: {of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}, "
                 f"the total is given as {total.printed}",
                 [row.place],
             )
@@ -318,7 +319,7 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedR
 def _row_with_other_sum(figures: FigureTable) -> Iterator[Flag]:
     """Flag the one row in which a column is not the sum of columns side by side, as to the digit in all others.
 
-    Example: 1.25 + 2.50 = 3.75, and so on in three rows; 1.50 + 2.25 beside 4.75 in the last.
+    Example: 12.50 + 25.00 = 37.50, and so on in three rows; 15.00 + 22.50 beside 47.50 in the last.
     """
     columns = [column for column in figures.columns if not column.is_in_percent]
     rows = len(figures.places)

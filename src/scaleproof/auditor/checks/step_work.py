@@ -1,4 +1,4 @@
-"""rate x step time = batch: what a batch or a rate is of, a table says by what most of its rows fulfil."""
+"""Rate x step time must be the batch. Whether a rate or a batch is per device is taken from most rows of a table."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME, AuditContext, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies, places
 from scaleproof.auditor.checks.scaling import rates_over_baselines
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK, rates_of_runs, wrong_scope
@@ -17,12 +17,10 @@ from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import RATE_TIMES_TIME
 from scaleproof.ground.number_format import integer, percent
 
-APART = 0.03  # relative difference that printing, medians and means do not explain
-APART_BY_MAJORITY = 0.05  # relative difference allowed where only other rows show what the figures mean
-CONSTANT = 0.01  # relative difference of products that are one number
+PRODUCT_TOLERANCE = 0.03  # relative difference that printing, medians and means explain
+MAJORITY_TOLERANCE = 0.05  # the same where only other rows show what the figures mean
 ROWS_FOR_CONSTANT_FACTOR = 4  # that are needed to say that all are off by one factor
-ROWS_FOR_EACH_ODD_ONE = 2  # that show what the figures of a table mean
-LARGEST_ACCUMULATION = 64
+LARGEST_ACCUMULATION = 64  # micro-steps
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class _Product:
     @cached_property
     def _around(self) -> dict[str, float]:
         """What the table, or the paragraph above it, says of all rows."""
-        return {q.kind: q.value for q in (*self.table.above, *self.table.figures)}
+        return {figure.kind: figure.value for figure in (*self.table.above, *self.table.figures)}
 
     @property
     def sentence(self) -> str:
@@ -53,20 +51,21 @@ class _Product:
 
     @cached_property
     def batches(self) -> dict[str, float]:
-        """What a step of all devices may be, in tokens or samples, by what the row calls it; {} where it says nothing.
+        """What a step of all devices may be, in tokens or samples, by what the row calls it.
 
-        "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all.
+        "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all: of
+        8 on 4 devices {"batch on each device": 32, "batch": 8}.
         """
-        own = self._around | {q.kind: q.value for q in self.row.figures}
-        length = own.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
-        replicas = self.devices / (own.get("tensor_parallel") or 1) / (own.get("pipeline_parallel") or 1)
+        figures = self._around | {figure.kind: figure.value for figure in self.row.figures}
+        length = figures.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
+        replicas = self.devices / (figures.get("tensor_parallel") or 1) / (figures.get("pipeline_parallel") or 1)
         batches = {}
         for kind in ("batch", "micro_batch"):
-            if kind in own:
-                batches["batch on each device"] = own[kind] * replicas * length
+            if kind in figures:
+                batches["batch on each device"] = figures[kind] * replicas * length
         for kind in ("batch", "global_batch"):
-            if kind in own:
-                batches[kind.replace("_", " ")] = own[kind] * length
+            if kind in figures:
+                batches[kind.replace("_", " ")] = figures[kind] * length
         return {name: batch for name, batch in batches.items() if batch}
 
     @property
@@ -75,7 +74,7 @@ class _Product:
 
     @property
     def known_batch(self) -> str:
-        """The name of the batch that is certainly that of a step; "" without one, or if whose rate it is is unknown."""
+        """The name of the batch that is certainly that of a step; "" without one, or where the rate may be of one."""
         if self.row.devices is None and self.rate.per_device is not False:
             return ""
         if not self.states_batch and not self.table.figures:
@@ -91,7 +90,7 @@ class _Product:
 
     @property
     def scopes(self) -> dict[str, float]:
-        """What the rate may be of -> by what the work of all devices is divided to be that of the rate."""
+        """What the rate may be of -> the devices that share the work: {"the rate of one": 4.0}."""
         scopes = {}
         if self.rate.per_device is not True:
             scopes["the rate of all"] = 1.0
@@ -103,7 +102,8 @@ class _Product:
     def meanings(self) -> dict[tuple[str, str, int], float]:
         """(batch, scope, micro-steps) under which the product is right -> the work that it should be.
 
-        Micro-steps are those that a step accumulates: 1, unless the batch may be that of a micro-step.
+        Micro-steps are those that a step accumulates: 1, unless the batch may be that of a micro-step. Example: 64
+        beside a batch of 8 on 4 devices -> {("batch on each device", "the rate of all", 2): 64, ...}.
         """
         meanings = {}
         for name, batch in self.batches.items():
@@ -112,16 +112,16 @@ class _Product:
                 micro_steps = max(1, round(self.work.middle / work))
                 most = 1 if name == "global batch" else LARGEST_ACCUMULATION
                 # With a free factor almost any product is near: it must be nearer.
-                tolerance = APART_BY_MAJORITY if micro_steps == 1 else CONSTANT
+                tolerance = MAJORITY_TOLERANCE if micro_steps == 1 else SAME
                 if micro_steps <= most and self.work.meets(exact(work * micro_steps), tolerance):
                     meanings[(name, scope, micro_steps)] = work * micro_steps
         return meanings
 
     @property
-    def follows(self) -> bool:
+    def is_right(self) -> bool:
         """Whether the product is right under some meaning, a mark of thousands aside."""
         return any(micro_steps > 1 for _, _, micro_steps in self.meanings) or any(
-            self.work.meets_but_for_thousands(exact(batch / divisor), APART)
+            self.work.meets_but_for_thousands(exact(batch / divisor), PRODUCT_TOLERANCE)
             for batch in self.batches.values()
             for divisor in self.scopes.values()
         )
@@ -129,37 +129,38 @@ class _Product:
 
 @of_evidence.check(RATE_TIMES_TIME, RATE_OF_ONE_RANK, RATE_MULTIPLIED)
 def rate_times_time(context: AuditContext) -> Iterator[Flag]:
-    """rate x time is the work: of an epoch, of a step, of the baseline. Off by the devices it has a code of its own."""
+    """Flag rates whose product with the time is not the work: of an epoch, of a step, of the baseline."""
     if context.runs:
         yield from rates_of_runs(context)
         yield from rates_over_baselines(context)
-    yield from _rows_against_batches(context)
+    for table in context.tables:
+        yield from _rows_without_their_batch(table)
 
 
-def _rows_against_batches(context: AuditContext) -> Iterator[Flag]:
-    """Flag rows whose rate x step time is not their batch.
+def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
+    """Flag rows whose rate x step time is not their batch: 1,000 samples/s x 0.25 s = 250, global batch 256.
 
     First rows whose batch of a step is known: a rate of one device taken for all, one factor for all rows, else row by
-    row. Then all other rows, by the meaning that fits most rows of the table.
+    row. Then all other rows, by the meaning that most rows of the table have.
     """
-    for table in context.tables:
-        products = [p for row in table.rows if row.measured for p in _products(row, table)]
-        certain = [p for p in products if p.known_batch]
-        wrong = [p for p in certain if not p.follows]
-        unexplained = []
-        for p in wrong:
-            sentence = f"{p.sentence}, {p.known_batch} {integer(p.expected_work.middle)}"
-            flag = wrong_scope([p.row.place], sentence, p.work, p.expected_work, p.devices, p.rate, APART)
-            if flag is not None:
-                yield flag
-            else:
-                unexplained.append(p)
-        some_are_right = len(wrong) < len(certain)
-        if len(unexplained) >= ROWS_FOR_CONSTANT_FACTOR and not some_are_right:
-            yield from _constant_factor(unexplained)
+    products = [product for row in table.rows if row.measured for product in _products(row, table)]
+    certain = [product for product in products if product.known_batch]
+    wrong = [product for product in certain if not product.is_right]
+    unexplained = []
+    for product in wrong:
+        made, work = product.work, product.expected_work
+        sentence = f"{product.sentence}, {product.known_batch} {integer(work.middle)}"
+        flag = wrong_scope([product.row.place], sentence, made, work, product.devices, product.rate, PRODUCT_TOLERANCE)
+        if flag is not None:
+            yield flag
         else:
-            yield from _single_rows(unexplained, some_are_right)
-        yield from _rows_against_majority([p for p in products if p not in wrong])
+            unexplained.append(product)
+    some_are_right = len(wrong) < len(certain)
+    if len(unexplained) >= ROWS_FOR_CONSTANT_FACTOR and not some_are_right:
+        yield from _off_by_one_factor(unexplained)
+    else:
+        yield from _wrong_rows(unexplained, some_are_right)
+    yield from _rows_against_majority([product for product in products if product not in wrong])
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
@@ -175,49 +176,51 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
 
 
 def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
-    """Flag rows of one strategy and model whose product contradicts the meaning that most of these rows have."""
+    """Flag rows of one strategy and model whose product is none under the meaning that most of these rows have.
+
+    Example: a batch of 8 on 4 devices; 32 in three rows, the batch on each device, and 20 in one.
+    """
     groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
-    for p in products:
-        if p.batches:
+    for product in products:
+        if product.batches:
             # One batch that is stated for the whole table is that of all models.
-            model = p.row.words.get("model") if p.states_batch else None
-            groups[(p.rate.heading, p.row.words.get("strategy"), model)].append(p)
+            model = product.row.words.get("model") if product.states_batch else None
+            groups[(product.rate.heading, product.row.words.get("strategy"), model)].append(product)
     for group in groups.values():
-        votes = Counter(meaning for p in group for meaning in p.meanings)
+        votes = Counter(meaning for product in group for meaning in product.meanings)
         most = max(votes.values(), default=0)
         usual = [meaning for meaning, count in votes.items() if count == most]
-        odd = [p for p in group if not p.meanings.keys() & set(usual)]
-        if odd and most >= ROWS_FOR_EACH_ODD_ONE * len(odd) and most >= ROWS_FOR_EACH_ODD_ONE:
-            for p in odd:
-                yield _odd_row(p, usual[0], most)
+        wrong = [product for product in group if not product.meanings.keys() & set(usual)]
+        if most >= ROWS_PER_ODD_ROW * max(len(wrong), 1):
+            yield from (_row_against_majority(product, usual[0], most) for product in wrong)
 
 
-def _odd_row(p: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
-    """The finding on a product that is wrong under the `meaning` that `others` other rows have."""
+def _row_against_majority(product: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
+    """Flag a product: "but batch on each device would be 32 with the rate of all, as in 3 other rows"."""
     name, scope, micro_steps = meaning
-    work = p.batches.get(name, 0.0) / p.scopes.get(scope, 1.0) * micro_steps
+    work = product.batches.get(name, 0.0) / product.scopes.get(scope, 1.0) * micro_steps
     steps = f" in {micro_steps} micro-steps" if micro_steps > 1 else ""
+    right = f"{name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}"
     corrected = Correction(
-        value=round(work / p.time.interval.middle, 2),
-        unit=RATE_UNITS[p.rate.kind],
+        value=round(work / product.time.interval.middle, 2),
+        unit=RATE_UNITS[product.rate.kind],
         derivation="if time and batch are right",
     )
-    return Flag(
-        f"{p.sentence}, but {name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}",
-        [p.row.place],
-        RATE_TIMES_TIME.name,
-        severity="suspect",
-        corrected=corrected if work else None,
-    )
+    return _wrong_product(product, right, corrected if work else None)
 
 
-def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
-    """Flag all rows at once where one factor explains them: rate and time are not of the same steps; else each row."""
-    factors = [p.work.middle / p.expected_work.middle for p in products]
+def _wrong_product(product: _Product, right: str, corrected: Correction | None) -> Flag:
+    evidence = f"{product.sentence}, but {right}"
+    return Flag(evidence, [product.row.place], RATE_TIMES_TIME.name, severity="suspect", corrected=corrected)
+
+
+def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:
+    """Flag all rows at once where each product is 1.25 times its batch, or any one factor; else each row."""
+    factors = [product.work.middle / product.expected_work.middle for product in products]
     middle = median(factors)
     spread = max(abs(factor / middle - 1) for factor in factors)
-    if spread > 2 * CONSTANT:
-        yield from _single_rows(products, some_are_right=False)
+    if spread > 2 * SAME:
+        yield from _wrong_rows(products, some_are_right=False)
         return
     first = products[0]
     rows = plural(len(products), "row")
@@ -225,24 +228,19 @@ def _constant_factor(products: list[_Product]) -> Iterator[Flag]:
         f"rate x step time is {middle:.3f} times the stated batch ({first.known_batch} "
         f"{integer(first.expected_work.middle)}) in all {rows}, within {percent(spread, 1)}, however fast they are: "
         "rate and time are not of the same steps",
-        places(p.row for p in products),
+        places(product.row for product in products),
         RATE_TIMES_TIME.name,
         severity="suspect",
     )
 
 
-def _single_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
-    """Flag each wrong product, with a correction where `some_are_right`: other rows of the table have their batch."""
-    for p in wrong:
-        correction = None
-        if some_are_right and p.rate.per_device is False:
-            rate = p.expected_work / p.time.interval
-            derivation = f"{p.known_batch} {integer(p.expected_work.middle)} / {p.time.printed}, if the time is right"
-            correction = Correction(value=round(rate.middle, 2), unit=RATE_UNITS[p.rate.kind], derivation=derivation)
-        yield Flag(
-            f"{p.sentence}, but {p.known_batch} is {integer(p.expected_work.middle)}",
-            [p.row.place],
-            RATE_TIMES_TIME.name,
-            severity="suspect",
-            corrected=correction,
-        )
+def _wrong_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
+    """Flag each wrong product, "but global batch is 256"; with the right rate where other rows have their batch."""
+    for product in wrong:
+        corrected = None
+        batch = integer(product.expected_work.middle)
+        if some_are_right and product.rate.per_device is False:
+            rate = round((product.expected_work / product.time.interval).middle, 2)
+            derivation = f"{product.known_batch} {batch} / {product.time.printed}, if the time is right"
+            corrected = Correction(value=rate, unit=RATE_UNITS[product.rate.kind], derivation=derivation)
+        yield _wrong_product(product, f"{product.known_batch} is {batch}", corrected)

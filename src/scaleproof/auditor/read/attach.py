@@ -13,15 +13,19 @@ from scaleproof.auditor.read.reported import Evidence, ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.run_fields import Fields, complete_from_name, debug_settings_in
 
-SHARED = 0.6  # of the headings that pieces of one table have in common
+LEAST_COMMON_SHARE = 0.6  # of the headings, in pieces of one table
 
 
 def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
-    """Complete every run by what is said about it elsewhere: claims files, configurations, its name, and `given`, facts
-    by a part of a run's or file's name (from the command line; the longest part first).
+    """Complete every run by what is said about it elsewhere: claims files, `given`, its name, configurations.
+
+    `given`: facts of the command line by a part of a run's or file's name, {"ddp": {"world_size": 4}}; of several
+    parts the longest counts most.
     """
     for run in reading.evidence.runs:
-        _complete(run, reading.scopes, reading.launchers.get(run.details.get("folder", "")))
+        _complete_from_claims(run, reading.scopes)
+        if launcher := reading.launchers.get(run.details.get("folder", "")):
+            _complete_from_launcher(run, launcher)
         for part, facts in sorted(given.items(), key=lambda item: -len(item[0])):
             if part in run.name or part in run.files[0]:
                 published_claims.complete(run, facts)
@@ -32,49 +36,47 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
 
 
 def settle(reading: Reading) -> None:
-    """Leave every run once, under a name of its own, and join results that stand in one file each to one table."""
+    """Leave every run once, under a name of its own, and join results of one file each to one table."""
     evidence = reading.evidence
-    _name_copies(reading)
+    _mark_copies(reading)
     _join_checkpoints(evidence)
-    _tell_apart(evidence.runs)
+    _make_names_unique(evidence.runs)
     evidence.tables = _join_tables(evidence.tables)
 
 
-def _complete(
-    run: ReportedRun, scopes: list[tuple[str, dict[str, dict[str, Any]]]], launcher: dict[str, Any] | None
-) -> None:
-    """Complete a run by claims files at or above its folder (`scopes`: folder, and facts by a part of a run's name) and
-    by what its launcher noted (None without).
-    """
-    for folder, runs in scopes:
-        if os.path.commonpath([folder, run.details["folder"]]) == folder:
-            for part, facts in runs.items():
-                if published_claims.matching(run.name, part):
-                    published_claims.complete(run, facts)
-    if launcher:
-        top = Fields(launcher, run.problems)
-        run.debug_settings |= debug_settings_in({**_mapping(launcher.get("nccl_env")), **_mapping(launcher.get("env"))})
-        run.hosts = run.hosts or top.part("slurm").text("nodelist")
-        run.details["launcher_world"] = top.count("world_size")
+def _complete_from_claims(run: ReportedRun, scopes: list[tuple[str, dict[str, dict[str, Any]]]]) -> None:
+    """Complete a run by claims files at or above its folder. `scopes`: folder, and facts by a part of a run's name."""
+    for folder, facts_by_part in scopes:
+        if os.path.commonpath([folder, run.details["folder"]]) != folder:
+            continue  # of other runs
+        for part, facts in facts_by_part.items():
+            if published_claims.matching(run.name, part):
+                published_claims.complete(run, facts)
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return {str(k): v for k, v in value.items()} if isinstance(value, dict) else {}
+def _complete_from_launcher(run: ReportedRun, launcher: dict[str, Any]) -> None:
+    """Complete a run by what its launcher noted: the environment, the hosts, the world size."""
+    record = Fields(launcher, run.problems)
+    environment: dict[str, Any] = {}
+    for variables in (launcher.get("nccl_env"), launcher.get("env")):
+        if isinstance(variables, dict):
+            environment |= {str(name): value for name, value in variables.items()}
+    run.debug_settings |= debug_settings_in(environment)
+    run.hosts = run.hosts or record.part("slurm").text("nodelist")
+    run.details["launcher_world"] = record.count("world_size")
 
 
 def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
     """Note a capture of Nsight Systems in the run's own folder, or in one like `profiles/` below it."""
     folder = Path(run.details["folder"])
-    inside = [
-        t
-        for t in evidence.traced_folders
-        if Path(t) == folder or (Path(t).parent == folder and Path(t).name.startswith(("profil", "nsys", "trace")))
-    ]
-    if inside and sum(other.details["folder"] == str(folder) for other in evidence.runs) == 1:
+    below = [traced for traced in map(Path, evidence.traced_folders) if traced.parent == folder]
+    is_traced = str(folder) in evidence.traced_folders
+    is_traced |= any(traced.name.startswith(("profil", "nsys", "trace")) for traced in below)
+    if is_traced and sum(other.details["folder"] == str(folder) for other in evidence.runs) == 1:
         run.debug_settings["nsys"] = "on"
 
 
-def _name_copies(reading: Reading) -> None:
+def _mark_copies(reading: Reading) -> None:
     """Note files with the same bytes, and mark the runs of all but the first of them as copies."""
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
@@ -98,91 +100,92 @@ def _name_copies(reading: Reading) -> None:
 
 
 def _join_checkpoints(evidence: Evidence) -> None:
-    """Join states that a trainer saved along one run (`checkpoint-500`, `checkpoint-1000`, ...) to the last one,
-    which has all that the others have.
+    """Join states that a trainer saved along one run to the last one, which has all that the others have.
+
+    They are in `checkpoint-500`, `checkpoint-1000`, ... of one folder.
     """
-    grouped: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
+    states: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # by folder and first step
     for run in evidence.runs:
-        if run.format == "HF Trainer state":
-            folder = Path(run.files[0]).parent
-            home = folder.parent if folder.name.startswith("checkpoint") else folder
-            start = repr([(s.step, s.loss) for s in run.logged_steps[:1]])
-            grouped[(str(home), start)].append(run)
-    dropped: set[int] = set()
-    for (home_name, _), runs in grouped.items():
+        if run.format != "HF Trainer state":
+            continue
+        folder = Path(run.files[0]).parent
+        home = folder.parent if folder.name.startswith("checkpoint") else folder
+        states[(str(home), repr(_losses(run)[:1]))].append(run)
+
+    joined: set[int] = set()
+    for (home_name, _), runs in states.items():
         if len(runs) < 2:
             continue
-        runs.sort(key=lambda r: (len(r.logged_steps), bool(r.timed_spans)))
+        runs.sort(key=lambda run: (len(run.logged_steps), bool(run.timed_spans)))
         last = runs[-1]
-        steps = _losses(last)
-        parts = [run for run in runs[:-1] if _losses(run) == steps[: len(run.logged_steps)]]
+        losses = _losses(last)
+        parts = [run for run in runs[:-1] if _losses(run) == losses[: len(run.logged_steps)]]
         last.details["checkpoints"] = len(parts)
         last.files += [run.files[0] for run in parts]
         if parts and home_name != ".":
             last.name = home_name
-        dropped |= {id(run) for run in parts}
-    evidence.runs = [run for run in evidence.runs if id(run) not in dropped]
+        joined |= {id(run) for run in parts}
+    evidence.runs = [run for run in evidence.runs if id(run) not in joined]
 
 
 def _losses(run: ReportedRun) -> list[tuple[int, float | None]]:
     return [(logged.step, logged.loss) for logged in run.logged_steps]
 
 
-def _tell_apart(runs: list[ReportedRun]) -> None:
-    """Make names unique: a second run in the same folder goes by its file."""
-    seen: dict[str, int] = {}
+def _make_names_unique(runs: list[ReportedRun]) -> None:
+    """Make names unique: a second run "exp1" goes by its file, "exp1/b.log"."""
+    counts: dict[str, int] = {}
     for run in runs:
-        count = seen[run.name] = seen.get(run.name, 0) + 1
+        count = counts[run.name] = counts.get(run.name, 0) + 1
         if count > 1:
             file = run.files[0]
-            run.name = file if file not in seen else f"{file} ({count})"
-            seen.setdefault(run.name, 1)
+            run.name = file if file not in counts else f"{file} ({count})"
+            counts.setdefault(run.name, 1)
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """Return the tables, with those of one row and of the same headings in files beside each other joined to one."""
-    joined: list[ReportedTable] = []
-    pieces: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)
-    repeated = _repeated(tables)
+    """Return the tables. Those of one row with the same headings, in files side by side, are joined to one.
+
+    runs/a.json and runs/b.json become runs/*.json; a/results.json and b/results.json, too.
+    """
+    result: list[ReportedTable] = []
+    single_rows: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)  # by folder and form
+    common_names = _names_in_several_folders(tables)
     for table in tables:
         if table.form in ("JSON", "CSV") and len(table.rows) == 1:
             path = Path(table.file)
-            home = path.parent.parent if path.name in repeated else path.parent  # a/results.json, b/results.json, ...
-            pieces[(str(home), table.form)].append(table)
+            home = path.parent.parent if path.name in common_names else path.parent
+            single_rows[(str(home), table.form)].append(table)
         else:
-            joined.append(table)
-    for (folder, form), group in pieces.items():
-        while group:
-            first = group[0]
-            headings = _understood_headings(first)
-            alike = [table for table in group if _alike(headings, _understood_headings(table))]
-            group = [table for table in group if table not in alike]
-            if len(alike) == 1:
-                joined.append(first)
+            result.append(table)
+
+    for (folder, form), pieces in single_rows.items():
+        while pieces:
+            first = pieces[0]
+            same = [piece for piece in pieces if _have_same_headings(first, piece)]
+            pieces = [piece for piece in pieces if piece not in same]
+            if len(same) == 1:
+                result.append(first)
                 continue
-            rows = [row for table in alike for row in table.rows]
+            rows = [row for piece in same for row in piece.rows]
             for row in rows:
                 row.label = row.label or row.file
-            columns = list({column.heading: column for table in alike for column in table.columns}.values())
-            joined.append(
-                ReportedTable(f"{folder}/*{Path(first.file).suffix}", 1, f"{form}, one file a row", columns, rows)
-            )
-    return joined
+            columns = list({column.heading: column for piece in same for column in piece.columns}.values())
+            name = f"{folder}/*{Path(first.file).suffix}"
+            result.append(ReportedTable(name, 1, f"{form}, one file a row", columns, rows))
+    return result
 
 
-def _repeated(tables: list[ReportedTable]) -> set[str]:
-    """Names that files in several folders have, like results.json."""
-    seen: dict[str, set[str]] = defaultdict(set)
+def _names_in_several_folders(tables: list[ReportedTable]) -> set[str]:
+    """Return the names that files in several folders have: {"results.json"}."""
+    folders_of: dict[str, set[str]] = defaultdict(set)
     for table in tables:
         path = Path(table.file)
-        seen[path.name].add(str(path.parent))
-    return {name for name, folders in seen.items() if len(folders) > 1}
+        folders_of[path.name].add(str(path.parent))
+    return {name for name, folders in folders_of.items() if len(folders) > 1}
 
 
-def _understood_headings(table: ReportedTable) -> set[str]:
-    return {column.heading for column in table.columns if column.kind}
-
-
-def _alike(a: set[str], b: set[str]) -> bool:
-    """Whether two sets of headings are those of one table: they have most in common."""
-    return len(a & b) >= SHARED * max(len(a | b), 1)
+def _have_same_headings(first: ReportedTable, second: ReportedTable) -> bool:
+    """Whether most of the understood headings of two tables are the same."""
+    a, b = ({column.heading for column in table.columns if column.kind} for table in (first, second))
+    return len(a & b) >= LEAST_COMMON_SHARE * max(len(a | b), 1)

@@ -26,7 +26,7 @@ from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, words_of
 from scaleproof.auditor.read.walk import SCRIPTS
 from scaleproof.auditor.read.words import described
 
-OUTPUT = re.compile(
+OUTPUT_KEY = re.compile(
     r"(?i)(?:output|save|log|results?|checkpoint|exp(?:eriment)?|run|logging|metrics)_?(?:dir|path|folder|root|file)$|"
     r"^(?:output|o|out)$"
 )
@@ -34,13 +34,13 @@ OUTPUT = re.compile(
 KEYS = {"num_machines": "nodes", "num_nodes": "nodes", "nproc_per_node": "devices_per_node"}
 KINDS = ("batch", "nodes", "devices_per_node")
 WORDS = words_of("Accelerate")
-DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[ =]+(\S+))?")
+SLURM_DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[ =]+(\S+))?")
 GPUS = re.compile(r"(?:gpu:)?(?:[a-zA-Z]\w*:)?(\d{1,3})$")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # both build plain values only
 # Names of folders that every project has.
 COMMON_FOLDERS = {"logs", "log", "results", "output", "outputs", "runs", "out", "checkpoints", "experiments"}
 MOST_KEYS, MOST_WORDS = 500, 400
-DEEPEST = 7
+MOST_LEVELS = 7
 
 
 @dataclass(slots=True)
@@ -54,21 +54,23 @@ class ConfigurationFile:
 
     def add(self, field_name: str, value: Any, line: int | None) -> None:
         """Note a fact, unless there is no value or the field has one."""
-        if value is not None and not any(f.field == field_name for f in self.facts):
+        if value is not None and all(fact.field != field_name for fact in self.facts):
             self.facts.append(ContextFact(field_name, value, self.name, line))
 
 
 def attach_configurations(reading: Reading) -> None:
-    """Give every run the configurations that are its own: those that name its folder, the only ones beside it, or the
-    one that has its name.
+    """Give every run the facts of its configurations.
+
+    These are those that name its folder, else the only ones in its folder, else the one that has its name.
     """
     if not reading.evidence.runs:
         return
-    configurations = [c for path, name, text in reading.configurations if (c := _read(path, name, text)) and c.facts]
-    reading.evidence.configurations = [c.name for c in configurations]
+    read = (_read(path, name, text) for path, name, text in reading.configurations)
+    configurations = [configuration for configuration in read if configuration and configuration.facts]
+    reading.evidence.configurations = [configuration.name for configuration in configurations]
     index = _Index(configurations)
     for run in reading.evidence.runs:
-        for configuration in index.of_folder(run) or index.beside(run) or index.of_name(run):
+        for configuration in index.with_output_of(run) or index.in_folder_of(run) or index.with_name_of(run):
             run.context += configuration.facts
 
 
@@ -90,29 +92,29 @@ class _Index:
             if len(configuration.path.stem) > 5:
                 self._by_name[configuration.path.stem.lower()].append(configuration)
 
-    def of_folder(self, run: ReportedRun) -> list[ConfigurationFile]:
-        """Configurations whose output folder is the run's: of the same last names, or the same place."""
+    def with_output_of(self, run: ReportedRun) -> list[ConfigurationFile]:
+        """Return the configurations whose output folder is the run's: of the same last names, or the same place."""
         folder = PurePosixPath(run.files[0]).parent
         keys = (folder.parts[-2:], folder.name, os.path.normpath(run.details.get("folder", "")))
-        named = {id(c): c for key in keys for c in self._by_output.get(key, ())}
-        return sorted(named.values(), key=lambda c: self._order[id(c)])
+        by_id = {id(configuration): configuration for key in keys for configuration in self._by_output.get(key, ())}
+        return sorted(by_id.values(), key=lambda configuration: self._order[id(configuration)])
 
-    def beside(self, run: ReportedRun) -> list[ConfigurationFile]:
-        """Configurations in the run's own folder; none where two have one suffix: which of them was used is unknown."""
+    def in_folder_of(self, run: ReportedRun) -> list[ConfigurationFile]:
+        """Return the configurations in the run's folder. [] where two have one suffix: it may have used either."""
         neighbours = self._by_folder.get(str(Path(run.details.get("folder", ""))), [])
         suffixes = {file.path.suffix for file in neighbours}
         return neighbours if len(suffixes) == len(neighbours) else []
 
-    def of_name(self, run: ReportedRun) -> list[ConfigurationFile]:
-        """The one configuration whose name is the run's, or that of its folder."""
+    def with_name_of(self, run: ReportedRun) -> list[ConfigurationFile]:
+        """Return the configuration whose name is the run's, or that of its folder. [] where several are."""
         file = Path(run.files[0])
         names = {file.stem.lower(), file.parent.name.lower(), run.name.lower()}
-        named = [c for name in names for c in self._by_name.get(name, ())]
+        named = [configuration for name in names for configuration in self._by_name.get(name, ())]
         return named if len(named) == 1 else []
 
 
 def _output_keys(configuration: ConfigurationFile) -> Iterator[str | tuple[str, ...]]:
-    """Yield what runs in the output folders of a configuration may be found by: two last names, a rare one, a place."""
+    """Yield what the output folders of a configuration go by: "runs/a" -> ("runs", "a"), "a", and its full path."""
     for output in configuration.outputs:
         if "$" in output or "{" in output:
             continue
@@ -125,40 +127,40 @@ def _output_keys(configuration: ConfigurationFile) -> Iterator[str | tuple[str, 
 
 
 def _read(path: Path, name: str, text: str) -> ConfigurationFile | None:
-    """Read a configuration by its suffix; None for a template, or a file of another language."""
+    """Read a configuration by its suffix. None for a template, or a file of another language."""
     configuration = ConfigurationFile(path, name)
     suffix = path.suffix.lower()
     try:
         if suffix in SCRIPTS:
-            _script(configuration, text)
+            _read_script(configuration, text)
         elif suffix == ".toml":
-            _mapping(configuration, tomllib.loads(text), text)
+            _read_mapping(configuration, tomllib.loads(text), text)
         elif suffix in (".yaml", ".yml"):
-            _mapping(configuration, yaml.load(text, Loader=LOADER), text)
+            _read_mapping(configuration, yaml.load(text, Loader=LOADER), text)
         elif suffix == ".json":
-            _mapping(configuration, json.loads(text), text)
+            _read_mapping(configuration, json.loads(text), text)
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError):
         return None
     return configuration
 
 
-def _mapping(configuration: ConfigurationFile, data: Any, text: str) -> None:
-    """Note the facts and output folders of a nested mapping; `text` is its file, to find the lines of keys."""
+def _read_mapping(configuration: ConfigurationFile, data: Any, text: str) -> None:
+    """Note the facts and output folders of a nested mapping. `text`: its file, to find the lines of keys."""
     if not isinstance(data, dict):
         return
-    _deepspeed(configuration, data, text)
+    _read_deepspeed(configuration, data, text)
     for keys, value in _leaves(data, ()):
         key = keys[-1] if keys[-1] != "value" or len(keys) < 2 else keys[-2]  # W&B's config.yaml
         line = _line_of(text, key)
-        if isinstance(value, str) and OUTPUT.search(key):
+        if isinstance(value, str) and OUTPUT_KEY.search(key):
             configuration.outputs.append(value)
         else:
-            _take(configuration, key, value, line)
+            _add_value(configuration, key, value, line)
 
 
 def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield (keys from the outermost one on, value) of nested mappings, up to `MOST_KEYS` of each, `DEEPEST` levels."""
-    if len(above) == DEEPEST:
+    """Yield the values in nested mappings with their keys: {"model": {"layers": 12}} -> (("model", "layers"), 12)."""
+    if len(above) == MOST_LEVELS:
         return
     for key, value in islice(data.items(), MOST_KEYS):
         keys = (*above, str(key))
@@ -168,23 +170,23 @@ def _leaves(data: dict[Any, Any], above: tuple[str, ...]) -> Iterator[tuple[tupl
             yield keys, value
 
 
-def _take(configuration: ConfigurationFile, key: str, value: Any, line: int | None) -> None:
-    """Note a key that is understood, with a whole number or a word. Keys of anything else are passed over."""
+def _add_value(configuration: ConfigurationFile, key: str, value: Any, line: int | None) -> None:
+    """Note a known key with its number or word: "seq_len", 2048. Other keys and values are passed over."""
     kind = column_of(key).kind or ""
     name = KEYS.get(key) or WORDS.get(key) or OF_KIND.get(kind) or (kind if kind in KINDS else None)
     if name is None or isinstance(value, bool):
         return
     if name in FIELDS and not FIELDS[name].whole:
         if isinstance(value, str) and value and len(value) < 100:
-            normal = described(value).words.get(name) if name in ("precision", "strategy") else value
-            configuration.add(name, normal, line)
+            has_usual_names = name in ("precision", "strategy")  # "bfloat16" is bf16
+            configuration.add(name, described(value).words.get(name) if has_usual_names else value, line)
         return
     number = int(value) if isinstance(value, str) and value.isdigit() else value
     if (isinstance(number, int) and 0 < number < 10**12) or (number == 0 and name == "zero_stage"):
         configuration.add(name, number, line)
 
 
-def _deepspeed(configuration: ConfigurationFile, data: dict[str, Any], text: str) -> None:
+def _read_deepspeed(configuration: ConfigurationFile, data: dict[str, Any], text: str) -> None:
     """Note what DeepSpeed's sections state: ZeRO's stage, offloading, precision, batch sizes."""
     zero = data.get("zero_optimization")
     if isinstance(zero, dict):
@@ -204,33 +206,36 @@ def _deepspeed(configuration: ConfigurationFile, data: dict[str, Any], text: str
 
 
 def _line_of(text: str, key: str) -> int | None:
-    """Return the first line with a key, 1-based; None where it is not there."""
+    """Return the number of the first line with a key. None where it is not there."""
     m = re.search(rf"(?m)^[^\n]*\b{re.escape(key)}\b", text)
     return text.count("\n", 0, m.start()) + 1 if m else None
 
 
-def _script(configuration: ConfigurationFile, text: str) -> None:
+def _read_script(configuration: ConfigurationFile, text: str) -> None:
     """Note what a batch script states: the directives of Slurm, then the commands that start the ranks."""
     requested: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        if m := DIRECTIVE.match(line.strip()):
-            _directive(configuration, requested, m[1], m[2] or "", number)
-    joined = re.sub(r"\\\n", " ", text)
+        if m := SLURM_DIRECTIVE.match(line.strip()):
+            _read_directive(configuration, requested, m[1], m[2] or "", number)
+
+    joined = re.sub(r"\\\n", " ", text)  # commands of several lines
     for m in LAUNCH.finditer(joined):
-        at = text.find(m[0][:20])
-        line_number = text.count("\n", 0, at) + 1 if at >= 0 else None
-        nodes = NODES.search(m[0])
-        each = PROCESSES_PER_NODE.search(m[0])
-        count = int(nodes[1]) if nodes else requested.get("nodes", 1)
-        if each:
-            configuration.add("world_size", int(each[1]) * count, line_number)
-        elif "tasks" in requested and m[0].startswith("srun"):
+        command = m[0]
+        start = text.find(command[:20])
+        line_number = text.count("\n", 0, start) + 1 if start >= 0 else None
+        nodes, per_node = NODES.search(command), PROCESSES_PER_NODE.search(command)
+        if per_node:
+            number_of_nodes = int(nodes[1]) if nodes else requested.get("nodes", 1)
+            configuration.add("world_size", int(per_node[1]) * number_of_nodes, line_number)
+        elif "tasks" in requested and command.startswith("srun"):
             configuration.add("world_size", requested["tasks"] * requested.get("nodes", 1), line_number)
-        _arguments(configuration, m[0], line_number)
+        _read_options(configuration, command, line_number)
 
 
-def _directive(configuration: ConfigurationFile, requested: dict[str, int], name: str, value: str, line: int) -> None:
-    """Note one directive of Slurm (`#SBATCH --name=value`); nodes and tasks go to `requested`, too."""
+def _read_directive(
+    configuration: ConfigurationFile, requested: dict[str, int], name: str, value: str, line: int
+) -> None:
+    """Note one directive of Slurm, `#SBATCH --name=value`. Nodes and tasks a node go to `requested`, too."""
     if name in ("nodes", "N") and value.isdigit():
         requested["nodes"] = int(value)
         configuration.add("nodes", int(value), line)
@@ -242,7 +247,7 @@ def _directive(configuration: ConfigurationFile, requested: dict[str, int], name
         configuration.outputs.append(str(PurePosixPath(value).parent))
 
 
-def _arguments(configuration: ConfigurationFile, command: str, line: int | None) -> None:
+def _read_options(configuration: ConfigurationFile, command: str, line: int | None) -> None:
     """Note the options of a command line: `--key value` or `--key=value`, without variables of the shell."""
     try:
         words = shlex.split(command, comments=True)[:MOST_WORDS]
@@ -255,7 +260,7 @@ def _arguments(configuration: ConfigurationFile, command: str, line: int | None)
         value = value or ("" if following.startswith("-") else following)
         if not value or "$" in value:
             continue
-        if OUTPUT.search(key.replace("-", "_")):
+        if OUTPUT_KEY.search(key.replace("-", "_")):
             configuration.outputs.append(value)
         elif not PROCESSES_PER_NODE.match(f"--{key} 1") and not NODES.match(f"--{key} 1"):
-            _take(configuration, key.replace("-", "_"), value, line)
+            _add_value(configuration, key.replace("-", "_"), value, line)

@@ -65,7 +65,7 @@ class StepSeries(Sequence[LoggedStep]):
                 self._figures[name].append(math.nan)
 
     def extend(self, steps: Sequence[int], first_line: int, figures: Mapping[str, Sequence[float]]) -> None:
-        """Add steps of consecutive lines, from `first_line` on; NaN is a figure that a line does not have."""
+        """Add steps of consecutive lines, from `first_line` on. NaN is a figure that a line does not have."""
         place = len(self.step_numbers)
         self.step_numbers.extend(steps)
         self._lines.extend(range(first_line, first_line + len(steps)))
@@ -99,9 +99,10 @@ class StepSeries(Sequence[LoggedStep]):
 
     def _at(self, place: int) -> LoggedStep:
         """Make the element at a place that is not negative."""
-        step = LoggedStep(self.step_numbers[place], line=_known(self._lines[place]), inside=self._inside.get(place, ()))
+        inside = self._inside.get(place, ())
+        step = LoggedStep(self.step_numbers[place], line=_unless_unknown(self._lines[place]), inside=inside)
         if self._epochs is not None:
-            step.epoch = _known(self._epochs[place])
+            step.epoch = _unless_unknown(self._epochs[place])
         for name, column in self._figures.items():
             value = column[place]
             if not math.isnan(value):
@@ -114,12 +115,12 @@ class StepSeries(Sequence[LoggedStep]):
         return np.full(len(self), math.nan) if column is None else np.array(column)
 
     def values(self, name: str) -> Figures:
-        """The figures of a column that are there."""
+        """Return the figures of a column that are there: [2.3, nan, 2.1] -> [2.3, 2.1]."""
         column = self.figures(name)
         return column[~np.isnan(column)]
 
     def nonzero(self, name: str) -> Figures:
-        """The figures of a column that are there and not 0."""
+        """Return the figures of a column that are there and not 0."""
         values = self.values(name)
         return values[values != 0]
 
@@ -131,6 +132,7 @@ class StepSeries(Sequence[LoggedStep]):
             present &= ~np.isnan(column) & (column != 0)
         if present.all():
             return self
+
         places = np.flatnonzero(present)
 
         def at_places(typecode: Literal["q", "d"], column: "array[int] | array[float]") -> "array[Any]":
@@ -143,15 +145,15 @@ class StepSeries(Sequence[LoggedStep]):
             part._epochs = at_places("q", self._epochs)
         part._figures = {name: at_places("d", column) for name, column in self._figures.items()}
         # What stands inside of a step is held by its place, which is now another one.
-        of_place = enumerate(places.tolist())
-        part._inside = {place: self._inside[before] for place, before in of_place if before in self._inside}
+        places_before = enumerate(places.tolist())
+        part._inside = {place: self._inside[before] for place, before in places_before if before in self._inside}
         return part
 
 
 def as_arrays(figures: Mapping[str, Figures]) -> dict[str, "array[float]"]:
-    """Columns in the form in which `StepSeries.extend` takes them."""
+    """Return columns as `StepSeries.extend` takes them."""
     return {name: array("d", column.tobytes()) for name, column in figures.items()}
 
 
-def _known(number: int) -> int | None:
+def _unless_unknown(number: int) -> int | None:
     return None if number == UNKNOWN else number

@@ -14,12 +14,13 @@ from scaleproof.auditor.read.run_fields import figure
 SECOND = 1.0
 MILLISECOND = 1e-3
 MICROSECOND = 1e-6
-UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
+SECONDS_OF_UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
+DEVICE_HEADINGS = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 SELF_TIME = ("self device time total", "self cuda time total")
 STAMP = r"\d{4}[/-]\d{2}[/-]\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?"
 # A line of `nvidia-smi --query-gpu=... --format=csv,noheader`: a time stamp, and at least a percentage or an amount of
 # memory.
-HEADERLESS = re.compile(rf"{STAMP}, .*\d+ (?:%|MiB)")
+SAMPLE_WITHOUT_HEADING = re.compile(rf"{STAMP}, .*\d+ (?:%|MiB)")
 DMON = re.compile(r"#\s*gpu\s+(?:\S+\s+)*sm\s")
 # Ranges that frame kernels: their device time is that of the kernels inside, counted again.
 ANNOTATION = re.compile(
@@ -31,50 +32,52 @@ ANNOTATION = re.compile(
 
 def is_gpu_log(header: str) -> bool:
     """Whether a line is the first of a log of nvidia-smi: its heading, a sample without one, or that of `dmon`."""
-    columns = _columns(header)
-    return any(c.startswith(("utilization.gpu", "memory.used [")) for c in columns) or bool(
-        HEADERLESS.match(header) or DMON.match(header)
-    )
+    return _has_gpu_columns(_columns(header)) or bool(SAMPLE_WITHOUT_HEADING.match(header) or DMON.match(header))
 
 
 def is_operator_table(header: str) -> bool:
     """Whether a line is the heading of a profiler's table of operators."""
     columns = _columns(header)
-    return "name" in columns and any(c.startswith(SELF_TIME) for c in columns)
+    return "name" in columns and _index_of(columns, *SELF_TIME) is not None
 
 
 def _columns(header: str) -> list[str]:
-    return [c.strip().lower() for c in next(csv.reader([header]), [])]
+    return [heading.strip().lower() for heading in next(csv.reader([header]), [])]
+
+
+def _has_gpu_columns(columns: list[str]) -> bool:
+    return _index_of(columns, "utilization.gpu", "memory.used [") is not None
+
+
+def _index_of(columns: list[str], *starts: str) -> int | None:
+    """Return the index of the first column that starts with one of these. None without any."""
+    return next((k for k, column in enumerate(columns) if column.startswith(starts)), None)
 
 
 def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """Count nvidia-smi's samples, with any number of headings; several pollers may have written to one file."""
+    """Count nvidia-smi's samples, with any number of headings. Several pollers may have written to one file."""
     if DMON.match(header):
         return _read_dmon(name, header, lines)
     columns = _columns(header)
-    if not any(c.startswith(("utilization.gpu", "memory.used [")) for c in columns):
+    if not _has_gpu_columns(columns):
         columns = _guessed_columns(next(csv.reader([header])))
         lines = chain([header], lines)
-    utilization = next((i for i, c in enumerate(columns) if c.startswith("utilization.gpu")), None)
-    memory = next((i for i, c in enumerate(columns) if c.startswith("memory.used")), None)
-    index = next(
-        (columns.index(n) for n in ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id") if n in columns), None
-    )
+    utilization, memory = _index_of(columns, "utilization.gpu"), _index_of(columns, "memory.used")
+    index = next((columns.index(heading) for heading in DEVICE_HEADINGS if heading in columns), None)
     stamp = columns.index("timestamp") if "timestamp" in columns else None
     samples = DeviceSamples()
     for record in csv.reader(line.replace("\0", "") for line in lines):
-        if _cell(record, utilization) is None and _cell(record, memory) is None:
-            continue
+        if figure(_cell(record, utilization)) is None and figure(_cell(record, memory)) is None:
+            continue  # another heading
         device = record[index].strip() if index is not None and index < len(record) else "0"
-        at = _seconds(record[stamp]) if stamp is not None and stamp < len(record) else None
-        samples.add(device, at if index is not None else None)
+        samples.add(device, _seconds(_cell(record, stamp)) if index is not None else None)
     return samples.log(name)
 
 
 def _guessed_columns(record: list[str]) -> list[str]:
-    """Return the names of the columns of a log without a heading, by the units of its first sample."""
+    """Return the columns of a log without a heading, by its first sample: "0", "97 %" -> "index", "utilization.gpu"."""
     columns = []
-    for cell in (c.strip() for c in record):
+    for cell in map(str.strip, record):
         if re.fullmatch(STAMP, cell):
             columns.append("timestamp")
         elif cell.endswith("%"):
@@ -88,10 +91,11 @@ def _guessed_columns(record: list[str]) -> list[str]:
     return columns
 
 
-def _cell(record: list[str], place: int | None) -> float | None:
-    if place is None or place >= len(record):
-        return None
-    return figure(record[place].replace("%", "").replace("MiB", "").strip())
+def _cell(record: list[str], k: int | None) -> str:
+    """Return a cell without its unit: "97 %" -> "97". "" where it is not there."""
+    if k is None or k >= len(record):
+        return ""
+    return record[k].replace("%", "").replace("MiB", "").strip()
 
 
 class DeviceSamples:
@@ -102,12 +106,12 @@ class DeviceSamples:
         self._last: dict[str, float] = {}
         self._backwards = 0
 
-    def add(self, device: str, at: float | None) -> None:
-        """Count one sample. `at`: its time in seconds, where samples name their devices and have one."""
+    def add(self, device: str, time_s: float | None) -> None:
+        """Count one sample. `time_s`: when it was taken, where samples name their devices and have a time."""
         self._devices[device] += 1
-        if at is not None:
-            self._backwards += at < self._last.get(device, at)
-            self._last[device] = at
+        if time_s is not None:
+            self._backwards += time_s < self._last.get(device, time_s)
+            self._last[device] = time_s
 
     def log(self, name: str) -> GpuLog:
         return GpuLog(name, self._devices.total(), len(self._devices), self._backwards)
@@ -122,7 +126,7 @@ def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
 
 
 def _seconds(stamp: str) -> float | None:
-    """Return a time stamp in seconds since 1970, read as local time; None for what is none."""
+    """Return a time stamp ("2026/11/26 14:30:00.120") in seconds since 1970, as local time. None for other texts."""
     try:
         return datetime.fromisoformat(stamp.strip().replace("/", "-")).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -130,57 +134,53 @@ def _seconds(stamp: str) -> float | None:
 
 
 def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
-    """Return sums of a torch.profiler table: the inclusive device times, and the own device times of the kernels.
+    """Return sums of a torch.profiler table: the inclusive device times, and the self times of the kernels.
 
     A kernel's row has no CPU time. Where the table has a CPU column, rows with CPU time (operators that launched
-    kernels) and annotations are left out of the own time; without one, the column of own times is added up less the
+    kernels) and annotations are left out of the self time; without one, the column of self times is added up less the
     annotations. The number of profiled steps is that of the ProfilerStep* row with CPU time: each device stream adds a
     row of its own.
     """
     columns = _columns(header)
     total, total_unit = _time_column(columns, "device time total", "cuda time total")
-    own, own_unit = _time_column(columns, *SELF_TIME)
+    self_time, self_unit = _time_column(columns, *SELF_TIME)
     cpu, _ = _time_column(columns, "cpu time total")
-    calls = next((i for i, c in enumerate(columns) if c in ("# of calls", "count")), None)
-    if "calls" in columns:
-        calls = columns.index("calls")
-    name_at = columns.index("name")
-    inclusive = 0.0
-    kernels = 0.0
-    by_operator = 0.0
+    count_headings = ("calls",) if "calls" in columns else ("# of calls", "count")
+    calls = next((k for k, column in enumerate(columns) if column in count_headings), None)
+    operator_column = columns.index("name")
+
+    inclusive_s = kernels_s = operators_s = 0.0
     steps: int | None = None
-    has_kernels = False
     for record in csv.reader(line.replace("\0", "") for line in lines):
         if len(record) < len(columns):
             continue
-        operator = record[name_at].strip()
-        inclusive += max(_amount(record, total), 0.0) * total_unit
-        on_cpu = _amount(record, cpu) if cpu is not None else 0.0
+        operator = record[operator_column].strip()
+        inclusive_s += max(_amount(record, total), 0.0) * total_unit
+        cpu_time = _amount(record, cpu)
         if operator.lower().startswith("profilerstep"):
-            count = figure(record[calls]) if calls is not None else None
-            if count and (steps is None or on_cpu > 0):
+            count = _amount(record, calls)
+            if count and (steps is None or cpu_time > 0):
                 steps = int(count)
             continue
         if ANNOTATION.search(operator):
             continue
-        self_s = max(_amount(record, own), 0.0) * own_unit
-        if cpu is not None and on_cpu == 0:
-            kernels += self_s
-            has_kernels |= self_s > 0
-        by_operator += self_s
-    own_s = kernels if has_kernels else by_operator
-    if not (math.isfinite(inclusive) and math.isfinite(own_s)):
-        inclusive = own_s = 0.0
-    return OperatorTable(name, inclusive, own_s, steps)
+        self_s = max(_amount(record, self_time), 0.0) * self_unit
+        operators_s += self_s
+        if cpu is not None and cpu_time == 0:
+            kernels_s += self_s
+
+    self_s = kernels_s or operators_s
+    if not (math.isfinite(inclusive_s) and math.isfinite(self_s)):
+        inclusive_s = self_s = 0.0
+    return OperatorTable(name, inclusive_s, self_s, steps)
 
 
-def _amount(record: list[str], place: int | None) -> float:
-    return (figure(record[place]) or 0.0) if place is not None else 0.0
+def _amount(record: list[str], k: int | None) -> float:
+    return (figure(record[k]) or 0.0) if k is not None else 0.0
 
 
 def _time_column(columns: list[str], *names: str) -> tuple[int | None, float]:
-    """Return the first column with one of these names (None without any), and its unit in seconds."""
-    for i, column in enumerate(columns):
-        if column.startswith(names):
-            return i, next((seconds for unit, seconds in UNITS.items() if unit in column), MICROSECOND)
-    return None, MICROSECOND
+    """Return the index of the first column with one of these names, None without any, and its unit in seconds."""
+    k = _index_of(columns, *names)
+    column = columns[k] if k is not None else ""
+    return k, next((seconds for unit, seconds in SECONDS_OF_UNITS.items() if unit in column), MICROSECOND)

@@ -9,18 +9,18 @@ from scaleproof.auditor.read.logs.base import LogReader
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep
 
-LOOKED_AT = 4 << 20  # characters of a log in which a program's own lines are looked for
+CHARACTERS_LOOKED_AT = 4 << 20  # of a log, for a program's own lines
 
 
 def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
-    """Return the last run in the log at `path`; None where no reader knows a line of it.
+    """Return the last run in the log at `path`. None where no reader knows a line of it.
 
-    `reader`: the name of a class of readers, or "auto".
+    `reader`: the name of a class of readers, "NanoGPT", or "auto".
     """
     lines = [text_files.CONTROL.sub("", line) for line in path.read_text("utf-8", "replace").split("\n")]
-    text = "\n".join(lines)[:LOOKED_AT]
-    named = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}
-    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if reader == "auto" else named[reader]
+    text = "\n".join(lines)[:CHARACTERS_LOOKED_AT]
+    by_name = {kind.__name__: kind for kind in (*logs.READERS, logs.KeyValues)}
+    kind = (logs.reader_of(text) or logs.guessing_reader_of(text)) if reader == "auto" else by_name[reader]
     if kind is None:
         return None
     runs = [run for run in logs.read_log(path.name, kind, enumerate(lines, start=1)) if run.is_timed]
@@ -28,12 +28,13 @@ def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
 
 
 def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLog:
-    """Return a run in the ground's words; `runs` is how many the log has."""
-    no_numbers = set(run.nan_steps)
+    """Return a run in the ground's words. `runs`: how many the log has."""
+    nan_steps = set(run.nan_steps)
     rate_of: dict[str | None, Literal["all", "device"]] = {"global": "all", "rank": "device"}
     tokens = run.details.get("tokens_per_step")
     if tokens is None and run.global_batch and run.seq_len:
         tokens = run.global_batch * run.seq_len
+
     return PrintedLog(
         reader=kind.__name__,
         guessed=run.guessed is not None,
@@ -44,7 +45,7 @@ def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLo
                 step.seconds,
                 step.tokens_per_s,
                 step.samples_per_s,
-                math.nan if step.loss is None and step.step in no_numbers else step.loss,
+                math.nan if step.loss is None and step.step in nan_steps else step.loss,
             )
             for step in run.logged_steps
         ],

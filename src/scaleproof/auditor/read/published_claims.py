@@ -41,7 +41,10 @@ def is_claims_file(text: str) -> bool:
 
 
 def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
-    """Add the statements of a claims file; return what it says about runs. Raises UnreadableFile with the mistake."""
+    """Add the statements of a claims file. Return its facts about runs: {"exp042": {"world_size": 4}}.
+
+    Raises UnreadableFile with the mistake.
+    """
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -52,25 +55,26 @@ def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]
     claims, runs = data.get("claims") or [], data.get("runs") or {}
     if not isinstance(claims, list) or not isinstance(runs, dict):
         raise UnreadableFile("`claims` must be a list and `runs` a mapping")
-    for i, entry in enumerate(claims):
-        evidence.published_claims.append(_claim_of(entry, f"claims[{i}]"))
+    for k, entry in enumerate(claims):
+        evidence.published_claims.append(_claim_of(entry, f"claims[{k}]"))
     for name, facts in runs.items():
-        _checked_facts(facts, f"runs.{name}")
+        _check_facts(facts, f"runs.{name}")
     return {str(name): facts for name, facts in runs.items()}
 
 
 def _claim_of(entry: Any, where: str) -> PublishedClaim:
-    """Check one entry of `claims`, which stands at `where`, and return it. Raises UnreadableFile with the mistake."""
+    """Return one entry of `claims` (`where`: "claims[0]"), checked. Raises UnreadableFile with the mistake."""
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise UnreadableFile(
             f"{where}.kind is {str(kind)[:40]!r}.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}"
         )
-    values = {k: v for k, v in entry.items() if k not in ("kind", "source")}
-    allowed = {k.rstrip("?") for k in KINDS[kind]}
-    for key in (k for k in KINDS[kind] if not k.endswith("?")):
-        if key not in values:
+    values = {key: value for key, value in entry.items() if key not in ("kind", "source")}
+    allowed = {key.rstrip("?") for key in KINDS[kind]}
+    for key in KINDS[kind]:
+        if key not in values and not key.endswith("?"):
             raise UnreadableFile(f"{where} ({kind}) lacks `{key}`; it has the keys {', '.join(KINDS[kind])}")
+
     for key, value in values.items():
         if key not in allowed:
             raise UnreadableFile(f"{where}.{key} is no key of {kind}.{did_you_mean(key, allowed)}")
@@ -79,18 +83,13 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
                 raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
             continue
         number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
-        if (
-            number is None
-            or isinstance(number, bool)
-            or not isinstance(number, int | float)
-            or not abs(number) < LARGEST
-        ):
+        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < LARGEST:
             raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a number")
         values[key] = number
     return PublishedClaim(kind, values, str(entry.get("source") or "as published")[:200])
 
 
-def _checked_facts(facts: Any, where: str) -> None:
+def _check_facts(facts: Any, where: str) -> None:
     """Check what a claims file says about a run. Raises UnreadableFile with the mistake."""
     if not isinstance(facts, dict):
         raise UnreadableFile(f"{where} must be a mapping")
@@ -103,11 +102,11 @@ def _checked_facts(facts: Any, where: str) -> None:
             raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
 
 
-def complete(claim: ReportedRun, facts: dict[str, Any]) -> None:
-    """Put facts where the claim has none: what a file itself says counts more."""
-    for key, value in facts.items():
-        if getattr(claim, key) is None:
-            setattr(claim, key, value)
+def complete(run: ReportedRun, facts: dict[str, Any]) -> None:
+    """Put facts where the run has none: what a file itself says counts more."""
+    for field, value in facts.items():
+        if getattr(run, field) is None:
+            setattr(run, field, value)
 
 
 def matching(name: str, part: str) -> bool:

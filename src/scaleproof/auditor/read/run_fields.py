@@ -27,10 +27,10 @@ class Fields:
         return Fields(self._data.get(key), self._problems, self._path(key))
 
     def parts(self, key: str) -> list["Fields"]:
-        return [Fields(v, self._problems, f"{self._path(key)}[{i}]") for i, v in enumerate(self.values(key))]
+        return [Fields(entry, self._problems, f"{self._path(key)}[{k}]") for k, entry in enumerate(self.values(key))]
 
     def values(self, key: str) -> list[Any]:
-        """Return the entries of a list; none where it is missing or no list."""
+        """Return the entries of a list. [] where it is missing or no list."""
         entries = self._data.get(key)
         if entries is None:
             return []
@@ -53,11 +53,11 @@ class Fields:
         return self.number(key)
 
     def number(self, key: str, at_least: float = -LARGEST) -> float | None:
-        """A finite number."""
+        """Return a finite number."""
         return self._numeric(self._path(key), self._data.get(key), at_least)
 
     def positive(self, key: str) -> float | None:
-        """Return a finite number above zero; 0 is reported, since nothing here takes no time and does no work."""
+        """Return a finite number above zero. 0 is reported: nothing here takes no time or does no work."""
         value = self.number(key)
         if value is not None and value <= 0:
             self._report(self._path(key), value, "above zero")
@@ -73,10 +73,10 @@ class Fields:
         return None if value is None else int(value)
 
     def numbers(self, key: str) -> list[float | None]:
-        return [self._numeric(f"{self._path(key)}[{i}]", v, -LARGEST) for i, v in enumerate(self.values(key))]
+        return [self._numeric(f"{self._path(key)}[{k}]", entry, -LARGEST) for k, entry in enumerate(self.values(key))]
 
     def text(self, key: str) -> str | None:
-        """Return a text that is not empty; a number or flag counts as the text that it is printed as."""
+        """Return a text that is not empty. A number or flag counts as the text that it is printed as: 2 -> "2"."""
         value = self._data.get(key)
         if value is None or isinstance(value, str):
             return value or None
@@ -97,7 +97,7 @@ class Fields:
         return f"{self._where}.{key}" if self._where else key
 
     def _numeric(self, path: str, value: Any, at_least: float) -> float | None:
-        """Return a finite number from `at_least` to LARGEST; None for anything else, with a problem noted at `path`."""
+        """Return a finite number from `at_least` to LARGEST. None for anything else, with a problem noted."""
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -112,7 +112,7 @@ class Fields:
 
 
 def figure(text: str | None) -> float | None:
-    """Return the finite number in a text, units and thousands separators aside; None where it has none."""
+    """Return the finite number that a text begins with: "1,234 tok/s" -> 1234. None where there is none."""
     if not text:
         return None
     try:
@@ -185,7 +185,7 @@ OF_FILE = tuple(name for name, entry in FIELDS.items() if entry.of_file)
 
 
 def words_of(program: str) -> dict[str, str]:
-    """A program's arguments or keys -> fields."""
+    """Return the field of each argument or key of a program: {"seq_length": "seq_len", ...} of Megatron."""
     return {word: name for name, entry in FIELDS.items() for word in entry.words.get(program, ())}
 
 
@@ -199,29 +199,36 @@ MESH = re.compile(BEFORE + r"(dp|tp|pp|cp)_?(\d{1,4})" + AFTER)
 
 
 def complete_from_name(run: ReportedRun) -> None:
-    """Fill fields from the name; files with a protocol of their own are left as they are."""
+    """Fill fields from the name of a run: "ddp_4gpu_bf16" has a strategy, 4 devices and a precision.
+
+    Files with a protocol of their own are left as they are.
+    """
     if run.format.startswith("metrics JSON"):
         return
     name = run.name.lower()
+    for field_name, entry in FIELDS.items():
+        if getattr(run, field_name) is None:
+            setattr(run, field_name, _number_in_name(name, entry.in_names, 0 if field_name == "zero_stage" else 1))
+
     mesh = dict(MESH.findall(name))
-    for name_of_field, entry in FIELDS.items():
-        for pattern in entry.in_names:
-            if getattr(run, name_of_field) is None and (m := re.search(BEFORE + pattern + AFTER, name)):
-                value = int(m[1][:9])
-                if value > 0 or name_of_field == "zero_stage":  # ZeRO's stages begin with 0
-                    setattr(run, name_of_field, value)
     if run.world_size is None and SINGLE.search(name):
         run.world_size = 1
     if run.world_size is None and len(mesh) > 1 and "dp" in mesh:
         run.world_size = math.prod(int(size) for size in mesh.values()) or None
     if run.precision is None:
-        run.precision = next((p for p in PRECISIONS if re.search(BEFORE + p + AFTER, name)), None)
+        run.precision = next((word for word in PRECISIONS if re.search(BEFORE + word + AFTER, name)), None)
     if run.strategy is None and len(mesh) < 2:
-        run.strategy = next((s for s in STRATEGIES if re.search(BEFORE + s + r"\d*" + AFTER, name)), None)
+        run.strategy = next((word for word in STRATEGIES if re.search(BEFORE + word + r"\d*" + AFTER, name)), None)
+
+
+def _number_in_name(name: str, patterns: tuple[str, ...], least: int) -> int | None:
+    """Return the first number of `least` or more that a pattern finds in a name. None without one."""
+    matches = (re.search(BEFORE + pattern + AFTER, name) for pattern in patterns)
+    return next((int(m[1][:9]) for m in matches if m and int(m[1][:9]) >= least), None)
 
 
 # Program or option of a command line -> what it is.
-ARGUMENTS = {
+DEBUGGING_ARGUMENTS = {
     r"(^|/)nsys$": "nsys",
     r"(^|/)ncu$": "ncu",
     r"^--profile$": "--profile",
@@ -231,7 +238,7 @@ ARGUMENTS = {
     r"^NSYS=1$": "NSYS",
 }
 # Environment variable -> values that mean it is off.
-ENVIRONMENT = {
+DEBUGGING_VARIABLES = {
     "NCCL_DEBUG": ("", "WARN", "VERSION", "0"),
     "TORCH_DISTRIBUTED_DEBUG": ("", "OFF", "0"),
     "CUDA_LAUNCH_BLOCKING": ("", "0"),
@@ -246,7 +253,7 @@ def debug_settings_of(arguments: list[str]) -> dict[str, str]:
     """Return the profilers and debugging aids that a command line starts, each "on"."""
     settings = {}
     for argument in arguments[:2000]:
-        for pattern, name in ARGUMENTS.items():
+        for pattern, name in DEBUGGING_ARGUMENTS.items():
             if re.search(pattern, argument):
                 settings[name] = "on"
     return settings
@@ -257,5 +264,5 @@ def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
     return {
         name: str(value)[:40]
         for name, value in environment.items()
-        if name in ENVIRONMENT and str(value).upper() not in ENVIRONMENT[name]
+        if name in DEBUGGING_VARIABLES and str(value).upper() not in DEBUGGING_VARIABLES[name]
     }

@@ -68,7 +68,7 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 # Without one of these a sentence has no figure of the kind; looking for them is fast.
 _PERCENT_SIGNS = ("%", "percent", "per cent")
-_NEEDED: dict[StatedKind, tuple[str, ...]] = {
+_NEEDED_BY_KIND: dict[StatedKind, tuple[str, ...]] = {
     **dict.fromkeys(("efficiency", "mfu", "change", "share"), _PERCENT_SIGNS),
     "speedup": ("x", "×", "fold", "times"),
     "rate": ("/", "per"),
@@ -85,23 +85,26 @@ BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
     (re.compile(r"(?i)(?:about|around|approximately|roughly|nearly|almost|~|≈|close to|some) ?$"), "~"),
 )
 _COUNT = r"(?<![A-Za-z\d.])(\d{1,5}|a single|single|one|two|four|eight|sixteen)"
-_AT = re.compile(
+_ON_DEVICES = re.compile(
     rf"(?i)\b(?:on|with|using|across|at|for|over)(?: the| all)? {_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
 )
-_OVER = re.compile(
+_OVER_DEVICES = re.compile(
     rf"(?i)\b(?:vs\.?|versus|over|compared (?:to|with)|relative to|than(?: on| with)?)(?: the| a| using)? "
     rf"{_COUNT}[ -]?(?:[x×] ?)?(?:\w+ )?{ANY_DEVICE}"
 )
-_FROM_TO = re.compile(
+_FROM_TO_DEVICES = re.compile(
     rf"(?i)\b(?:from )?{_COUNT} ?(?:(?:{DEVICE}) )?(?:to|→|->) ?{_COUNT} ?(?:\w+ )?(?:{DEVICE}|{DEVICES})"
+)
+_DEVICES_BEFORE = re.compile(
+    rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?(?::| =| -| –| takes?| needs?) ?[~≈]?$"
 )
 DIGIT = re.compile(r"\d")
 # A paragraph without any of these states no figure that is understood.
-WORTH = re.compile(
+WORD_OF_RESULT = re.compile(
     r"(?i)speed|fast|slow|effic|throughput|[x×%]|time|memory|vram|/s|per sec|mfu|flops|higher|lower|reduc|improv|"
     r"increas|epoch|step|took|takes|trained in|hours|minutes"
 )
-LONGEST = 1200  # characters of a paragraph
+LONGEST_PARAGRAPH = 1200  # characters
 
 
 @dataclass(slots=True)
@@ -117,44 +120,51 @@ class Paragraph:
 
 
 def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
-    """Return the figures that the sentences of a document (`prose`: line, text, sections) state, in their order."""
+    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one.
+
+    `prose`: line, text and sections.
+    """
     figures: list[StatedFigure] = []
     for paragraph in _paragraphs(prose):
-        if not DIGIT.search(paragraph.text) or not WORTH.search(paragraph.text):
+        if not _may_state_figure(paragraph.text):
             continue
-        hypothetical = bool(paragraph.sections and HYPOTHETICAL.search(paragraph.sections[-1]))
+        is_hypothetical = bool(paragraph.sections and HYPOTHETICAL.search(paragraph.sections[-1]))
         for start, sentence in _sentences(paragraph.text):
-            if not DIGIT.search(sentence) or not WORTH.search(sentence):
-                continue
-            figures += _figures(sentence, start, paragraph, file, hypothetical)
+            if _may_state_figure(sentence):
+                figures += _figures_of_sentence(sentence, start, paragraph, file, is_hypothetical)
     return figures
 
 
+def _may_state_figure(text: str) -> bool:
+    return DIGIT.search(text) is not None and WORD_OF_RESULT.search(text) is not None
+
+
 def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
-    """Yield the lines of prose that belong together: up to an item of a list, a gap, or LONGEST characters. A
-    line that ends in ":" goes with what follows.
+    """Yield the lines of prose that belong together: up to an item of a list, a gap, or LONGEST_PARAGRAPH.
+
+    A line that ends in ":" goes with what follows.
     """
     current: Paragraph | None = None
-    last = -2
+    last_line = -2
     for line, raw, sections in prose:
         text = plain_text(raw.strip())
-        follows = current is not None and current.text.endswith(":") and line <= last + 2
-        opens = raw.lstrip().startswith(("-", "*", "#", ">", "+", "1.", "2.", "3.", "\\item", "•", "✅"))
-        begins = not follows and (opens or line != last + 1)
-        if current is None or begins or len(current.text) > LONGEST:
+        is_announced = current is not None and current.text.endswith(":") and line <= last_line + 2
+        is_item = raw.lstrip().startswith(("-", "*", "#", ">", "+", "1.", "2.", "3.", "\\item", "•", "✅"))
+        begins = not is_announced and (is_item or line != last_line + 1)
+        if current is None or begins or len(current.text) > LONGEST_PARAGRAPH:
             if current is not None:
                 yield current
             current = Paragraph(text, [(0, line)], sections)
         else:
             current.starts.append((len(current.text) + 1, line))
             current.text += " " + text
-        last = line
+        last_line = line
     if current is not None:
         yield current
 
 
 def _sentences(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (place where it starts, text) of each sentence; a semicolon ends one, too."""
+    """Yield each sentence and where it starts: "A b. C" -> (0, "A b."), (4, " C"). A semicolon ends one, too."""
     start = 0
     for m in re.finditer(r"(?<=[a-z)%\]xs])[.!?](?= +[A-Z*(]|$)|; ", text):
         yield start, text[start : m.end()]
@@ -162,55 +172,57 @@ def _sentences(text: str) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def _figures(sentence: str, start: int, paragraph: Paragraph, file: str, hypothetical: bool) -> Iterator[StatedFigure]:
-    """Yield the figures of a sentence, which is at place `start` of its paragraph. `hypothetical`: its section
-    states expectations.
+def _figures_of_sentence(
+    sentence: str, start: int, paragraph: Paragraph, file: str, is_hypothetical: bool
+) -> Iterator[StatedFigure]:
+    """Yield the figures of a sentence, which begins at `start` of its paragraph: "3.4x" of "3.4x on 4 GPUs".
+
+    `is_hypothetical`: its section states expectations.
     """
-    taken: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []  # start and end of the figures so far
     lowered = sentence.lower()
-    possible = {kind for kind, _ in PATTERNS if any(needed in lowered for needed in _NEEDED.get(kind, ("",)))}
+    possible = {kind for kind, _ in PATTERNS if any(part in lowered for part in _NEEDED_BY_KIND.get(kind, ("",)))}
     for kind, pattern in _COMPILED:
         if kind not in possible:
             continue
         for m in pattern.finditer(sentence):
             low = m.groupdict().get("low")
-            at, end = m.start("low" if low else "n"), m.end("n")
-            overlaps = any(first < end and at < last for first, last in taken)
-            is_part = (at and sentence[at - 1] in ".,0123456789–") or sentence[end : end + 1] == "–"
-            if overlaps or is_part or (not low and _in_range(sentence, m)):
+            first, end = m.start("low" if low else "n"), m.end("n")
+            overlaps = any(other_first < end and first < other_end for other_first, other_end in taken)
+            is_part = (first and sentence[first - 1] in ".,0123456789–") or sentence[end : end + 1] == "–"
+            if overlaps or is_part or (not low and _is_end_of_range(sentence, m)):
                 continue
-            figure = _figure(kind, m, sentence)
+            figure = _figure_of_match(kind, m, sentence)
             if figure is None:
                 continue
-            taken.append((at, end))
-            figure.file, figure.line = file, paragraph.line_at(start + at)
-            figure.hypothetical = hypothetical or bool(HYPOTHETICAL.search(sentence))
+            taken.append((first, end))
+            figure.file, figure.line = file, paragraph.line_at(start + first)
+            figure.hypothetical = is_hypothetical or bool(HYPOTHETICAL.search(sentence))
             yield figure
 
 
-def _in_range(sentence: str, m: re.Match[str]) -> bool:
+def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:
     """Whether a figure is the end of a range: "5-10 %", "3-4x"."""
-    at = m.start("sign") if m.groupdict().get("sign") else m.start("n")
-    before = sentence[max(0, at - 3) : at].rstrip()
+    start = m.start("sign") if m.groupdict().get("sign") else m.start("n")
+    before = sentence[max(0, start - 3) : start].rstrip()
     return bool(re.search(r"\d[-–]?$", before)) or bool(re.match(r"\s?[-–]\s?\d", sentence[m.end("n") :]))
 
 
-def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
-    """Return the figure of a match of one of PATTERNS; None where its number or unit cannot be of this kind."""
+def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
+    """Return the figure of a match of one of PATTERNS: "71 % faster" is a change of 0.71.
+
+    None where its number or unit cannot be of this kind. The caller sets its file and line.
+    """
     groups = m.groupdict()
     value = number(m["n"])
-    if value is None:
+    if value is None or (kind == "speedup" and not 0 < value < 10_000):
         return None
     scale = 0.01 if kind in ("efficiency", "change", "mfu", "share") else 1.0
     if kind in ("rate", "time", "memory"):
         unit = unit_of((groups.get("k") or "") + re.sub(r" ?per ?", "/", groups["u"]))
-        if unit is None or unit.dimension != kind:
+        if unit is None or unit.dimension != kind or value <= 0:  # a hyphen before it: "GPT-2 350 tokens/s"
             return None
         scale = unit.scale
-    if kind == "speedup" and not 0 < value < 10_000:
-        return None
-    if kind in ("rate", "time", "memory") and value <= 0:
-        return None  # a hyphen before the number: "GPT-2 350 tokens/s"
     resolution = resolution_of(m["n"])
     if groups.get("low"):
         low = number(groups["low"])
@@ -219,21 +231,12 @@ def _figure(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure |
         resolution += (value - low) / 2
         value = (low + value) / 2  # of a range the middle
     sign = -1.0 if groups.get("sign") in ("-", "−") else 1.0
-    figure = StatedFigure(
-        kind,
-        sign * value * scale,
-        m[0].strip()[:80],
-        resolution * scale,
-        sentence.strip()[:400],
-        file="",  # set by the caller, as its line
-        line=0,
-    )
+    printed = m[0].strip()[:80]
+
+    figure = StatedFigure(kind, sign * value * scale, printed, resolution * scale, sentence.strip()[:400], "", 0)
     before = sentence[max(0, m.start("n") - 20) : m.start("n")]
-    for pattern, bound in BOUNDS:
-        if pattern.search(before):
-            figure.bound = bound
-            break
-    _devices(figure, sentence, m.start("n"), m.end("n"))
+    figure.bound = next((bound for pattern, bound in BOUNDS if pattern.search(before)), None)
+    _set_devices(figure, sentence, m.start("n"), m.end("n"))
     figure.words = dict(_words_of(sentence[:400]))
     return figure
 
@@ -243,25 +246,23 @@ def _words_of(sentence: str) -> dict[str, str]:
     return described(sentence).words
 
 
-def _devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
-    """Set the devices of a figure, at `start` to `end` of its sentence, and of its baseline: those behind it if
-    they stand there, else those anywhere in the sentence.
+def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
+    """Set the devices of a figure at `start` to `end` of its sentence, and of its baseline: "3.4x from 1 to 4 GPUs".
+
+    Those behind the figure count more than those elsewhere in the sentence.
     """
-    if m := _FROM_TO.search(sentence):
+    if m := _FROM_TO_DEVICES.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
         return
-    if m := _OVER.search(sentence):
+    if m := _OVER_DEVICES.search(sentence):
         figure.over_devices = _count(m[1])
-    if m := re.search(
-        rf"(?i){_COUNT}[ -]?(?:[x×] ?)?(?:{DEVICE}|{DEVICES})\)?(?::| =| -| –| takes?| needs?) ?[~≈]?$",
-        sentence[:start],
-    ):
+    if m := _DEVICES_BEFORE.search(sentence[:start]):
         figure.devices = _count(m[1])
         return
-    following = [_count(m[1]) for m in _AT.finditer(sentence, end)]
-    anywhere = {_count(m[1]) for m in _AT.finditer(sentence)} - {figure.over_devices}
-    if following:
-        figure.devices = following[0]
+    behind = [_count(m[1]) for m in _ON_DEVICES.finditer(sentence, end)]
+    anywhere = {_count(m[1]) for m in _ON_DEVICES.finditer(sentence)} - {figure.over_devices}
+    if behind:
+        figure.devices = behind[0]
     elif len(anywhere) == 1:
         figure.devices = anywhere.pop()
 
@@ -292,20 +293,26 @@ LONGEST_LINE = 2000  # characters
 
 
 def stated_changes(lines: Iterable[tuple[int, str]], file: str) -> Iterator[StatedChange]:
-    """Yield the changes that each line states."""
+    """Yield the changes that each line states, such as "2x (9 s → 4 s)"."""
     for line, raw in lines:
-        text = plain_text(raw[:LONGEST_LINE]) if any(arrow in raw for arrow in _ARROWS) else ""
+        if not any(arrow in raw for arrow in _ARROWS):
+            continue
+        text = plain_text(raw[:LONGEST_LINE])
         for m in (m for pattern in _CHANGES for m in pattern.finditer(text)):
-            readings = _readings(figures_of(m["a"]), figures_of(m["b"]))
-            if readings and not _BOUND.search(text[: m.start("n")]):
-                value = number(m["n"]) or 0.0
-                stated = _around(value, max(resolution_of(m["n"]), ABOUT * value if m["about"] else 0.0))
-                scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
-                yield StatedChange(f"{file}:{line}", m[0].strip(), stated * scale, readings)
+            readings = _possible_changes(figures_of(m["a"]), figures_of(m["b"]))
+            if not readings or _BOUND.search(text[: m.start("n")]):
+                continue
+            value = number(m["n"]) or 0.0
+            stated = _around(value, max(resolution_of(m["n"]), ABOUT * value if m["about"] else 0.0))
+            scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
+            yield StatedChange(f"{file}:{line}", m[0].strip(), stated * scale, readings)
 
 
-def _readings(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
-    """What a change may be between two cells; () where these are no two measurements of one quantity."""
+def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
+    """Return what a change may be between two figures, of 8 s and 4 s: 0.5, 2; -0.5, 1 more; 0.5, -1 less.
+
+    () where these are no two measurements of one quantity.
+    """
     ends = [*before, *after]
     units = [end.unit for end in ends if end.unit]
     if len(before) != 1 or len(after) != 1 or len({unit.dimension for unit in units} & COMPARED) != 1:

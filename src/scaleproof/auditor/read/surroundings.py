@@ -130,6 +130,24 @@ def states_spread(grid: Grid) -> bool:
     )
 
 
+# What counts repeats: "Run 1 (s)", "seed 0", "3".
+NUMBERED = re.compile(r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt)?[ _#.-]*(\d{1,3})(?: ?\(.*\))?")
+
+
+def last_repeats(headings: list[str]) -> int:
+    """How many of the last headings count repeats of one measurement, from one on: 3 for "GPUs", "Run 1", "Run 2",
+    "Run 3".
+    """
+    matches = [NUMBERED.fullmatch(heading.strip(" *_:")) for heading in headings]
+    numbers = [int(m[1]) if m else -1 for m in matches]
+    for first, number in enumerate(numbers):
+        count = len(numbers) - first
+        # 1 and 2 alone may count anything.
+        if number >= 0 and numbers[first:] == list(range(number, number + count)):
+            return count if count > 1 + headings[-1][:1].isdigit() else 0
+    return 0
+
+
 def _are_repeats(grid: Grid, k: int) -> bool:
     """Whether the cells of column `k` number repeats: 1, 2, 3 or "run1", "run2"."""
     cells = [row[k].strip() for _, row in grid.rows if k < len(row)]

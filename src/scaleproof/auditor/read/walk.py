@@ -18,7 +18,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-SYSTEM = ("/proc", "/sys", "/dev", "/run")
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run")
 SOURCES = _words(
     ".py .pyx .pyi .sh .bash .zsh .c .cc .cpp .cxx .h .hpp .cu .cuh .js .mjs .ts .tsx .jsx .go .rs .java "
     ".kt .scala .rb .pl .lua .jl .r .m .swift .f90 .cs .php .sql .css .scss .cmake .mk .patch .diff .j2 "
@@ -49,13 +49,13 @@ TEST_FILE = re.compile(
 def check_root(root: Path) -> None:
     """Check a folder or file that is to be audited.
 
-    Raises UserError for what is missing, links that lead nowhere among it, and for the file system itself: nobody's
-    results are all of `/`.
+    Raises UserError for what is missing, a link that leads nowhere, and for the file system itself: nobody's results
+    are all of `/`.
     """
     if not os.path.exists(root):
         raise UserError(f"{printable(str(root))}{path_fault(root)}")
     resolved = os.path.realpath(root)
-    if resolved == "/" or resolved in SYSTEM or resolved.startswith(tuple(f"{s}/" for s in SYSTEM)):
+    if resolved == "/" or f"{resolved}/".startswith(tuple(f"{folder}/" for folder in SYSTEM_FOLDERS)):
         raise UserError(
             f"{printable(str(root))}: this is a part of the operating system; name the folder of the results"
         )
@@ -70,39 +70,45 @@ def check_some_text(roots: list[Path]) -> None:
 
 
 def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool]) -> Iterator[Path]:
-    """Yield the files below a folder in order, and note in `unread` what cannot be read. Links to folders are not
-    followed; folders for which `own_run(folder, names of files)` is true are left alone.
+    """Yield the files below a folder in order, and note in `unread` what cannot be read.
+
+    Links to folders are not followed. Folders for which `own_run(folder, names of files)` is true are left alone.
     """
     if not root.is_dir():
         yield root
         return
 
-    def closed(error: OSError) -> None:
-        name = str(root) if Path(error.filename) == root else os.path.relpath(error.filename, root)
-        unread.append(Unread(printable(name), error.strerror or str(error), "permission"))
+    def note(path: Path, reason: str, kind: UnreadKind = "special") -> None:
+        name = str(root) if path == root else os.path.relpath(path, root)
+        unread.append(Unread(printable(name), reason, kind))
 
-    for folder, below, names in os.walk(root, onerror=closed):
+    def note_closed_folder(error: OSError) -> None:
+        note(Path(error.filename), error.strerror or str(error), "permission")
+
+    for folder, folders_below, names in os.walk(root, onerror=note_closed_folder):
         here = Path(folder)
-        below[:] = sorted(  # in place: os.walk goes on with these
-            d
-            for d in below
-            if not d.startswith(".") and d not in SKIPPED_FOLDERS and not (here / d / "pyvenv.cfg").is_file()
+        folders_below[:] = sorted(  # in place: os.walk goes on with these
+            name for name in folders_below if not name.startswith(".") and not _is_skipped(here / name)
         )
-        for name in (d for d in below if (here / d).is_symlink()):
-            relative = printable(os.path.relpath(here / name, root))
-            unread.append(Unread(relative, "a link to a folder; it is not followed", "special"))
+        for name in folders_below:
+            if (here / name).is_symlink():
+                note(here / name, "a link to a folder; it is not followed")
         if not _is_of_tests(here.relative_to(root)) and own_run(here, names):
             continue
         for name in sorted(names):
-            path = here / name
-            if reason := _not_a_file(path):
-                unread.append(Unread(printable(os.path.relpath(path, root)), reason, "special"))
+            if reason := _why_no_file(here / name):
+                note(here / name, reason)
             else:
-                yield path
+                yield here / name
 
 
-def _not_a_file(path: Path) -> str | None:
-    """Return why a name is no file to read (a FIFO, a device, a link that leads nowhere); None for a file."""
+def _is_skipped(folder: Path) -> bool:
+    """Whether a folder has packages of others: `node_modules`, a virtual environment."""
+    return folder.name in SKIPPED_FOLDERS or (folder / "pyvenv.cfg").is_file()
+
+
+def _why_no_file(path: Path) -> str | None:
+    """Return why a path is no file to read: a FIFO, a device, a link that leads nowhere. None for a file."""
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -119,8 +125,9 @@ def _not_a_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """Return what a file with nothing to read is, by its name; None for one to be read. `relative` is its path
-    below the named folder.
+    """Return the kind of a file with nothing to read, and why: "a.png" is a picture. None for one to be read.
+
+    `relative`: its path below the named folder.
     """
     suffix = path.suffix.lower()
     if suffix in PICTURES:

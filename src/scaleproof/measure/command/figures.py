@@ -17,18 +17,17 @@ from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
-from scaleproof.measure.command.progress import FEWEST, Progress, between, progress
+from scaleproof.measure.command.progress import FEWEST, Count, Progress, progress_between, progress_of
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
 FEW_LINES = 100  # who has printed so many says no more in a longer run
 LONGER = "let it train longer"  # in messages on programs that were ended too early
 READER = "scaleproof.watch"
-STEPS: WorkUnit = "steps"
 
 
 class NoFigures(Exception):
-    """Why a run that ended well has no figures: one sentence, with the keys of the campaign that would help."""
+    """Raised where a run that ended well has no figures; says why, and which keys of the campaign would help."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,15 @@ def read_figures(
         raise NoFigures(f"it printed nothing{f'; {LONGER} (of ab: --seconds)' if was_ended else ''}")
     figures = cell.workload.figures
     lines = log.read_text("utf-8", "replace").split("\n")
-    printed = by_patterns(lines, figures) if isinstance(figures, Patterns) else _printed(log, figures, read)
+    printed = log_by_patterns(lines, figures) if isinstance(figures, Patterns) else _log_read_by(log, figures, read)
     steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
     if not steps and not printed.spans:
-        counted = progress(lines, arrivals) if figures == "auto" else _counted(printed.steps, arrivals)
+        counted = progress_of(lines, arrivals) if figures == "auto" else _progress_of_steps(printed.steps, arrivals)
         if counted:
-            return _of_progress(counted, cell)
+            return _figures_of_progress(counted, cell)
         seen = [line.strip() for line in lines if line.strip()]
         few = f"; {LONGER}: it had printed {plural(len(seen), 'line')}" if was_ended and len(seen) < FEW_LINES else ""
-        raise NoFigures(_unread(cell, seen[-1] if seen else "") + few)
+        raise NoFigures(_no_figures_text(cell, seen[-1] if seen else "") + few)
     devices = cell.execution.geometry.n_devices
     if printed.world_size not in (None, devices):
         raise NoFigures(
@@ -74,52 +73,49 @@ def read_figures(
         )
     if printed.runs > 1:
         raise NoFigures(f"its log has {printed.runs} runs, each with steps of its own; one command must train once")
-    return _of_steps(printed, steps, cell) if steps else _of_spans(printed, cell, was_ended)
+    return _figures_of_steps(printed, steps, cell) if steps else _figures_of_spans(printed, cell, was_ended)
 
 
-def _counted(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
-    """The progress of `steps` that have no time and no rate; None where there are fewer than three."""
-    counts = [(step.line - 1, step.step, None, STEPS) for step in steps if step.line and step.line <= len(arrivals)]
-    if len({number for _, number, *_ in counts}) < FEWEST:
+def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
+    """The progress of `steps` that have no time and no rate; None for fewer than three steps."""
+    seen = [step for step in steps if step.line and step.line <= len(arrivals)]
+    counts = [((step.line or 1) - 1, Count(step.step, None, "steps")) for step in seen]
+    if len({count.number for _, count in counts}) < FEWEST:
         return None
-    losses = {place: step.loss for (place, *_), step in zip(counts, steps, strict=False)}
-    return between(counts, losses, arrivals)
+    losses = {(step.line or 1) - 1: step.loss for step in seen}
+    return progress_between(counts, losses, arrivals)
 
 
-def table(
+def step_rows(
     seconds: Sequence[float],
     amounts: Sequence[int],
     losses: Sequence[float | None],
     warmup: Sequence[bool] | None = None,
 ) -> np.ndarray:
-    """The rows of steps.csv of one process: seconds, work and loss of each, and whether it is of the `warmup`.
+    """The rows of steps.csv of one process. `warmup`: for each step, whether it is of the warm-up.
 
-    No wait for data is known. A loss that is none, or no number, is NaN.
+    No wait for data is known. A loss that was not printed, or is infinite, is NaN.
     """
-    rows = zip(seconds, amounts, losses, warmup or [False] * len(seconds), strict=True)
+    finite = [math.nan if loss is None or not math.isfinite(loss) else loss for loss in losses]
+    rows = zip(seconds, amounts, finite, warmup or [False] * len(seconds), strict=True)
     return np.array(
         [
-            ("warmup" if early else "window", place, 0, time, 0.0, _finite(loss), 1, amount)
-            for place, (time, amount, loss, early) in enumerate(rows)
+            ("warmup" if early else "window", step, 0, time, 0.0, loss, 1, amount)
+            for step, (time, amount, loss, early) in enumerate(rows)
         ],
         ROW,
     )
 
 
-def _finite(loss: float | None) -> float:
-    """A loss as steps.csv has it: NaN where none was printed, or none that is a number."""
-    return loss if loss is not None and math.isfinite(loss) else math.nan
-
-
-def _printed(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """What the file `log` says by the `reader`; nothing where no line is understood."""
+def _log_read_by(log: Path, reader: str, read: ReadLog) -> PrintedLog:
+    """The file `log` as `reader` understands it; without steps where no line is understood."""
     printed = read(log, reader)
     is_misread = printed and printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
     return PrintedLog(reader) if printed is None or is_misread else printed
 
 
-def _unread(cell: Cell, last: str = "") -> str:
-    """The message where no figure was understood. `last`: the last line of the log."""
+def _no_figures_text(cell: Cell, last: str = "") -> str:
+    """The message that no figure was understood. `last`: the last line of the log."""
     what = "the patterns of workload.figures match no line of its log"
     if not isinstance(cell.workload.figures, Patterns):
         what = "no figure in its log is understood: no time of a step, no rate, and no count"
@@ -131,8 +127,8 @@ def _unread(cell: Cell, last: str = "") -> str:
     )
 
 
-def by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
-    """The steps of a log, as `patterns` match: one for each of its `lines` with a time, a rate or a step.
+def log_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
+    """The log with a step for each of its `lines` in which `patterns` find a time, a rate or a step.
 
     Losses may stand on lines of their own: each step has the last one up to its line.
     """
@@ -140,7 +136,7 @@ def by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
     steps: list[PrintedStep] = []
     loss: float | None = None
     for number, line in enumerate(lines, start=1):
-        figures = {name: _figure(match[1]) for name, find in search.items() if (match := find(line))}
+        figures = {name: _printed_number(match[1]) for name, find in search.items() if (match := find(line))}
         loss = figures.get("loss", loss)
         milliseconds, seconds = figures.get("step_ms"), figures.get("step_s")
         step = PrintedStep(
@@ -156,18 +152,18 @@ def by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
     return PrintedLog("patterns", steps=steps)
 
 
-def _figure(text: str) -> float | None:
-    """A number as it is printed, with commas between thousands; None where `text` is no number."""
+def _printed_number(text: str) -> float | None:
+    """A printed number, with any commas between thousands; None where `text` is no number."""
     try:
         return float(text.strip().rstrip(NUMBER_ENDS).replace(",", ""))
     except ValueError:
         return None
 
 
-def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> TimedWork:
-    """The figures of a log that has lines about steps; `steps`: those with a time or a rate. Raises NoFigures."""
-    unit, per_step = _work_of_a_step(printed, steps, cell)
-    devices = _devices_of_a_rate(printed, steps, cell, per_step)
+def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> TimedWork:
+    """The figures of a log with lines about steps. `steps`: those with a time or a rate. Raises NoFigures."""
+    unit, per_step = _work_per_step(printed, steps, cell)
+    devices = _rate_factor(printed, steps, cell, per_step)
     timed: list[PrintedStep] = []
     amounts: list[int] = []
     for step in steps:
@@ -186,18 +182,18 @@ def _of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> 
             f"{warmup_steps} steps, which are warm-up; {LONGER}, or lower work.warmup_steps (of ab: --warmup-steps)"
         )
     losses = [step.loss for step in timed]
-    rows = table([step.seconds or 0.0 for step in timed], amounts, losses, warmup)
-    return TimedWork(printed, unit, rows, window, per_step, losses_lost=lost(losses))
+    rows = step_rows([step.seconds or 0.0 for step in timed], amounts, losses, warmup)
+    return TimedWork(printed, unit, rows, window, per_step, losses_lost=lost_at_end(losses))
 
 
-def lost(losses: Sequence[float | None]) -> int:
-    """The number of losses, from the last one back, that are NaN or infinite. None: of a line that has none."""
+def lost_at_end(losses: Sequence[float | None]) -> int:
+    """How many losses at the end are NaN or infinite, without a finite one after them; None counts as no loss."""
     seen = [loss for loss in losses if loss is not None]
     return sum(1 for _ in takewhile(lambda loss: not math.isfinite(loss), reversed(seen)))
 
 
-def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
-    """The unit of work, and how much of it a step is: None where only rate and time of a step tell.
+def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
+    """The unit of work, and how much of it a step is; None where each step has a rate and a time of its own.
 
     As the campaign says, else as the log says, tokens before samples. Raises NoFigures where nothing says it.
     """
@@ -223,8 +219,8 @@ def _work_of_a_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cel
     )
 
 
-def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
-    """The number by which a printed rate is multiplied to be that of all devices: 1, or the number of devices.
+def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
+    """The factor from a printed rate to that of all devices: 1, or the number of devices.
 
     Raises NoFigures where the log has a rate and nothing says whose it is.
     """
@@ -241,9 +237,9 @@ def _devices_of_a_rate(printed: PrintedLog, steps: Sequence[PrintedStep], cell: 
     return devices
 
 
-def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
+def _figures_of_progress(counted: Progress, cell: Cell) -> TimedWork:
     """The figures of a program whose count was timed by the launcher. Raises NoFigures."""
-    unit, each = _work_of_a_count(counted, cell)
+    unit, each = _work_per_count(counted, cell)
     done = np.cumsum(counted.amounts)
     is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
     is_warmup[0] |= len(done) > 2  # between the first two lines may be an epoch, or a hundred samples
@@ -254,12 +250,12 @@ def _of_progress(counted: Progress, cell: Cell) -> TimedWork:
             f"short for the launcher's clock; {LONGER}"
         )
     given = float(each) if cell.workload.per_step else None
-    rows = table(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())
-    return TimedWork(PrintedLog("progress"), unit, rows, [], given, counted.counts_to, lost(counted.losses))
+    rows = step_rows(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())
+    return TimedWork(PrintedLog("progress"), unit, rows, [], given, counted.counts_to, lost_at_end(counted.losses))
 
 
-def _work_of_a_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
-    """The unit of a rate, and how much of it each thing is that lines count. Raises NoFigures.
+def _work_per_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
+    """The unit of a rate, and how much work each counted thing is. Raises NoFigures.
 
     As counted, unless the campaign says what a step is, and steps or batches are counted: a number that does not rise
     by whole steps' samples counts no samples.
@@ -278,26 +274,26 @@ def _work_of_a_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
     )
 
 
-def _of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
-    """The figures of a log that has times or rates of epochs, or of its whole training, each a row of the window.
+def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
+    """The figures of a log with times of epochs, or of a whole training; each is a row of the window.
 
     Programs that may be ended make different numbers of epochs: the first one, which is slower, is then left out.
     Raises NoFigures where none has a time, or their work is not known.
     """
     spans = [span for span in printed.spans if span.seconds]
     if not spans:
-        raise NoFigures("its log has rates of epochs without their times; " + _unread(cell))
+        raise NoFigures("its log has rates of epochs without their times; " + _no_figures_text(cell))
     if was_ended and len(spans) == 1:
         raise NoFigures(f"its log has the time of its first epoch alone; {LONGER}")
     if cell.work.seconds is not None:
         spans = spans[1:] or spans
     unit, amounts = _work_of_spans(spans, cell, printed.rate_of)
-    rows = table([span.seconds or 0.0 for span in spans], amounts, [span.loss for span in spans])
+    rows = step_rows([span.seconds or 0.0 for span in spans], amounts, [span.loss for span in spans])
     return TimedWork(printed, unit, rows, [], None)
 
 
 def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None) -> tuple[WorkUnit, list[int]]:
-    """The unit of work of `spans` and how much of it each is: as printed, by the campaign's steps, or epochs.
+    """The unit of work, and how much of it each of `spans` is: as printed, by the campaign's steps, or one epoch.
 
     `rate_of`: whose rate the program is known to print. Raises NoFigures.
     """
@@ -320,7 +316,7 @@ def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None
 
 
 def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
-    """The figures of a run of `cell` that was watched, for each step and rank.
+    """The figures of a run of `cell` that was watched: a row for each step and rank.
 
     Raises NoFigures where ranks are missing, or no step is left after the warm-up.
     """
@@ -350,5 +346,10 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     per_step = float(table["tokens"][table["phase"] == "window"].sum()) / (steps - warmup)
     log = PrintedLog(READER, world_size=ranks[0].world_size)
     return TimedWork(
-        log, "tokens" if has_tokens else "samples", table, [], per_step, losses_lost=lost(ranks[0].losses or [])
+        log,
+        "tokens" if has_tokens else "samples",
+        table,
+        [],
+        per_step,
+        losses_lost=lost_at_end(ranks[0].losses or []),
     )

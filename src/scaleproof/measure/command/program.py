@@ -23,18 +23,18 @@ ASK = (
 
 
 def program_of(words: Sequence[str]) -> Program:
-    """What is known of a command, by its `words`, before it is started in the folder that this process works in."""
+    """What is known of a command, by its `words`, before it is started in the present folder."""
     files = {word: sha256_of(Path(word)) for word in files_of(words)}
     return Program(
         command=scrub(" ".join(words)),
         files={scrub(name): digest for name, digest in files.items()},
         **git_state(),
-        versions=_versions(words),
+        versions=_program_versions(words),
     )
 
 
 def absent_program(words: Sequence[str]) -> str | None:
-    """Why a command cannot be started here: its program, or the script of its Python, is not there; None if it can."""
+    """Why a command cannot be started here, as its program or Python script does not exist; None if it can."""
     if shutil.which(words[0]) is None:
         return f"{words[0]}: there is no such program here"
     script = next(iter(words[1:]), "")
@@ -44,7 +44,7 @@ def absent_program(words: Sequence[str]) -> str | None:
 
 
 def interpreter_of(words: Sequence[str]) -> Path | None:
-    """The Python that a command runs: named by it, or in the first line of the script that it starts; None without."""
+    """The Python that a command runs: its first word, or the first line of the script it starts; else None."""
     program = shutil.which(words[0])
     if program is None:
         return None
@@ -63,8 +63,8 @@ def interpreter_of(words: Sequence[str]) -> Path | None:
     return interpreter if "python" in interpreter.name else None
 
 
-def _versions(words: Sequence[str]) -> dict[str, str]:
-    """Versions of Python and of packages that the program may use; empty where it runs no Python that can be asked."""
+def _program_versions(words: Sequence[str]) -> dict[str, str]:
+    """Versions of Python and of packages that the program may use; {} where it runs no Python."""
     interpreter = interpreter_of(words)
     if interpreter is None:
         return {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from scaleproof.ground.records.evidence import WorkUnit
 
@@ -32,13 +33,21 @@ UNITS: dict[WorkUnit, tuple[str, ...]] = {
     "samples": ("sample", "example", "image", "img"),
 }
 
-# The number that a line has counted to, the one it counts to, if it says so, and of what; None without any.
-Count = tuple[int, int | None, WorkUnit] | None
+
+class Count(NamedTuple):
+    """What a line counts: the number it has come to, the one it counts to, if it says so, and of what."""
+
+    number: int
+    counts_to: int | None
+    unit: WorkUnit
+
+
+Counts = list[tuple[int, Count]]  # place of a line in the log, and what the line counts
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What was counted from one line to the next: `amounts` of `unit`, their `seconds`, and the later line's loss."""
+    """What was counted between lines: `amounts` of `unit`, their `seconds`, and the later line's loss."""
 
     unit: WorkUnit
     amounts: list[int]
@@ -47,8 +56,8 @@ class Progress:
     counts_to: int | None
 
 
-def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
-    """The progress that `lines` tell, which the launcher received at `arrivals`; None where they count nothing.
+def progress_of(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
+    """The training progress in `lines`, which the launcher received at `arrivals`; None where they count nothing.
 
     Lines with the same words are one series; that of the training is the longest among those with a loss, else among
     those that speak of steps, else that of bars without a description, else that of bare numbers, where the first ones
@@ -65,42 +74,42 @@ def progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None
             if len(places) >= FEWEST
             and is_training.search(lines[places[0]])
             and (is_training is not BAR or words == OF_A_BARE_BAR)
-            and (counted := _counted([(place, lines[place]) for place in places]))
+            and (counted := _counted_lines([(place, lines[place]) for place in places]))
         ]
         if candidates:
-            best = max(candidates, key=_rises)
-            losses = {place: float(loss[1]) for place, *_ in best if (loss := LOSS.search(lines[place]))}
-            return between(best, losses, arrivals)
+            best = max(candidates, key=_count_rises)
+            losses = {place: float(loss[1]) for place, _ in best if (loss := LOSS.search(lines[place]))}
+            return progress_between(best, losses, arrivals)
     bare = [(place, lines[place]) for place in series[""] if LEADING.match(lines[place])]
-    counted = _counted(bare) if len(bare) >= FEWEST_BARE else None
-    if counted and len({after[1] - before[1] for before, after in pairwise(counted)}) == 1:
-        return between(counted, {}, arrivals)
+    counted = _counted_lines(bare) if len(bare) >= FEWEST_BARE else None
+    if counted and len({after.number - before.number for (_, before), (_, after) in pairwise(counted)}) == 1:
+        return progress_between(counted, {}, arrivals)
     return None
 
 
-def _counted(numbered: Sequence[tuple[int, str]]) -> list[tuple[int, int, int | None, WorkUnit]] | None:
-    """Return (place, number, number it counts to, unit) for each line, by the way of counting that rises most often."""
-    ways: list[Callable[[str], Count]] = [partial(_pair, place=k) for k in range(MOST_PAIRS)]
-    ways += [partial(_number, pattern=NAMED.search), partial(_number, pattern=LEADING.match)]
-    counted = []
+def _counted_lines(numbered: Sequence[tuple[int, str]]) -> Counts | None:
+    """The numbers in lines with the same words, by the way of counting whose numbers rise most often."""
+    ways: list[Callable[[str], Count | None]] = [partial(_pair_in, place=k) for k in range(MOST_PAIRS)]
+    ways += [partial(_number_in, pattern=NAMED.search), partial(_number_in, pattern=LEADING.match)]
+    counted: list[Counts] = []
     for way in ways:
-        counts = [(place, *count) for place, line in numbered if (count := way(line))]
+        counts = [(place, count) for place, line in numbered if (count := way(line))]
         if len(counts) == len(numbered):
             # A second series in the same words counts to another number.
-            (most, _), *_ = Counter(of for _, _, of, _ in counts).most_common()
-            counted.append([count for count in counts if count[2] == most])
-    best = max(counted, key=_rises, default=[])
-    falls = sum(after[1] < before[1] for before, after in pairwise(best))
-    return best if _rises(best) >= max(FEWEST - 1, falls) else None
+            (most, _), *_ = Counter(count.counts_to for _, count in counts).most_common()
+            counted.append([(place, count) for place, count in counts if count.counts_to == most])
+    best = max(counted, key=_count_rises, default=[])
+    falls = sum(after.number < before.number for (_, before), (_, after) in pairwise(best))
+    return best if _count_rises(best) >= max(FEWEST - 1, falls) else None
 
 
-def _rises(counts: Sequence[tuple[int, int, int | None, WorkUnit]]) -> int:
+def _count_rises(counts: Counts) -> int:
     """How often a number is larger than the one before it."""
-    return sum(after[1] > before[1] for before, after in pairwise(counts))
+    return sum(after.number > before.number for (_, before), (_, after) in pairwise(counts))
 
 
-def _pair(line: str, place: int) -> Count:
-    """The pair "number/number" at `place` of `line`."""
+def _pair_in(line: str, place: int) -> Count | None:
+    """The numbers of the pair "number/number" at `place` of `line`."""
     pairs = PAIR.findall(line)
     if len(pairs) <= place:
         return None
@@ -108,32 +117,26 @@ def _pair(line: str, place: int) -> Count:
     if bar := BAR.search(line):
         word = bar[1] or bar[2]
         word = "" if word == "it" else word  # a bar's word for anything
-    return (int(number), int(of), _unit(word)) if int(number) <= int(of) else None
+    return Count(int(number), int(of), _unit_of_word(word)) if int(number) <= int(of) else None
 
 
-def _number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count:
-    """The number that `pattern` finds in `line`."""
+def _number_in(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
+    """The number in `line`, found by `pattern`."""
     match = pattern(line)
-    return (int(match[2]), None, _unit(match[1])) if match else None
+    return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None
 
 
-def _unit(word: str) -> WorkUnit:
-    """What is counted by a number that stands behind `word`, which may be empty."""
+def _unit_of_word(word: str) -> WorkUnit:
+    """The unit that is counted by a number behind `word`, which may be empty."""
     return next((unit for unit, begins in UNITS.items() if f"{word.lower()} ".startswith(begins)), "items")
 
 
-def between(
-    counts: Sequence[tuple[int, int, int | None, WorkUnit]],
-    losses: Mapping[int, float | None],
-    arrivals: Sequence[float],
-) -> Progress:
-    """Return what was counted between lines that follow each other in one epoch.
-
-    `counts`: place of the line, number, number it counts to, unit. `losses`: of lines, by their places.
-    """
-    last, counted, counts_to, unit = counts[0]
-    progress = Progress(unit, [], [], [], counts_to)
-    for place, number, *_ in counts[1:]:
+def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
+    """The progress between lines that follow each other in one epoch. `losses`: of lines, by their places."""
+    last, first = counts[0]
+    counted = first.number
+    progress = Progress(first.unit, [], [], [], first.counts_to)
+    for place, (number, *_) in counts[1:]:
         if number == counted:  # another rank's line, or the same one once more
             continue
         if number > counted:

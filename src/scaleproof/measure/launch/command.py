@@ -22,7 +22,7 @@ from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.run_sections import Failure, LogReading, PrintedWindow, Program
 from scaleproof.ground.records.steps import write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
-from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, table, watched_figures
+from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, step_rows, watched_figures
 from scaleproof.measure.command.program import program_of
 from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, explain_failure, failed_metrics
@@ -151,7 +151,7 @@ def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork
     cell = request.cell
     log = PrintedLog("whole program")
     if cell.work.fewer_steps is None:
-        return TimedWork(log, "runs", table([seconds[0]], [1], [None]), [], None)  # the work: one run
+        return TimedWork(log, "runs", step_rows([seconds[0]], [1], [None]), [], None)  # the work: one run
     shorter, longer = seconds
     steps = cell.work.steps - cell.work.fewer_steps
     if longer <= shorter:
@@ -160,7 +160,9 @@ def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork
             "difference is noise, or {steps} changes nothing; give lengths that are further apart"
         )
     unit = cell.workload.per_step.unit if cell.workload.per_step else "steps"
-    return TimedWork(log, unit, table([longer - shorter], [steps * (cell.per_step or 1)], [None]), [], cell.per_step)
+    return TimedWork(
+        log, unit, step_rows([longer - shorter], [steps * (cell.per_step or 1)], [None]), [], cell.per_step
+    )
 
 
 def _metrics_of_command(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -101,12 +101,25 @@ def set_up(session: Session, request: Request, look: bool = False, watched: bool
     return Ready(tokens, plan, model, bool(cell.execution.compile), strategy, batches, parameters, steps, first_losses)
 
 
-def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep, int]:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe.
+class ProbedRun(NamedTuple):
+    """A step that was made under a probe: its time, the probe, and the record of what it counted."""
 
-    Returns the times of the steps in parts (the first step, those up to the probed one, the probed one, those after
-    it), the probe, what it has counted, and the collectives of the last step.
-    """
+    series: Series
+    probe: Probe
+    record: ProbedStep
+
+
+class WarmUp(NamedTuple):
+    """The warm-up: times of the first step, of those up to the probed one, of that, and of those after it."""
+
+    series: list[Series]
+    probe: Probe
+    probed: ProbedStep
+    collectives: int  # of the last step
+
+
+def warm_up(ready: Ready, count: int) -> WarmUp:
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe."""
     probed = count - AFTER_PROBE - 1  # number of the probed step
     series = [ready.steps(0, 1)]
     if probed > 1:
@@ -116,14 +129,11 @@ def warm_up(ready: Ready, count: int) -> tuple[list[Series], Probe, ProbedStep, 
     accelerator.release_memory(ready.strategy.device)
     exchanges = collectives_made()
     series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
-    return series, probe, counted, (collectives_made() - exchanges) // AFTER_PROBE
+    return WarmUp(series, probe, counted, (collectives_made() - exchanges) // AFTER_PROBE)
 
 
-def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> tuple[Series, Probe, ProbedStep]:
-    """Make step `step` under a probe; returns its time, the probe, and the record of what it counted.
-
-    `measure_state`: also measure the state in memory.
-    """
+def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> ProbedRun:
+    """Make step `step` under a probe. `measure_state`: also measure the state in memory."""
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
     on_host = keeps_on_host(ready)
@@ -133,7 +143,8 @@ def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> tuple
     with Probe(ready.strategy, measure_state) as probe, fed, TokensInside(ready.inside) as inside, keeping:
         series = _probed_step(ready, step)
     nodes = graph_nodes() - first_node - 1  # less the node that counting makes
-    return series, probe, probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
+    record = probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
+    return ProbedRun(series, probe, record)
 
 
 def keeps_on_host(ready: Ready) -> bool:
@@ -252,20 +263,26 @@ def look_after_window(session: Session, request: Request, run: Ready) -> Closing
     return Closing(scored, epoch, monotonic, probed, twice)
 
 
-def measure_in(session: Session, request: Request, began: float) -> tuple[Measured | None, float, float]:
-    """Make a run in a `session` that has come up; rank 0 writes its metrics. `began`: this program's start (epoch s).
+class MadeRun(NamedTuple):
+    """A run that was made: its metrics, on rank 0 alone, and seconds of the probed step and of a timed one."""
 
-    Returns the metrics on rank 0, and the seconds of the probed step and of a timed one.
-    """
+    metrics: Measured | None
+    probed_s: float
+    step_s: float
+
+
+def measure_in(session: Session, request: Request, began: float) -> MadeRun:
+    """Make a run in a `session` that has come up; rank 0 writes its metrics. `began`: this program's start (epoch s)."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()
     say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
-    warmup, probe, before, exchanges = warm_up(run, work.warmup_steps)
+    warmup = warm_up(run, work.warmup_steps)
+    probe = warmup.probe
     window = time_window(session, request, run)
     closing = look_after_window(session, request, run)
     own = RankRecord(
-        warmup=warmup,
+        warmup=warmup.series,
         window=window,
         taken=run.batches.taken,
         tokens=run.batches.tokens,
@@ -279,10 +296,10 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
         census=census_of_rank(
             run.strategy,
             run.model,
-            before=before,
+            before=warmup.probed,
             after=closing.probed,
             scored_and_trained=closing.twice,
-            collectives_of_step=exchanges,
+            collectives_of_step=warmup.collectives,
             first_losses=run.first_losses,
             **window.census,
         ),
@@ -291,8 +308,8 @@ def measure_in(session: Session, request: Request, began: float) -> tuple[Measur
     )
     ranks = session.gather(own)
     metrics = _write_metrics(session, request, run, ranks, closing.scored, began) if session.rank == 0 else None
-    probed_s = warmup[-2].wall  # of the parts of the warm-up the last but one is the probed step
-    return metrics, probed_s, window.series.wall / work.steps
+    probed_s = warmup.series[-2].wall  # of the parts of the warm-up the last but one is the probed step
+    return MadeRun(metrics, probed_s, window.series.wall / work.steps)
 
 
 def _write_metrics(

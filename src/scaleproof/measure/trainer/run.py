@@ -43,9 +43,9 @@ KIND = (
 
 
 def make_run(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics. Returns the session.
+    """Make the run that `request` asks for; rank 0 writes its metrics. Returns the session, for the caller to leave.
 
-    `began`: when this program started (epoch seconds). Returns the session, which the caller leaves.
+    `began`: when this program started (epoch seconds).
     """
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     # The metrics are there before the second look begins: where it fails, the run is kept without it.

@@ -155,29 +155,31 @@ NO_SLOWER = "no slower than any other, though not yet to be faster"
 MOST_LISTED = 5  # cells that are named; of more, their number
 
 
-def recommendation(
-    group: SizeRanking, claim: Claim, others: Sequence[Claim]
-) -> tuple[str, str | None, tuple[str, ...]]:
-    """Return what is recommended or why nothing is, what that rests on (or None), and the cells that it names.
+class Recommended(NamedTuple):
+    """What is recommended, or why nothing is: `text`, what that rests on, and the cells that it names."""
 
-    `claim`: which cell, or why none; `others`: the ratios of the other cells to the fastest.
-    """
+    text: str
+    basis: str | None
+    cells: tuple[str, ...]
+
+
+def recommendation(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> Recommended:
+    """Return what is recommended. `claim`: which cell, or why none; `others`: ratios of other cells to the fastest."""
     advice = group.advice
     if claim.word == "recommended":
         return _recommended_cell(group, claim)
     if claim.word == "undecided":
-        return _best_candidate(group, claim, others), _recommendation_basis(group), (claim.subject,)
+        return Recommended(_best_candidate(group, claim, others), _recommendation_basis(group), (claim.subject,))
     reasons: dict[str | None, str] = {
         "too-few-repeats": "3 repeats per cell are needed",
         "none-beats-one-device": "no cell is shown to beat one device",
         "disturbed": f"runs of {names_or_count(advice.disturbed)} were disturbed",
     }
-    text = f"none; {reasons[claim.word]}"
-    return text, None, tuple(advice.disturbed)
+    return Recommended(f"none; {reasons[claim.word]}", None, tuple(advice.disturbed))
 
 
-def _recommended_cell(group: SizeRanking, claim: Claim) -> tuple[str, str | None, tuple[str, ...]]:
-    """Return the recommended cell in words, what that rests on (or None), and the cells that it names."""
+def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
+    """Return the recommended cell in words, and what the recommendation rests on."""
     advice = group.advice
     basis = None
     if claim.subject == advice.fastest and group.fastest_shown:
@@ -190,7 +192,7 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> tuple[str, str | None
     if advice.simpler:
         text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
         basis = _recommendation_basis(group)
-    return text, basis, (claim.subject,)
+    return Recommended(text, basis, (claim.subject,))
 
 
 def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:

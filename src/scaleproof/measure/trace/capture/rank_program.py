@@ -30,7 +30,7 @@ def traced(request: Request) -> Any:
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
-    _, probe, _, _ = warm_up(run, warmup)
+    probe = warm_up(run, warmup).probe
     push, pop = of_nvtx() if settings["tool"] == NSYS else of_profiler()
     dist.barrier()
     recording = (

@@ -180,7 +180,9 @@ def test_the_window_opens_after_the_monitor_has_started_and_all_ranks_are_there(
         return FedTokens(rows, length, torch.device("cpu"))
 
     monkeypatch.setattr(measure, "FedTokens", fed)
-    monkeypatch.setattr(measure, "warm_up", lambda ready, count: events.append("warm-up") or ([], None, None, 0))
+    monkeypatch.setattr(
+        measure, "warm_up", lambda ready, count: events.append("warm-up") or measure.WarmUp([], None, None, 0)
+    )
     monkeypatch.setattr(measure, "Monitor", Watching)
     monkeypatch.setattr(measure, "HostLoad", lambda cores: nullcontext())
     monkeypatch.setattr(measure.dist, "barrier", lambda: events.append("barrier"))

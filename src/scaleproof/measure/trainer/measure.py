@@ -272,7 +272,7 @@ class MadeRun(NamedTuple):
 
 
 def measure_in(session: Session, request: Request, began: float) -> MadeRun:
-    """Make a run in a `session` that has come up; rank 0 writes its metrics. `began`: this program's start (epoch s)."""
+    """Make a run in a `session` that has come up; rank 0 writes its metrics. `began`: the program's start (epoch s)."""
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.auditor.checks.baselines import CONDITIONS, DISTINCT, configuration
+from scaleproof.auditor.checks.baselines import CONDITIONS, MOST_CONFIGURATIONS, configuration
 from scaleproof.auditor.checks.context import AuditContext, differences, digits_of, grouped_by, listed, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import REPEAT, ReportedRun
@@ -95,7 +95,7 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
         # The first run of each configuration: going backwards, earlier runs replace later ones.
         distinct = {repr((run.debug_settings, configuration(run))): run for run in reversed(group)}
         arms = list(distinct.values())[::-1]
-        if 2 <= len(arms) <= DISTINCT:
+        if 2 <= len(arms) <= MOST_CONFIGURATIONS:
             yield from _arms_with_several_causes(context, arms)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from scaleproof.auditor.checks.context import SAME, AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR, rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
@@ -97,7 +97,7 @@ def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> floa
     common = PrintedInterval(max(factor.low for factor in factors), min(factor.high for factor in factors))
     times_off = max(common.middle, 1 / common.middle)
     explained = harmless or round(times_off)
-    if common.low > common.high * (1 + SAME) or times_off < OTHER_FIGURE_FACTOR:
+    if common.low > common.high * (1 + SAME_TOLERANCE) or times_off < OTHER_FIGURE_FACTOR:
         return None
     return None if abs(times_off / explained - 1) <= RATIO_TOLERANCE else common.middle
 
@@ -111,7 +111,7 @@ def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
     if series.baseline is None or mark is None or mark.interval.contains(1.0, 2 * SAME):
         return None
     follows = [
-        any(ratio.gives(stated, SAME) for ratio in series.ratios(row, devices))
+        any(ratio.gives(stated, SAME_TOLERANCE) for ratio in series.ratios(row, devices))
         for row, devices, stated in _printed_as_speedups(series, kind)
         if comparable(row, base, devices)
     ]

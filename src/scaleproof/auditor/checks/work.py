@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import tokens_per_step
-from scaleproof.auditor.checks.context import SAME, AuditContext, first_of_each_run, near, of_evidence
+from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, first_of_each_run, near, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, exact
@@ -71,7 +71,7 @@ def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
 
 
 def _wrong_rate(
-    run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME
+    run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME_TOLERANCE
 ) -> Flag | None:
     """Flag a rate in tokens/s whose product with the time is `made`, where `work` tokens were processed.
 
@@ -128,7 +128,9 @@ def _wrong_steps_per_second(run: ReportedRun) -> Flag | None:
     steps = span.optimizer_steps
     if not (rate and seconds and steps):
         return None
-    if abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:  # the rate is printed with three decimals
+    if (
+        abs(rate * seconds - steps) <= 0.0006 * seconds + SAME_TOLERANCE * steps
+    ):  # the rate is printed with three decimals
         return None
     sentence = f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made"
     right = Correction(value=steps / seconds, unit="steps/s", derivation="steps over time")

@@ -29,7 +29,7 @@ class TotalRate:
 
 
 def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
-    """The epochs of a file, a list for each run: 1, 1, 2, 2 are twice 1, 2, whose lines are mixed.
+    """The epochs of a file, a list for each run: 5, 1, 6, 2 are 5, 6 and 1, 2, whose lines are mixed.
 
     An epoch goes to the run that had the one before it last, else, as some may be missing, to the run that began last
     if it is later than all of that run; any other begins a run, and so does a second one without a number.
@@ -70,10 +70,10 @@ def high_median(values: Figures) -> float:
 
 
 def total_rate(run: ReportedRun) -> TotalRate | None:
-    """How fast the run says it was, all ranks together: 4 x 1,000 tokens/s of a rank. None where the file does not say.
+    """How fast the run says it was, all ranks together; None where the file does not say.
 
-    In tokens/s, as stated or the median of logged rates; else in FLOP/s; else in tokens/s by the step times; else in
-    epochs/s.
+    In tokens/s, as stated (4 x 1,000 where that is of one of 4 ranks) or the median of logged rates; else in FLOP/s;
+    else in tokens/s by the step times; else in epochs/s.
     """
     ranks = run.world_size if run.rate_scope == "rank" else 1
     if run.tokens_per_s is not None:
@@ -166,11 +166,10 @@ class Baselines:
         configurations: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
         for run in group:
             configurations[(run.world_size, *configuration(run))].append(run)
-        by_size = sorted(configurations.values(), key=lambda repeats: repeats[0].world_size or 0)[
-            : 2 * MOST_CONFIGURATIONS
-        ]
-        for repeats in by_size:
-            candidates = self._candidates(repeats[0], by_size)
+        by_size = sorted(configurations.values(), key=lambda repeats: repeats[0].world_size or 0)
+        compared = by_size[: 2 * MOST_CONFIGURATIONS]
+        for repeats in compared:
+            candidates = self._candidates(repeats[0], compared)
             for run in repeats:
                 self._add(run, candidates)
 

@@ -138,9 +138,8 @@ def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
 
 def _is_share_of(expected: PrintedInterval, flops: PrintedInterval) -> bool:
     """Whether FLOP/s are those of an MFU x peak, or those of the hardware, which computes activations again."""
-    return expected.meets(flops, PEAK_VARIANTS_TOLERANCE) or (expected * RECOMPUTED_FLOPS_RATIO).meets(
-        flops, SAME_TOLERANCE
-    )
+    recomputed = expected * RECOMPUTED_FLOPS_RATIO
+    return expected.meets(flops, PEAK_VARIANTS_TOLERANCE) or recomputed.meets(flops, SAME_TOLERANCE)
 
 
 def _peak_of_another_device(

@@ -108,7 +108,7 @@ def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
     Example: speed-ups 2, 2, 4 beside rates 100, 200, 400: the first is not 1. `kind`: "speedup" or "efficiency".
     """
     base, mark = series.bases[0], series.bases[0].usable(kind)
-    if series.baseline is None or mark is None or mark.interval.contains(1.0, 2 * SAME):
+    if series.baseline is None or mark is None or mark.interval.contains(1.0, 2 * SAME_TOLERANCE):
         return None
     follows = [
         any(ratio.gives(stated, SAME_TOLERANCE) for ratio in series.ratios(row, devices))

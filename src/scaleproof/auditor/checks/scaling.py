@@ -264,7 +264,7 @@ def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
 
 
 def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
-    """Flag a file with several runs, and say which: epochs 1, 1, 2, 2 are two runs of 2 epochs.
+    """Flag a file with several runs, and say which: epochs 1, 2, 1, 2 are two runs of 2 epochs.
 
     `indices`: the numbers of its epochs in the order of the file; `twice`: how many of them are there more than once.
     """

@@ -128,9 +128,8 @@ def _wrong_steps_per_second(run: ReportedRun) -> Flag | None:
     steps = span.optimizer_steps
     if not (rate and seconds and steps):
         return None
-    if (
-        abs(rate * seconds - steps) <= 0.0006 * seconds + SAME_TOLERANCE * steps
-    ):  # the rate is printed with three decimals
+    rounding = 0.0006 * seconds  # the rate is printed with three decimals
+    if abs(rate * seconds - steps) <= rounding + SAME_TOLERANCE * steps:
         return None
     sentence = f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made"
     right = Correction(value=steps / seconds, unit="steps/s", derivation="steps over time")

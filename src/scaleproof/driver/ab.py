@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, damaged_file, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
@@ -27,6 +29,8 @@ from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.measure.command.figures import LONGER
+from scaleproof.measure.machine.allocation import allocation
+from scaleproof.measure.machine.gpus import cuda_devices, usable
 
 SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
@@ -157,10 +161,12 @@ def compare(
 
     The first round tells how many more there is time for. `name`: of the file; by default ab- and a hash of the
     request. `series`: comparisons that share one error budget, of which this one takes its part. Raises UserError where
-    the file is there with another comparison, where Snakemake fails, or where a file of the results is damaged.
+    the file is there with another comparison, where it cannot be run here, where Snakemake fails, or where a file of
+    the results is damaged.
     """
     text = json.dumps(campaign_of(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
+    _check_campaign(path, request)
     level_file = results / SERIES / f"{series}.json" if series else None
     chance = _level_in_series(level_file, path.stem) if level_file else None
     _make_first_round(path, request, chance, results)
@@ -171,6 +177,26 @@ def compare(
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(level_file, entries)
     return path, verdict
+
+
+def _check_campaign(path: Path, request: AbRequest) -> None:
+    """Write the campaign of `request`; where it is wrong, or not for this machine, remove it and raise UserError."""
+    was_there = path.exists()
+    write_campaign(path, campaign_of(request, seconds=request.seconds), request)
+    try:
+        geometry = LoadedCampaign(path).cells[0].execution.geometry
+        gpus, job = len(usable(cuda_devices)[0]), allocation()
+        nodes, devices = len(job.hosts) if job else 1, gpus or available_cores()
+        if geometry.nodes > nodes or geometry.devices_per_node > devices:
+            what = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"
+            raise UserError(f"--geometry {geometry} is not here; allowed: at most {nodes}x{devices}, {what}")
+    except UserError as error:
+        if not was_there:
+            path.unlink()
+        message = re.sub(rf"{re.escape(str(path))}(, line \d+)?: ", "", str(error))  # options are wrong, not the file
+        message = re.sub(r"\b(execution|work)(\.|: )(?=[a-z])", "--", message).replace("--warmup_", "--warmup-")
+        message = re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
+        raise UserError(message) from None
 
 
 def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path) -> None:

@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,7 @@ UNKEPT: dict[str, float] = {}  # speeds that this process has measured, where th
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # of training, after a step that does not count
 SAMPLES = 4  # of its steps
-MOST_S = 120  # a probe that takes longer is given up
+MOST_S = 30  # a probe that takes longer is given up, and those after it
 # Where nothing can be measured: a small node of a few cores. FLOP/s are fp32, of one core.
 USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}
 ANSWER = re.compile(r"^speed ([\d.e+]+)$", re.MULTILINE)
@@ -45,6 +45,8 @@ class MachineSpeed:
     """Speeds of this machine, measured when first asked for and kept in the file `path`; without `path`, usual ones."""
 
     path: Path | None = None
+    probes: bool = True  # whether what is not kept yet is measured
+    guessed: set[str] = field(default_factory=set)  # what was answered by a usual speed
 
     def start_s(self, engine: str = "") -> float:
         """Seconds that a run of one fresh rank takes outside of its steps, with the imports of `engine`, if any."""
@@ -59,6 +61,7 @@ class MachineSpeed:
 
     @property
     def measured(self) -> bool:
+<<<<<<< HEAD
         """Whether anything was measured on this machine."""
         return bool(self._kept_speeds())
 
@@ -70,6 +73,22 @@ class MachineSpeed:
         print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
         value = _speed_printed_by(line)
         if value is None:
+=======
+        """Whether all that was asked for was measured on this machine."""
+        return bool(self._read()) and not self.guessed
+
+    def _kept(self, name: str, line: list[str]) -> float:
+        """Return the speed called `name`, which the program `line` measures where it is not kept yet."""
+        known, kind = self._read(), name.partition(" ")[0]
+        if name in known:
+            return known[name]
+        value = None
+        if self.path and self.probes and not self.guessed:
+            print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
+            value = _measured(line)
+        if self.path is None or value is None:
+            self.guessed.add(name)
+>>>>>>> 3a20a1c3 (ab, verify, validate: refuse at once what is not here)
             return USUAL[kind]
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,13 +105,20 @@ class MachineSpeed:
             return dict(UNKEPT)
 
 
+<<<<<<< HEAD
 def this_machine() -> MachineSpeed:
     """Speeds of this machine with the versions installed; usual ones without torch, or where VARIABLE is empty."""
+=======
+def this_machine(probes: bool = True) -> MachineSpeed:
+    """Speeds of this machine, with the versions that are installed; usual ones where torch is not, or the user's
+    variable says that nothing is to be measured. `probes`: whether what is not kept yet is measured.
+    """
+>>>>>>> 3a20a1c3 (ab, verify, validate: refuse at once what is not here)
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
         return MachineSpeed()
     versions = f"{platform.python_version()}-{metadata.version('torch')}"
-    return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json")
+    return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json", probes)
 
 
 def _speed_printed_by(line: list[str]) -> float | None:

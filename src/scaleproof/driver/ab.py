@@ -30,7 +30,7 @@ from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.measure.command.figures import LONGER
 from scaleproof.measure.machine.allocation import allocation
-from scaleproof.measure.machine.gpus import cuda_devices, usable
+from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
@@ -185,7 +185,7 @@ def _check_campaign(path: Path, request: AbRequest) -> None:
     write_campaign(path, campaign_of(request, seconds=request.seconds), request)
     try:
         geometry = LoadedCampaign(path).cells[0].execution.geometry
-        gpus, job = len(usable(cuda_devices)[0]), allocation()
+        gpus, job = len(usable_gpus(cuda_devices)[0]), allocation()
         nodes, devices = len(job.hosts) if job else 1, gpus or available_cores()
         if geometry.nodes > nodes or geometry.devices_per_node > devices:
             what = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"

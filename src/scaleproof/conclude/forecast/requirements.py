@@ -239,13 +239,8 @@ def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read_past_run(path, socket.gethostname(), campaign))]
-<<<<<<< HEAD
     gpus, _ = usable_gpus(cuda_devices)
-    return RunTimes(tuple(runs), tuple(gpus), this_machine())
-=======
-    gpus, _ = usable(cuda_devices)
     return RunTimes(tuple(runs), tuple(gpus), this_machine(probes))
->>>>>>> 3a20a1c3 (ab, verify, validate: refuse at once what is not here)
 
 
 def _read_past_run(path: Path, host: str, campaign: str) -> PastRun | None:

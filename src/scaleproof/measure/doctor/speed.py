@@ -61,34 +61,20 @@ class MachineSpeed:
 
     @property
     def measured(self) -> bool:
-<<<<<<< HEAD
-        """Whether anything was measured on this machine."""
-        return bool(self._kept_speeds())
+        """Whether all that was asked for was measured on this machine."""
+        return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
         """The speed called `name`, measured by the program `line` where it is not kept yet."""
         known, kind = self._kept_speeds(), name.partition(" ")[0]
-        if self.path is None or name in known:
-            return known.get(name, USUAL[kind])
-        print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
-        value = _speed_printed_by(line)
-        if value is None:
-=======
-        """Whether all that was asked for was measured on this machine."""
-        return bool(self._read()) and not self.guessed
-
-    def _kept(self, name: str, line: list[str]) -> float:
-        """Return the speed called `name`, which the program `line` measures where it is not kept yet."""
-        known, kind = self._read(), name.partition(" ")[0]
         if name in known:
             return known[name]
         value = None
         if self.path and self.probes and not self.guessed:
             print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
-            value = _measured(line)
+            value = _speed_printed_by(line)
         if self.path is None or value is None:
             self.guessed.add(name)
->>>>>>> 3a20a1c3 (ab, verify, validate: refuse at once what is not here)
             return USUAL[kind]
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,15 +91,11 @@ class MachineSpeed:
             return dict(UNKEPT)
 
 
-<<<<<<< HEAD
-def this_machine() -> MachineSpeed:
-    """Speeds of this machine with the versions installed; usual ones without torch, or where VARIABLE is empty."""
-=======
 def this_machine(probes: bool = True) -> MachineSpeed:
-    """Speeds of this machine, with the versions that are installed; usual ones where torch is not, or the user's
-    variable says that nothing is to be measured. `probes`: whether what is not kept yet is measured.
+    """Speeds of this machine with the versions installed; usual ones without torch, or where VARIABLE is empty.
+
+    `probes`: whether what is not kept yet is measured.
     """
->>>>>>> 3a20a1c3 (ab, verify, validate: refuse at once what is not here)
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
         return MachineSpeed()

@@ -58,7 +58,6 @@ def test_nothing_differs_in_an_untouched_campaign(folder):
     assert differences == []
     assert runs == 10
     assert figures > 100
-    assert verify(folder / "report.html") == (differences, runs, figures), "its page stands for the folder"
     (folder / "copy.html").write_text("of another campaign")
     with pytest.raises(UserError, match=r"copy\.html is none of the files that are verified with .*; give that folder"):
         verify(folder / "copy.html")

@@ -82,7 +82,7 @@ def _campaign_hint(path: Path) -> str:
     if not os.path.lexists(path):
         return nearest_path(path)
     parent = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
-    results = sorted(str(runs.parent) for runs in parent.glob("*/runs"))
+    results = sorted(str(runs.parent) for runs in parent.glob("*/runs/"))
     return f" Results there: {', '.join(results[:10])}" if results else ""
 
 

@@ -109,6 +109,24 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path, monkeypatch, asked, wor
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("results/series/tuning.json", '{"mine": 3}', "is no series of comparisons (it is cut off"),
+        ("config/campaigns/mine.yaml", "title: [", "mine.yaml, line 1, column 9: not valid YAML"),
+    ],
+)
+def test_a_damaged_file_is_named_and_kept(tmp_path, monkeypatch, name, content, words):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(UserError) as refused:
+        compare(AbRequest(["a"], ["b"]), "mine", "tuning")
+    assert words in str(refused.value)
+    assert [(file, file.read_text()) for file in tmp_path.rglob("*") if file.is_file()] == [(path, content)]
+
+
 def test_a_geometry_that_is_here_is_run(monkeypatch):
     monkeypatch.setattr(ab, "available_cores", lambda: 2)
     monkeypatch.setattr(ab, "cuda_devices", list)

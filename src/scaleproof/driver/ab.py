@@ -18,10 +18,10 @@ from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, round
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.cores import available_cores
-from scaleproof.ground.errors import UserError, damaged_file, first_fault, plural
+from scaleproof.ground.errors import UserError, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
@@ -166,8 +166,10 @@ def compare(
     """
     text = json.dumps(campaign_of(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
-    _check_campaign(path, request)
     level_file = results / SERIES / f"{series}.json" if series else None
+    if level_file:
+        _entries(level_file)  # it is read before anything is written
+    _check_campaign(path, request)
     chance = _level_in_series(level_file, path.stem) if level_file else None
     _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
@@ -185,7 +187,7 @@ def _check_campaign(path: Path, request: AbRequest) -> None:
     write_campaign(path, campaign_of(request, seconds=request.seconds), request)
     try:
         geometry = LoadedCampaign(path).cells[0].execution.geometry
-        gpus, job = len(usable_gpus(cuda_devices)[0]), allocation()
+        gpus, job = len(usable_gpus(cuda_devices)[0]), allocation() if geometry.nodes > 1 else None
         nodes, devices = len(job.hosts) if job else 1, gpus or available_cores()
         if geometry.nodes > nodes or geometry.devices_per_node > devices:
             what = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"
@@ -243,7 +245,7 @@ def write_campaign(path: Path, campaign: Mapping[str, Any], request: AbRequest) 
         return {**content, "repeats": 1, "work": work}
 
     if path.is_file():
-        there = yaml.safe_load(path.read_text(encoding="utf-8"))
+        there, _ = read_yaml(path)
         if not isinstance(there, dict) or asked(there) != asked(campaign):
             raise UserError(f"{path} is there already, with another comparison; give another --name, or remove it")
         if there["repeats"] != 1:
@@ -313,7 +315,8 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
             name: {"level": float(entry["level"]), "decided": bool(entry["decided"])} for name, entry in entries.items()
         }
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise damaged_file(path, first_fault(error)) from None
+        cure = "remove it, and the series begins anew"
+        raise UserError(f"{path} is no series of comparisons ({first_fault(error)}); {cure}") from None
 
 
 def _level_in_series(path: Path, campaign: str) -> float:

@@ -31,7 +31,7 @@ class SnakemakeProfile:
             if not folder.is_dir():
                 what = path_fault(folder) or " is a file, not the folder of a profile"
             profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
-            raise UserError(f"{folder}{what} (profiles: slurm, {', '.join(profiles)})")
+            raise UserError(f"{folder}{what} (profiles: {', '.join(['slurm', *profiles])})")
         self.path = settings_files[0]
         data, self._lines = read_yaml(self.path)
         if not isinstance(data, Mapping | None):

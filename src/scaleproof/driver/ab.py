@@ -146,11 +146,7 @@ def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dic
     """Return how often both run where there is time for `rounds`: so often, or until they are told apart."""
     if rounds < FIRST_LOOK:
         return rounds if chance is None else 1  # a fixed number is judged at 5 %, which is more than a series gives
-    repeats = {
-        "resolve": request.difference,
-        "at_least": min(FIRST_LOOK, rounds - 1),
-        "at_most": min(MOST, rounds),
-    }
+    repeats = {"resolve": request.difference, "at_least": min(FIRST_LOOK, rounds - 1), "at_most": min(MOST, rounds)}
     return repeats if chance is None else repeats | {"chance": chance}
 
 

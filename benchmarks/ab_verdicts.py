@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.cli.commands import run as command
@@ -35,7 +36,7 @@ for step in range({STEPS}):
 """
 
 
-def make(path: Path, targets: list[str | Path]) -> None:
+def make(path: Path, targets: Sequence[Path], options: Sequence[str] = ()) -> None:
     """Make the runs that `targets` need, and findings and analysis where the page is among them."""
     loaded = LoadedCampaign(path, RESULTS)
     rule = loaded.campaign.repeat_until
@@ -52,7 +53,7 @@ def make(path: Path, targets: list[str | Path]) -> None:
             stage("look", str(path), "--repeats", str(repeats), "--out", str(out))
             if '"goes_on": true' not in out.read_text():
                 break
-    if Path(targets[-1]).name == "report.html":
+    if targets[-1].name == "report.html":
         stage("findings", str(path))
         stage("analyse", str(path))
 

@@ -47,7 +47,7 @@ def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
 
 def test_what_is_slow_to_measure_is_not_waited_for_again(tmp_path, monkeypatch):
     tried = []
-    monkeypatch.setattr(speed, "_measured", tried.append)
+    monkeypatch.setattr(speed, "_speed_printed_by", tried.append)
     path = tmp_path / "speed.json"
     path.write_text('{"engine": 3.0}')
     machine, check = MachineSpeed(path), MachineSpeed(path, probes=False)

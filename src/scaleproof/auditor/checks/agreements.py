@@ -39,6 +39,7 @@ class Factor:
 
     @cached_property
     def figures(self) -> Figures:
+        """Its figures, or 1 over them; NaN where they are not above 0."""
         low, high = self.column.figures.low, self.column.figures.high
         if self.is_exact:
             low = high = self.column.figures.middle
@@ -70,6 +71,7 @@ class Agreement:
 
     @cached_property
     def figures(self) -> Figures:
+        """The product in each row of the group."""
         value = self.factors[0].figures
         for factor in self.factors[1:]:
             value = value * factor.figures

@@ -252,10 +252,7 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
-    """What shows that two runs are one measurement, as a phrase: "times of 40 steps"; None where nothing does.
-
-    Their id, or measured times that agree to all of many digits.
-    """
+    """What shows that two runs are one measurement, as a phrase: "times of 40 steps"; None where nothing does."""
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
     times = _step_times(a)

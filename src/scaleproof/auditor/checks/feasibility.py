@@ -211,11 +211,7 @@ def _names_device(pattern: str, device: str) -> bool:
 
 
 def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
-    """Flag rows whose FLOP/s, or MFU, and rate leave fewer FLOPs for a token than the forward pass of their model, or
-    more than training with the longest attention.
-
-    Example: 10 % of an A100 at 5,000 tokens/s is 0.89 FLOPs for each of 7B parameters and token, not 2.
-    """
+    """Flag rows of too few or too many FLOPs a token: 0.89 a parameter of 7B, by 10 % of an A100 at 5,000 tokens/s."""
     for row in (row for row in table.rows if row.measured):
         device = row.words.get("device") or table.words.get("device") or ""
         rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)

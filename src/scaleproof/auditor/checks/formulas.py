@@ -130,7 +130,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
                 yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
     meant = columns_of_speedups(target, sources)
-    devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), table.devices)
+    of_devices = (column.figures for column in table.columns if column.kind in ("devices", "processes", "nodes"))
+    devices = next(of_devices, table.devices)
     for rule, base in baselines(target, table):
         for source in sources:
             is_meant = source in meant and rule == "the row that is 1"

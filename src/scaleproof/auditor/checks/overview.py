@@ -152,10 +152,7 @@ def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[Overview
 def _row_line(
     table: ReportedTable, row: ReportedRow, series: RowSeries | None, findings: list[Finding]
 ) -> OverviewLine:
-    """The line of a row, with its printed speed-up and the recomputed one, e.g. "3.9x" and "3.52x".
-
-    `series`: the sizes of its configuration, if there are several; `findings`: those on it.
-    """
+    """The line of a row, with its printed speed-up and the recomputed one of its series, e.g. "3.9x" and "3.52x"."""
     printed = [figure.printed for kind in ("speedup", "efficiency") if (figure := row.usable(kind)) is not None]
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORK_WORDS]
     batch = row.value("global_batch") or row.value("batch")

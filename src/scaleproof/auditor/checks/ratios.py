@@ -30,8 +30,10 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
         if flag := wrong_mark(series, "speedup"):
             yield flag
         elif is_over_fewest(series, "speedup"):
-            flag = wrong_baseline(series, "speedup")
-            yield from [flag] if flag else _unsupported_speedups(series)
+            if flag := wrong_baseline(series, "speedup"):
+                yield flag
+            else:
+                yield from _unsupported_speedups(series)
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
@@ -103,10 +105,7 @@ def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> floa
 
 
 def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline that prints another ratio than 1 for itself, though all larger rows have theirs over it.
-
-    Example: speed-ups 2, 2, 4 beside rates 100, 200, 400: the first is not 1. `kind`: "speedup" or "efficiency".
-    """
+    """Flag a baseline whose own "speedup" or "efficiency" is not 1: speed-ups 2, 2, 4 beside rates 100, 200, 400."""
     base, mark = series.bases[0], series.bases[0].usable(kind)
     if series.baseline is None or mark is None or mark.interval.contains(1.0, 2 * SAME_TOLERANCE):
         return None

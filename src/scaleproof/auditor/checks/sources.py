@@ -80,10 +80,7 @@ def _is_of_devices(stated: StatedFigure) -> bool:
 
 
 def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
-    """Flag rows of a series that a sentence is about, and that have another ratio under every reading.
-
-    Example: "3.9x on 4 GPUs"; README.md:9 gives 3.2x by tokens/s over 1 GPU.
-    """
+    """Flag rows that a sentence is about and that contradict it: "3.9x on 4 GPUs", but a row of 4 gives 3.2x."""
     if stated.over_devices not in (None, series.bases[0].devices):
         return
     base = series.bases[0].description

@@ -210,6 +210,7 @@ def _row_against_majority(product: _Product, meaning: tuple[str, str, int], othe
 
 
 def _wrong_product(product: _Product, right: str, corrected: Correction | None) -> Flag:
+    """Flag a product: "1,000 x 0.25 s = 250, but ", and what would be `right`."""
     evidence = f"{product.sentence}, but {right}"
     return Flag(evidence, [product.row.place], RATE_TIMES_TIME.name, severity="suspect", corrected=corrected)
 

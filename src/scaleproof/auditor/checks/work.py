@@ -167,10 +167,7 @@ def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _is_loader_batch(run: ReportedRun, span: TimedSpan) -> bool:
-    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices.
-
-    It is where the tokens are batch x seq_len x steps, without the devices as a factor.
-    """
+    """Whether the batch of an nn.DataParallel run is that of all devices: tokens are batch x seq_len x steps."""
     if (run.strategy or "").lower() not in SPLITS_BATCH or not (run.seq_len and span.tokens):
         return False
     return near(span.tokens, (run.micro_batch or 0) * run.seq_len * (span.micro_steps or 0), 1e-3)

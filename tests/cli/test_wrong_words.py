@@ -288,8 +288,9 @@ def test_an_empty_file_beside_a_good_one_is_named_and_the_good_one_read(place):
     assert "nothing.txt: it is empty" in done.stdout
 
 
-def test_nothing_on_standard_input_is_told(place, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+@pytest.mark.parametrize("stream", [io.TextIOWrapper(io.BytesIO(b"\n")), None], ids=["empty", "closed"])
+def test_nothing_on_standard_input_is_told(place, monkeypatch, stream):
+    monkeypatch.setattr("sys.stdin", stream)
     done = scaleproof("audit", "-", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert "standard input is empty; a table, a log or a record of results is expected" in done.stderr

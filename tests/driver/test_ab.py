@@ -90,6 +90,50 @@ def test_what_was_compared_stays_as_it_is():
 
 
 @pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"geometry": "1x99"}, "--geometry 1x99 is not here; allowed: at most 1x2, 1 node with 2 cores"),
+        ({"geometry": "2x1"}, "--geometry 2x1 is not here; allowed: at most 1x2"),
+        ({"geometry": "one"}, '--geometry cannot be "one"; allowed: nodes x devices'),
+        ({"patterns": {"nope": "x"}}, "unknown key --pattern nope. Allowed here: tokens_per_s"),
+        ({"steps": (5, 20), "figures": "whole"}, "the command has no {steps}, so that --steps changes nothing"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(tmp_path, monkeypatch, asked, words):
+    monkeypatch.setattr(ab, "available_cores", lambda: 2)
+    monkeypatch.setattr(ab, "cuda_devices", list)
+    monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(UserError) as refused:
+        compare(AbRequest(["a"], ["b"], **asked), "mine", "tuning")
+    assert words in str(refused.value)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("results/series/tuning.json", '{"mine": 3}', "is no series of comparisons (it is cut off"),
+        ("config/campaigns/mine.yaml", "title: [", "mine.yaml, line 1, column 9: not valid YAML"),
+    ],
+)
+def test_a_damaged_file_is_named_and_kept(tmp_path, monkeypatch, name, content, words):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(UserError) as refused:
+        compare(AbRequest(["a"], ["b"]), "mine", "tuning")
+    assert words in str(refused.value)
+    assert [(file, file.read_text()) for file in tmp_path.rglob("*") if file.is_file()] == [(path, content)]
+
+
+def test_a_geometry_that_is_here_is_run(monkeypatch):
+    monkeypatch.setattr(ab, "available_cores", lambda: 2)
+    monkeypatch.setattr(ab, "cuda_devices", list)
+    assert str(played(monkeypatch, geometry="1x2")[2].execution.geometry) == "1x2"
+
+
+@pytest.mark.parametrize(
     ("elapsed_s", "runs_s", "rounds"),
     [
         (12.0, 4.4, 14),  # beside each round 1.9 s, and 23 s of the page

@@ -43,6 +43,13 @@ def test_a_disk_that_cannot_be_written_is_told_by_the_name_of_the_file(tmp_path,
     assert os_fault(caught.value) == f"{tmp_path / 'page.html'}: is on a disk that cannot be written"
 
 
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
+    (tmp_path / "config").touch()
+    with pytest.raises(FileExistsError) as caught:
+        write_atomic(tmp_path / "config/mine.yaml", "text")
+    assert os_fault(caught.value) == f"{tmp_path / 'config'}: is a file; a folder is expected"
+
+
 @pytest.mark.fault("a killed process left a part of a file", "removed by the next writer")
 def test_a_stale_part_is_removed(tmp_path):
     stale, fresh = tmp_path / ".out.txt.1.part", tmp_path / ".out.txt.2.part"

@@ -58,6 +58,10 @@ def test_nothing_differs_in_an_untouched_campaign(folder):
     assert differences == []
     assert runs == 10
     assert figures > 100
+    (folder / "copy.html").write_text("of another campaign")
+    with pytest.raises(UserError, match=r"copy\.html is none of the files that are verified with .*; give that folder"):
+        verify(folder / "copy.html")
+    (folder / "copy.html").unlink()
     assert verify(folder / "report.html")[0] == []
 
 

@@ -14,7 +14,7 @@ from scaleproof.ground.errors import UserError, path_fault
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
 METRICS = ("tokens/s", "samples/s", "steps/s", "time")
-LEAST_MINUTES = 0.1
+LEAST_MINUTES, MOST_MINUTES = 0.1, 100_000.0
 SHELL_WORDS = ("cd", "source", ".", "export")
 
 
@@ -165,7 +165,7 @@ def add(commands: Group) -> None:
     )
     parser.add_argument(
         "--minutes",
-        type=Number("minutes"),
+        type=Number("minutes", most=MOST_MINUTES),
         default=10.0,
         metavar="M",
         help="all that it may take, the page with it (default: 10)",

@@ -99,7 +99,7 @@ def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
     if STANDARD_INPUT not in paths:
         yield paths
         return
-    text = sys.stdin.buffer.read()
+    text = sys.stdin.buffer.read() if sys.stdin else b""  # None: it is closed
     if not text.strip():
         raise UserError("standard input is empty; a table, a log or a record of results is expected (docs/audit.md)")
     with tempfile.TemporaryDirectory() as folder:

@@ -22,8 +22,8 @@ from scaleproof.cli import (
 from scaleproof.cli import run as training
 from scaleproof.cli.arguments import Parser, subcommands
 
-STAGED = (prepare, doctor, training, trace, analyse, forecast)  # those that the workflow calls
-MODULES = (new_project, *STAGED, rehearse, ab, audit, watched, verify, export)
+STAGED = (prepare, training, trace, analyse, forecast)  # those that the workflow calls
+MODULES = (new_project, doctor, *STAGED, rehearse, ab, audit, watched, verify, export)
 LONG_DASH = re.compile(r"[–—]+[a-z][a-z=-]*")  # what a text program makes of --results
 DESCRIPTION = "Which way of spreading training over devices pays off, by how much, and how sure are we?"
 EPILOG = """Example:

@@ -49,7 +49,3 @@ def add(commands: Group) -> None:
         "--out", type=record_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
     )
     parser.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")
-
-
-def add_stages(stages: Group) -> None:
-    """The workflow calls nothing of this."""

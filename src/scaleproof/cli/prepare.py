@@ -48,7 +48,8 @@ def campaign_validate(args: argparse.Namespace) -> None:
     fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    print(f"{planned_work(loaded, args.results, drawn(loaded)).text}{not_here(loaded, usable_gpus(cuda_devices)[0])}")
+    work = planned_work(loaded, args.results, drawn(loaded), probes=False)  # a check is to be quick
+    print(f"{work.text}{not_here(loaded, usable_gpus(cuda_devices)[0])}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:

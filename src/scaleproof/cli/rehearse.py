@@ -14,12 +14,15 @@ def rehearse(args: argparse.Namespace) -> None:
     Raises SystemExit(1) where a run failed, UserError where a stage did.
     """
     from scaleproof.driver import rehearse as rehearsal
+    from scaleproof.driver.cluster.profile import check_profile
     from scaleproof.driver.snakemake_view import HERE
     from scaleproof.ground.campaign.loaded import RESULTS
     from scaleproof.ground.records.failed_runs import failed_runs_text
     from scaleproof.ground.records.run import read_run
     from scaleproof.measure.machine.gpus import cuda_devices
 
+    if args.profile:
+        check_profile(args.profile)
     options = ("--profile", args.profile) if args.profile else HERE
     loaded = rehearsal.rehearse(args.campaign, options, without_gpu=not args.profile and not cuda_devices())
     failed = failed_runs_text(loaded, RESULTS)

@@ -5,6 +5,7 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -122,19 +123,9 @@ def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     return place
 
 
-def page_to_write(text: str) -> Path:
-    """A page to write."""
-    return file_to_write(text, (".html",))
-
-
-def chart_to_write(text: str) -> Path:
-    """A chart to write."""
-    return file_to_write(text, (".svg",))
-
-
-def record_to_write(text: str) -> Path:
-    """A JSON file to write."""
-    return file_to_write(text, (".json",))
+page_to_write = partial(file_to_write, replaced=(".html",))
+chart_to_write = partial(file_to_write, replaced=(".svg",))
+record_to_write = partial(file_to_write, replaced=(".json",))
 
 
 def folder_to_write(text: str) -> Path:

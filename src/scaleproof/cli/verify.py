@@ -26,15 +26,16 @@ def verify(args: argparse.Namespace) -> None:
     from scaleproof.verify.campaign import folder_of, verify
     from scaleproof.verify.signature import signer_of
 
+    folder = folder_of(args.results)
     try:
         from scaleproof.conclude.publication.gate import left_out, other_rules, verify_and_audit
     except ImportError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
-        differences, runs, figures = verify(args.results)
+        differences, runs, figures = verify(folder)
     else:
-        differences, runs, figures = verify_and_audit(args.results)
-        if not differences and (reason := other_rules(folder_of(args.results))):
-            for difference in left_out(folder_of(args.results)):
+        differences, runs, figures = verify_and_audit(folder)
+        if not differences and (reason := other_rules(folder)):
+            for difference in left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
     for difference in differences[:SHOWN]:
         print(difference)
@@ -44,8 +45,9 @@ def verify(args: argparse.Namespace) -> None:
     if differences:
         print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")
         raise SystemExit(1)
-    print(f"PASS  {counted}; every file is the one that the report was made from")
-    key, _ = signer_of(folder_of(args.results))
+    of_folder = f" of {folder}" if folder != args.results else ""  # a page alone was given
+    print(f"PASS  {counted}; every file{of_folder} is the one that the report was made from")
+    key, _ = signer_of(folder)
     if key:
         print(f"signed by {key}")
 

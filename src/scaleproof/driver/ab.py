@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +18,10 @@ from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, round
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.confidence import CONFIDENCE
-from scaleproof.ground.errors import UserError, damaged_file, first_fault, plural
+from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import UserError, first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
@@ -27,6 +29,8 @@ from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.measure.command.figures import LONGER
+from scaleproof.measure.machine.allocation import allocation
+from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
@@ -142,11 +146,7 @@ def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dic
     """Return how often both run where there is time for `rounds`: so often, or until they are told apart."""
     if rounds < FIRST_LOOK:
         return rounds if chance is None else 1  # a fixed number is judged at 5 %, which is more than a series gives
-    repeats = {
-        "resolve": request.difference,
-        "at_least": min(FIRST_LOOK, rounds - 1),
-        "at_most": min(MOST, rounds),
-    }
+    repeats = {"resolve": request.difference, "at_least": min(FIRST_LOOK, rounds - 1), "at_most": min(MOST, rounds)}
     return repeats if chance is None else repeats | {"chance": chance}
 
 
@@ -157,11 +157,15 @@ def compare(
 
     The first round tells how many more there is time for. `name`: of the file; by default ab- and a hash of the
     request. `series`: comparisons that share one error budget, of which this one takes its part. Raises UserError where
-    the file is there with another comparison, where Snakemake fails, or where a file of the results is damaged.
+    the file is there with another comparison, where it cannot be run here, where Snakemake fails, or where a file of
+    the results is damaged.
     """
     text = json.dumps(campaign_of(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
     level_file = results / SERIES / f"{series}.json" if series else None
+    if level_file:
+        _entries(level_file)  # it is read before anything is written
+    _check_campaign(path, request)
     chance = _level_in_series(level_file, path.stem) if level_file else None
     _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
@@ -171,6 +175,26 @@ def compare(
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(level_file, entries)
     return path, verdict
+
+
+def _check_campaign(path: Path, request: AbRequest) -> None:
+    """Write the campaign of `request`; where it is wrong, or not for this machine, remove it and raise UserError."""
+    was_there = path.exists()
+    write_campaign(path, campaign_of(request, seconds=request.seconds), request)
+    try:
+        geometry = LoadedCampaign(path).cells[0].execution.geometry
+        gpus, job = len(usable_gpus(cuda_devices)[0]), allocation() if geometry.nodes > 1 else None
+        nodes, devices = len(job.hosts) if job else 1, gpus or available_cores()
+        if geometry.nodes > nodes or geometry.devices_per_node > devices:
+            what = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"
+            raise UserError(f"--geometry {geometry} is not here; allowed: at most {nodes}x{devices}, {what}")
+    except UserError as error:
+        if not was_there:
+            path.unlink()
+        message = re.sub(rf"{re.escape(str(path))}(, line \d+)?: ", "", str(error))  # options are wrong, not the file
+        message = re.sub(r"\b(execution|work)(\.|: )(?=[a-z])", "--", message).replace("--warmup_", "--warmup-")
+        message = re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
+        raise UserError(message) from None
 
 
 def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path) -> None:
@@ -217,7 +241,7 @@ def write_campaign(path: Path, campaign: Mapping[str, Any], request: AbRequest) 
         return {**content, "repeats": 1, "work": work}
 
     if path.is_file():
-        there = yaml.safe_load(path.read_text(encoding="utf-8"))
+        there, _ = read_yaml(path)
         if not isinstance(there, dict) or asked(there) != asked(campaign):
             raise UserError(f"{path} is there already, with another comparison; give another --name, or remove it")
         if there["repeats"] != 1:
@@ -287,7 +311,8 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
             name: {"level": float(entry["level"]), "decided": bool(entry["decided"])} for name, entry in entries.items()
         }
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise damaged_file(path, first_fault(error)) from None
+        cure = "remove it, and the series begins anew"
+        raise UserError(f"{path} is no series of comparisons ({first_fault(error)}); {cure}") from None
 
 
 def _level_in_series(path: Path, campaign: str) -> float:

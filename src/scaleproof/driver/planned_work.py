@@ -63,14 +63,14 @@ class Planned:
         )
 
 
-def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0) -> Planned:
+def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: bool = True) -> Planned:
     """Count the runs of a campaign and estimate the time of the whole.
 
     The time is that of earlier runs of this machine, else from the FLOPs of the cells. `drawn`: how many tables and
-    charts its report has.
+    charts its report has. `probes`: whether this machine's speed may be measured.
     """
     campaign = loaded.campaign
-    times = run_times(results, loaded.name)
+    times = run_times(results, loaded.name, probes)
     # Cells, each as often as it runs: in A/B pairs (`arms`), and alone (`timed`).
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]

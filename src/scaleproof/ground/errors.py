@@ -235,6 +235,8 @@ def first_fault(error: Any) -> str:
         return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {tags}", 300)
     if first["type"] == "too_short":
         return f"{shortened(place, 100)} is empty"
+    if not place:
+        message = message.replace("Input should be", f"a {type(first['input']).__name__} is in it, not")
     allowed = message.removeprefix("Input should be ").replace("valid integer", "whole number")
     if place and allowed != message:
         if first["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed

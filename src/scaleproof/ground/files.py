@@ -25,6 +25,7 @@ LEAST_FREE = 1 << 20  # bytes; with less free a disk is full
 # What the system says of a path -> what it means for whoever gave it.
 PATH_FAULTS = {
     errno.EISDIR: "is a folder; a file is expected",
+    errno.EEXIST: "is a file; a folder is expected",
     errno.ENOTDIR: "leads through a file as if it were a folder",
     errno.EACCES: "this user may not read or write it (ls -ld shows who may)",
     errno.EPERM: "this user may not read or write it (ls -ld shows who may)",

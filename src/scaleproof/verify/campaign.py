@@ -22,7 +22,7 @@ from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of
 from scaleproof.verify.laws import check_laws
-from scaleproof.verify.manifest import CAMPAIGN, check_manifest
+from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.recompute import (
@@ -44,11 +44,16 @@ INTERVALS_OF_ALL_CELLS = (5, 1)  # schema from which on the interval of a rate h
 
 
 def folder_of(path: Path) -> Path:
-    """Return the folder of a campaign's results, given as itself or as a file in it. Raises UserError if it is none."""
+    """Return the folder of a campaign's results, given as itself or as one of its own files, such as report.html.
+
+    Raises UserError if it is none: a page that only lies there is not what is verified.
+    """
     folder = path.parent if path.is_file() else path
     if not (folder / "runs").is_dir():
         what = _not_results(path, folder)
         raise UserError(f"{path} is no campaign's results: {what}; give results/<campaign>.{_campaign_hint(path)}")
+    if path != folder and path.name not in (*FILES, MANIFEST):
+        raise UserError(f"{path} is none of the files that are verified with {folder}; give that folder")
     return folder
 
 
@@ -77,7 +82,7 @@ def _campaign_hint(path: Path) -> str:
     if not os.path.lexists(path):
         return nearest_path(path)
     parent = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
-    results = sorted(str(runs.parent) for runs in parent.glob("*/runs"))
+    results = sorted(str(runs.parent) for runs in parent.glob("*/runs/"))
     return f" Results there: {', '.join(results[:10])}" if results else ""
 
 

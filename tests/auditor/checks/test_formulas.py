@@ -123,6 +123,16 @@ FORMS = {
         ("2 | 190 | 30.2 | 60.4", "4 | 380 | 28.1 | 112.4", "8 | 740 | 26.0 | {}"),
         ("268.0", "208.0", "totals-disagree", "26.0 per device x 8 = 208"),
     ),
+    "a gain in times": (
+        "Setup | Epoch time | Gain",
+        ("1 GPU | 120 s | -", "4 GPUs | 35 s | {}"),
+        ("4.1x", "3.4x", "speedup-not-in-table", "120 s / 35 s = 3.43"),
+    ),
+    "a reduction": (
+        "Method | Time (h) | Reduction",
+        ("Baseline | 10.0 | -", "A | 8.0 | 20%", "B | 6.5 | {}"),
+        ("45%", "35%", "speedup-not-in-table", "6.5 / 10.0 = 0.65"),
+    ),
     "a column of totals": (
         "GPUs | Forward (ms) | Backward (ms) | Step (ms) | Total (ms)",
         ("1 | 30.2 | 63.1 | 11.4 | 104.7", "2 | 31.0 | 69.7 | 10.4 | 111.1", "4 | 37.1 | 66.2 | 12.9 | {}"),
@@ -242,3 +252,17 @@ def test_a_time_that_falls_as_the_epoch_takes_longer_is_a_rate(tmp_path):
     )
     findings = accusations(tmp_path, "Run | Batch | Epoch time (s) | Step time (ms)", *lines)
     assert any("is the inverse" in finding.evidence for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("efficiencies", "codes"),
+    [(("50%", "47.5%", "45%"), ["baseline-below-one"]), (("100%", "95%", "90%"), [])],
+)
+def test_ratios_of_nodes_are_those_of_devices(tmp_path, efficiencies, codes):
+    lines = (
+        f"{n} | {speedup} | {e}"
+        for n, speedup, e in zip((2, 4, 8), ("1.00", "1.90", "3.60"), efficiencies, strict=True)
+    )
+    findings = accusations(tmp_path, "Nodes | Speedup | Efficiency", *lines)
+    assert [finding.code for finding in findings] == codes
+    assert all("2 nodes: speed-up 1" in finding.evidence for finding in findings)

@@ -219,6 +219,7 @@ def test_sentences_that_state_a_figure(sentence, kind, value, devices, over):
         "50% dropout",
         "GPT-2 350 tokens/s",
         "See table 3.",
+        "step: 1 loss: 10.9 tokens/s: 128000 step: 2 loss: 9.9 tokens/s = 128400",
     ],
 )
 def test_sentences_that_state_none(sentence):

@@ -40,6 +40,12 @@ def test_a_table_that_ends_too_early_is_not_a_smaller_campaign(results, name):
         read_inputs(results.folder)
 
 
+def test_another_file_under_the_name_of_a_table_is_said_in_words(results):
+    (results.folder / "cells.csv").write_text("<html>\n<p>a\n<p>b, c\n")
+    with pytest.raises(UserError, match=r"cells.csv is damaged \(no table: Expected 1 fields in line 3, saw 2\)"):
+        read_inputs(results.folder)
+
+
 @pytest.mark.parametrize("bytes_", [1, 30])
 def test_a_table_that_ends_within_its_last_row(results, bytes_):
     path = results.folder / "cells.csv"

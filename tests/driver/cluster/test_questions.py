@@ -6,7 +6,7 @@ import pytest
 from synthetic import campaign, cells
 
 from scaleproof.driver.cluster import questions, slurm
-from scaleproof.driver.cluster.profile import SnakemakeProfile
+from scaleproof.driver.cluster.profile import SnakemakeProfile, check_profile
 from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.campaign.shared_jobs import shared_jobs, shares_jobs
 from scaleproof.ground.errors import UserError
@@ -161,3 +161,14 @@ def test_a_controller_that_does_not_answer_is_said(monkeypatch):
     """The driver, which asks before it sends a job elsewhere, must not end of it."""
     monkeypatch.setattr(slurm, "ANSWER_S", 0.2)
     assert slurm.why_refused(["sleep", "600"]) == "sleep does not answer within 0.2 s"
+
+
+def test_a_profile_is_looked_for_where_snakemake_looks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "slurm").mkdir()
+    (tmp_path / "home/.config/snakemake/mine").mkdir(parents=True)
+    check_profile("slurm")
+    check_profile("mine")
+    with pytest.raises(UserError, match=r'slurmm: no such file or folder\. Did you mean "slurm"\? \(profiles: slurm\)'):
+        check_profile("slurmm")

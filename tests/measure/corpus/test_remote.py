@@ -168,6 +168,8 @@ def test_the_environment(tmp_path):
     here = Remote.of({"HF_ENDPOINT": "http://mirror/", "HF_TOKEN": "hf_secret"}, tmp_path)
     assert (here.endpoint, here.token) == ("http://mirror/", "hf_secret")
     assert "hf_secret" not in repr(here)
+    with pytest.raises(UserError, match='HF_ENDPOINT cannot be "mirror"; allowed: an address'):
+        Remote.of({"HF_ENDPOINT": "mirror"}, tmp_path)
 
 
 def test_another_revision_or_budget_is_another_folder(table):

@@ -45,6 +45,17 @@ def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
     assert this_machine() == MachineSpeed()
 
 
+def test_what_is_slow_to_measure_is_not_waited_for_again(tmp_path, monkeypatch):
+    tried = []
+    monkeypatch.setattr(speed, "_speed_printed_by", tried.append)
+    path = tmp_path / "speed.json"
+    path.write_text('{"engine": 3.0}')
+    machine, check = MachineSpeed(path), MachineSpeed(path, probes=False)
+    assert (machine.start_s("deepspeed"), machine.flops(TINY), machine.measured) == (10.0, USUAL["train"], False)
+    assert len(tried) == 1
+    assert (check.start_s("deepspeed"), check.measured, len(tried)) == (10.0, False, 1)
+
+
 def test_processor_time_is_measured_and_not_the_clock():
     def python(code: str) -> float | None:
         return speed._speed_printed_by([sys.executable, "-S", "-c", code])

@@ -1,10 +1,10 @@
-"""What is no loss, and what ranks that were ended by the launcher may differ in."""
+"""What is a loss, whose batches are taken by next(), and what ranks that were ended by the launcher may differ in."""
 
 import subprocess
 import sys
 
 import torch
-from measure.watch.test_watch import codes, trained
+from measure.watch.test_watch import STEPS, Tiny, batches, codes, trained
 from torch import nn
 
 import scaleproof
@@ -21,6 +21,27 @@ def test_the_output_for_one_sample_is_no_loss(tmp_path):
         optimizer.step()
     assert read_watched(tmp_path)[0].losses is None
     assert trained(tmp_path / "b").ranks[0].losses is not None, "one number without a dimension is one"
+
+
+def test_a_loop_that_takes_its_batches_itself(tmp_path):
+    """The data of such a loop are an iterator, and its model returns (logits, loss)."""
+
+    class WithLogits(Tiny):
+        def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.head(self.table(tokens)), super().forward(tokens)
+
+    network = WithLogits()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    data = scaleproof.watch((batch for batch in batches()), network, optimizer, tmp_path)
+    batch = next(data)
+    while batch is not None:
+        loss = network(batch)[1]
+        loss.backward()
+        optimizer.step()
+        batch = next(data, None)
+    (rank,) = read_watched(tmp_path)
+    assert rank.losses[-1] == loss.item()
+    assert len(rank.losses) == STEPS
 
 
 def test_ranks_that_were_ended_need_not_end_at_the_same_step(tmp_path):

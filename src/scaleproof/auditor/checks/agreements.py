@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from scaleproof.auditor.checks.columns import FigureColumn, Figures
-from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE
 from scaleproof.auditor.checks.rows import TIMES
 
 STANDS_OUT = 0.05  # relative difference of a row that stands out
@@ -39,6 +39,7 @@ class Factor:
 
     @cached_property
     def figures(self) -> Figures:
+        """Its figures, or 1 over them; NaN where they are not above 0."""
         low, high = self.column.figures.low, self.column.figures.high
         if self.is_exact:
             low = high = self.column.figures.middle
@@ -70,6 +71,7 @@ class Agreement:
 
     @cached_property
     def figures(self) -> Figures:
+        """The product in each row of the group."""
         value = self.factors[0].figures
         for factor in self.factors[1:]:
             value = value * factor.figures
@@ -85,12 +87,12 @@ class Agreement:
 
     def _same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the product is the number that it is in the i-th row."""
-        return self.figures.distance(self.figures[np.full(len(self.rows), i)]) <= SAME
+        return self.figures.distance(self.figures[np.full(len(self.rows), i)]) <= SAME_TOLERANCE
 
     @cached_property
     def fits(self) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the product is the usual one."""
-        return self.figures.distance(self.usual) <= SAME
+        return self.figures.distance(self.usual) <= SAME_TOLERANCE
 
     @cached_property
     def stands_out(self) -> np.typing.NDArray[np.bool_]:
@@ -101,7 +103,7 @@ class Agreement:
         # Not a wider one where all rows but one agree to their digits: these are of the same steps as the rate.
         near = distance <= STANDS_OUT
         is_tight = (~near).sum() == 1 and (distance[near] <= EXACT_TOLERANCE).all()
-        is_tight = is_tight and (self.figures.width[near] <= 2 * SAME).all()
+        is_tight = is_tight and (self.figures.width[near] <= 2 * SAME_TOLERANCE).all()
         return distance > (STANDS_OUT if is_tight else SHARE_STANDS_OUT)
 
     @cached_property
@@ -119,7 +121,7 @@ class Agreement:
             return False
         if kinds == {"mfu", "flops_per_s"} and round(multiple) not in PRECISION_RATIOS:
             return False
-        return abs(multiple / round(multiple) - 1) <= 2 * SAME
+        return abs(multiple / round(multiple) - 1) <= 2 * SAME_TOLERANCE
 
     @cached_property
     def evidence(self) -> float:
@@ -139,8 +141,8 @@ class Agreement:
     def _is_count(self) -> bool:
         """Whether it is of counts, and 1 (global batch = batch x devices), or 1 over a number: devices of a node."""
         usual = float(self.usual.middle[0])
-        of_nodes = self.factors[0].column.kind == "nodes" and abs(usual * round(1 / usual) - 1) <= SAME
-        return (abs(usual - 1) <= SAME or of_nodes) and all(factor.is_exact for factor in self.factors)
+        of_nodes = self.factors[0].column.kind == "nodes" and abs(usual * round(1 / usual) - 1) <= SAME_TOLERANCE
+        return (abs(usual - 1) <= SAME_TOLERANCE or of_nodes) and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
@@ -162,7 +164,7 @@ class Agreement:
         if self.stands_out.sum() != 1 or self.fits.sum() != len(self.rows) - 1:
             return False
         exact = self.figures.distance(self.usual)[self.fits] <= EXACT_TOLERANCE
-        precise = self.figures.width[self.fits] <= 2 * SAME
+        precise = self.figures.width[self.fits] <= 2 * SAME_TOLERANCE
         (i,) = np.flatnonzero(self.stands_out).tolist()
         return bool(exact.all() and precise.all()) and self.most_fit and not self.is_multiple(i)
 

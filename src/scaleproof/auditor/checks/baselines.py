@@ -29,37 +29,36 @@ class TotalRate:
 
 
 def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
-    """The epochs of a file, a list for each run: several may stand one after the other, or have their lines mixed.
+    """The epochs of a file, a list for each run: 5, 1, 6, 2 are 5, 6 and 1, 2, whose lines are mixed.
 
     An epoch goes to the run that had the one before it last, else, as some may be missing, to the run that began last
     if it is later than all of that run; any other begins a run, and so does a second one without a number.
     """
-    parts: list[list[TimedSpan]] = []
+    runs: list[list[TimedSpan]] = []
     ended_with: dict[int, list[TimedSpan]] = {}  # number of a run's last epoch -> that run's epochs
     in_latest: set[int | None] = set()  # numbers in the run that began last
     for span in run.timed_spans:
         index = span.index
-        part = ended_with.pop(index - 1, None) if index is not None else None
-        if part is None:
-            is_later = bool(parts) and (index is None or index > (parts[-1][-1].index or 0))
-            goes_on = is_later and index not in in_latest
-            if not goes_on:
-                parts.append([])
+        epochs = ended_with.pop(index - 1, None) if index is not None else None
+        if epochs is None:
+            is_later = bool(runs) and (index is None or index > (runs[-1][-1].index or 0))
+            if not is_later or index in in_latest:
+                runs.append([])
                 in_latest = set()
-            part = parts[-1]
-        if part is parts[-1]:
+            epochs = runs[-1]
+        if epochs is runs[-1]:
             in_latest.add(index)
-        part.append(span)
+        epochs.append(span)
         if index is not None:
-            ended_with[index] = part
-    return parts
+            ended_with[index] = epochs
+    return runs
 
 
 def epoch_seconds(run: ReportedRun) -> float | None:
     """Mean time of an epoch; None where no epoch has one. Of runs of three epochs and more the first is left out."""
     times: list[float] = []
-    for part in epochs_of_runs(run):
-        steady = part[1:] if len(part) >= 3 else part
+    for epochs in epochs_of_runs(run):
+        steady = epochs[1:] if len(epochs) >= 3 else epochs
         times += [span.seconds for span in steady if span.seconds]
     return fmean(times) if times else None
 
@@ -73,8 +72,8 @@ def high_median(values: Figures) -> float:
 def total_rate(run: ReportedRun) -> TotalRate | None:
     """How fast the run says it was, all ranks together; None where the file does not say.
 
-    In tokens/s, as stated or the median of logged rates; else in FLOP/s; else in tokens/s by the step times; else in
-    epochs/s.
+    In tokens/s, as stated (4 x 1,000 where that is of one of 4 ranks) or the median of logged rates; else in FLOP/s;
+    else in tokens/s by the step times; else in epochs/s.
     """
     ranks = run.world_size if run.rate_scope == "rank" else 1
     if run.tokens_per_s is not None:
@@ -103,7 +102,7 @@ def tokens_per_step(run: ReportedRun) -> int | None:
     return run.global_batch * run.seq_len if run.global_batch and run.seq_len else None
 
 
-DISTINCT = 200  # configurations of one size that are compared one by one
+MOST_CONFIGURATIONS = 200  # configurations of one size that are compared one by one
 # What a baseline may differ in; some of these differences are findings of their own.
 CONDITIONS = (
     *("engine", "precision", "strategy", "zero_stage"),
@@ -134,10 +133,10 @@ class Scaling:
     def speedups(self) -> tuple[float, float] | None:
         """Smallest and largest ratio of speeds, over the repeats of the baseline; None without comparable speeds."""
         rate = total_rate(self.run)
-        base_rates = [s for base in self.bases if (s := total_rate(base)) is not None]
-        if rate is None or not base_rates or any(s.unit != rate.unit for s in base_rates):
+        base_rates = [base_rate for base in self.bases if (base_rate := total_rate(base)) is not None]
+        if rate is None or not base_rates or any(base_rate.unit != rate.unit for base_rate in base_rates):
             return None
-        ratios = sorted(rate.value / s.value for s in base_rates)
+        ratios = sorted(rate.value / base_rate.value for base_rate in base_rates)
         return ratios[0], ratios[-1]
 
 
@@ -167,24 +166,23 @@ class Baselines:
         configurations: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
         for run in group:
             configurations[(run.world_size, *configuration(run))].append(run)
-        by_size = sorted(configurations.values(), key=lambda repeats: repeats[0].world_size or 0)[: 2 * DISTINCT]
-        for repeats in by_size:
-            candidates = self._candidates(repeats[0], by_size)
+        by_size = sorted(configurations.values(), key=lambda repeats: repeats[0].world_size or 0)
+        compared = by_size[: 2 * MOST_CONFIGURATIONS]
+        for repeats in compared:
+            candidates = self._candidates(repeats[0], compared)
             for run in repeats:
                 self._add(run, candidates)
 
     def _candidates(self, run: ReportedRun, configurations: list[list[ReportedRun]]) -> list[list[ReportedRun]]:
         """The configurations (lists of repeats) that may be the baseline of `run`.
 
-        Of those that did the same work on fewer devices the ones with the fewest, and of these the most similar ones.
+        Of those that did the same work on fewer devices the ones with the fewest, and of these the most similar ones:
+        for fp16 on 4 devices fp16 on one, rather than fp32 on one or fp16 on 2.
         """
-        fitting = [
-            repeats
-            for repeats in configurations
-            if (repeats[0].world_size or 0) < (run.world_size or 0) and same_work(repeats[0], run)
-        ][:DISTINCT]
-        fewest = min((repeats[0].world_size or 0 for repeats in fitting), default=0)
-        smallest = [repeats for repeats in fitting if repeats[0].world_size == fewest]
+        smaller = (repeats for repeats in configurations if (repeats[0].world_size or 0) < (run.world_size or 0))
+        of_same_work = [repeats for repeats in smaller if same_work(repeats[0], run)][:MOST_CONFIGURATIONS]
+        fewest = min((repeats[0].world_size or 0 for repeats in of_same_work), default=0)
+        smallest = [repeats for repeats in of_same_work if repeats[0].world_size == fewest]
         distances = [_distance(repeats[0], run) for repeats in smallest]
         return [repeats for repeats, distance in zip(smallest, distances, strict=True) if distance == min(distances)]
 

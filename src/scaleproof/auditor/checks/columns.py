@@ -102,6 +102,10 @@ class FigureColumn:
         return any(re.search(r"\d\.\d", text) for text in self.texts)
 
     @property
+    def is_model_size(self) -> bool:
+        return self.kind == "parameters" or MODEL_SIZE.fullmatch(self.heading.strip()) is not None
+
+    @property
     def is_in_percent(self) -> bool:
         return "%" in self.heading or any("%" in text for text in self.texts)
 
@@ -124,8 +128,7 @@ class FigureTable:
     @property
     def model_sizes(self) -> list[list[str]]:
         """The columns that say how large a model is, as printed."""
-        sizes = (c for c in self.columns if c.kind == "parameters" or MODEL_SIZE.fullmatch(c.heading.strip()))
-        return [column.texts for column in sizes]
+        return [column.texts for column in self.columns if column.is_model_size]
 
 
 def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
@@ -319,7 +322,8 @@ def summaries_follow(context: AuditContext) -> Iterator[Flag]:
 
 def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
     """Flag rows whose shares do not add up to 100 %, where those of most rows do: 60 + 30 + 20 %."""
-    shares = [c for c in figures.columns if c.is_in_percent and c.kind not in ("speedup", "efficiency", "change")]
+    in_percent = (column for column in figures.columns if column.is_in_percent)
+    shares = [column for column in in_percent if column.kind not in ("speedup", "efficiency", "change")]
     sums = [sum(_figure_of(column.texts[i]) for column in shares) for i in range(len(figures.places))]
     right = sum(abs(total - ALL_PERCENT) <= len(shares) / 2 for total in sums)
     if len(shares) < FEWEST_SHARES or len(sums) < FEWEST_SHARES or right < ROWS_PER_ODD_ROW * (len(sums) - right):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.auditor.checks.baselines import CONDITIONS, DISTINCT, configuration
+from scaleproof.auditor.checks.baselines import CONDITIONS, MOST_CONFIGURATIONS, configuration
 from scaleproof.auditor.checks.context import AuditContext, differences, digits_of, grouped_by, listed, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures
 from scaleproof.auditor.read.reported import REPEAT, ReportedRun
@@ -95,7 +95,7 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
         # The first run of each configuration: going backwards, earlier runs replace later ones.
         distinct = {repr((run.debug_settings, configuration(run))): run for run in reversed(group)}
         arms = list(distinct.values())[::-1]
-        if 2 <= len(arms) <= DISTINCT:
+        if 2 <= len(arms) <= MOST_CONFIGURATIONS:
             yield from _arms_with_several_causes(context, arms)
 
 
@@ -252,10 +252,7 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
-    """What shows that two runs are one measurement, as a phrase: "times of 40 steps"; None where nothing does.
-
-    Their id, or measured times that agree to all of many digits.
-    """
+    """What shows that two runs are one measurement, as a phrase: "times of 40 steps"; None where nothing does."""
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
     times = _step_times(a)

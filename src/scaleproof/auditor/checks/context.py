@@ -15,9 +15,9 @@ from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedR
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.ground.findings.registry import Flag, Register
 
-SAME = 0.01  # relative difference of figures that are one figure, rounded
+SAME_TOLERANCE = 0.01  # relative difference of figures that are one figure, rounded
 ROWS_PER_ODD_ROW = 2  # that show what the figures of a table mean, for each one that contradicts
-SHOWN = 12  # names in one finding's evidence
+MOST_LISTED = 12  # names in one finding's evidence
 
 
 @dataclass
@@ -28,8 +28,9 @@ class AuditContext:
     _named: dict[str, list[ReportedRun]] = field(default_factory=dict)  # part of a name -> its runs
 
     def __post_init__(self) -> None:
-        for run, devices in devices_from_tables(self.evidence) if self.evidence.runs else ():
-            run.world_size = devices
+        if self.evidence.runs:
+            for run, devices in devices_from_tables(self.evidence):
+                run.world_size = devices
 
     @cached_property
     def runs(self) -> list[ReportedRun]:
@@ -80,7 +81,7 @@ class AuditContext:
         return (claim for claim in self._claims if claim.kind in kinds)
 
     @cached_property
-    def _tabled(self) -> set[frozenset[str]]:
+    def _compared_in_tables(self) -> set[frozenset[str]]:
         """Pairs of runs whose figures stand in one table."""
         return set(pairs_in_tables(self.evidence))
 
@@ -90,16 +91,13 @@ class AuditContext:
         return [*self.evidence.published_claims, *of_tables]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
-        """Whether somebody published a comparison of the two: by a claim, or in a table of speed-ups beside them."""
+        """Whether somebody published a comparison of the two: by a claim "a 3.9x over b", or in a table with both."""
         for claim in self.claims("speedup", "change"):
-            compared, base = (
-                {run.name for run in self.runs_named(claim.values[key])}
-                for key in ("of", "over")
-                if key in claim.values
-            )
-            if (a.name in compared and b.name in base) or (b.name in compared and a.name in base):
+            compared = {run.name for run in self.runs_named(claim.values["of"])}
+            bases = {run.name for run in self.runs_named(claim.values["over"])}
+            if (a.name in compared and b.name in bases) or (b.name in compared and a.name in bases):
                 return True
-        if frozenset((a.name, b.name)) in self._tabled:
+        if frozenset((a.name, b.name)) in self._compared_in_tables:
             return True
         sizes = {a.world_size, b.world_size}
         return any(sizes <= report.rows.keys() for report in self.evidence.scaling_reports)
@@ -112,24 +110,24 @@ class AuditContext:
         return self._named[part]
 
     def total_rate_of(self, part: str) -> TotalRate | None:
-        """Mean speed of the runs that `part` names; None where one of them has none, or the units differ."""
-        speeds = [total_rate(run) for run in self.runs_named(part)]
-        known = [s for s in speeds if s is not None]
-        if not known or len(known) < len(speeds) or len({s.unit for s in known}) > 1:
+        """Mean rate of the runs that `part` names; None where one of them has none, or the units differ."""
+        runs = self.runs_named(part)
+        rates = [rate for run in runs if (rate := total_rate(run)) is not None]
+        if not rates or len(rates) < len(runs) or len({rate.unit for rate in rates}) > 1:
             return None
-        return TotalRate(fmean(s.value for s in known), known[0].unit)
+        return TotalRate(fmean(rate.value for rate in rates), rates[0].unit)
 
 
 of_evidence: Register[AuditContext] = Register(lambda context: [])
 
 
 def first_of_each_run(context: "AuditContext", find: Callable[[ReportedRun, TimedSpan], Flag | None]) -> Iterator[Flag]:
-    """The first finding on the spans of each run, of those that `find` gives: one for a run, whatever its epochs."""
+    """Flag the first span of each run on which `find` has a finding: one for a run, whatever its epochs."""
     for run in context.runs:
         yield from islice((flag for span in run.timed_spans if (flag := find(run, span))), 1)
 
 
-def near(a: float, b: float, tolerance: float = SAME) -> bool:
+def near(a: float, b: float, tolerance: float = SAME_TOLERANCE) -> bool:
     return abs(a - b) <= tolerance * abs(b)
 
 
@@ -140,10 +138,10 @@ def differences(a: ReportedRun, b: ReportedRun, names: Iterable[str]) -> dict[st
 
 
 def listed(items: Iterable[Any]) -> str:
-    """The first SHOWN items, joined by commas, and how many more there are."""
+    """The first MOST_LISTED items, joined by commas, and how many more there are."""
     texts = [str(item) for item in items]
-    more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
-    return ", ".join(texts[:SHOWN]) + more
+    more = f" and {len(texts) - MOST_LISTED:,} more" if len(texts) > MOST_LISTED else ""
+    return ", ".join(texts[:MOST_LISTED]) + more
 
 
 def digits_of(value: float | None) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME, AuditContext, listed, near, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE, AuditContext, listed, near, of_evidence
 from scaleproof.auditor.checks.rows import multiplies
 from scaleproof.auditor.read.reported import PublishedClaim, ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
@@ -138,7 +138,8 @@ def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
 
 def _is_share_of(expected: PrintedInterval, flops: PrintedInterval) -> bool:
     """Whether FLOP/s are those of an MFU x peak, or those of the hardware, which computes activations again."""
-    return expected.meets(flops, PEAK_VARIANTS_TOLERANCE) or (expected * RECOMPUTED_FLOPS_RATIO).meets(flops, SAME)
+    recomputed = expected * RECOMPUTED_FLOPS_RATIO
+    return expected.meets(flops, PEAK_VARIANTS_TOLERANCE) or recomputed.meets(flops, SAME_TOLERANCE)
 
 
 def _peak_of_another_device(
@@ -177,7 +178,7 @@ def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
     implied = [
         _flops_of_one_device(flops, devices)[0] / share.interval for share, flops, devices in pairs if share and flops
     ]
-    counts = {peak: sum(interval.contains(peak, SAME) for interval in implied) for peak in ALL_PEAKS}
+    counts = {peak: sum(interval.contains(peak, SAME_TOLERANCE) for interval in implied) for peak in ALL_PEAKS}
     most = max(counts.values(), default=0)
     needed = max(2, ROWS_PER_ODD_ROW * (len(implied) - most))
     return {peak for peak, count in counts.items() if count == most >= needed}
@@ -210,11 +211,7 @@ def _names_device(pattern: str, device: str) -> bool:
 
 
 def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
-    """Flag rows whose FLOP/s, or MFU, and rate leave fewer FLOPs for a token than the forward pass of their model, or
-    more than training with the longest attention.
-
-    Example: 10 % of an A100 at 5,000 tokens/s is 0.89 FLOPs for each of 7B parameters and token, not 2.
-    """
+    """Flag rows of too few or too many FLOPs a token: 0.89 a parameter of 7B, by 10 % of an A100 at 5,000 tokens/s."""
     for row in (row for row in table.rows if row.measured):
         device = row.words.get("device") or table.words.get("device") or ""
         rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)

@@ -129,10 +129,7 @@ def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
 
 
 def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterator[Flag]:
-    """Flag rows of two sizes that are equal pair by pair: 41.23, 51.31, 62.47 s on 1 device and again on 2.
-
-    Not where a single pair has digits enough to be a finding.
-    """
+    """Flag two sizes with equal rows that are too short to be telling alone: 41.23, 51.31, 62.47 s on 1 and on 2."""
     pairs = [_shared_figures(row, other) for row, other in zip(first, second, strict=False)]
     if len(first) != len(second) or len(first) < FEWEST_SHARED_FIGURES or not all(pairs):
         return

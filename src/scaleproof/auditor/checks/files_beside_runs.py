@@ -140,10 +140,7 @@ def traces_agree(context: AuditContext) -> Iterator[Flag]:
 
 
 def _flags_of_trace(run: ReportedRun, path: Path) -> Iterator[Flag]:
-    """Flag the share of collectives in a run's trace, a summary beside it that denies it, and missing updates.
-
-    Example: 85.6 % beside a profile_summary.json that says that all-reduce is no bottleneck -> two flags.
-    """
+    """Flag the share of collectives in a trace, a summary beside it that denies it, and updates that are missing."""
     try:
         lines = read_stats_output(path).get(KERNELS, [])
     except UserError:

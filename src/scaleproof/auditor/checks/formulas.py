@@ -40,7 +40,8 @@ RATIO_HEADING = re.compile(
     r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|\bfaster\b(?! ?-?r-?cnn)|slower|\bgains?\b|improve|reduc|"
     r"overhead|saving|relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|increase|加速|提升"
 )
-OVERHEAD_HEADING = re.compile(r"(?i)\boverhead\b|\bslow[ -]?down\b|\bslower\b")
+TIMES_CELL = re.compile(r"\d ?[x×]")
+OVERHEAD_HEADING = re.compile(r"(?i)\boverhead\b|\bslow[ -]?down\b|\bslower\b|\breduction\b|\bsav(?:ed|ings?)\b")
 # What the heading of a speed-up may say besides the columns that it is of.
 GENERAL_WORDS = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
@@ -130,7 +131,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
                 yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
     meant = columns_of_speedups(target, sources)
-    devices = next((c.figures for c in table.columns if c.kind in ("devices", "processes", "nodes")), table.devices)
+    of_devices = (column.figures for column in table.columns if column.kind in ("devices", "processes", "nodes"))
+    devices = next(of_devices, table.devices)
     for rule, base in baselines(target, table):
         for source in sources:
             is_meant = source in meant and rule == "the row that is 1"
@@ -343,7 +345,8 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that are none by the formula of the others: 1.80, 9.30 of times 90, 50, 24."""
     formulas = list(formulas_of(target, figures))
-    is_speedup = SPEEDUP_HEADING.search(target.heading) is not None and not target.is_in_percent
+    is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
+    is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = [
         Explanation(formula, stated, is_speedup or len(formula.sources) == 2)
         for stated in readings(target).values()

@@ -299,10 +299,7 @@ def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: i
 
 
 def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
-    """(row, a sentence) where a perplexity is not e to the loss, as in as many others: loss 3.0, perplexity 25.
-
-    Not where most perplexities are of something else.
-    """
+    """(row, a sentence) where a perplexity is not e to the loss, as in most rows: loss 3.0, perplexity 25."""
     pairs = [(row, row.known("perplexity"), row.known("val_loss") or row.known("loss")) for row in rows]
     stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
     wrong = [each for each in stated if not _interval(each[1]).contains(each[3], FIT_TOLERANCE + each[2].resolution)]

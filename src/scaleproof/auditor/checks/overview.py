@@ -16,9 +16,9 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.number_format import integer, percent, times
 
 Mark = Literal["invalid", "suspect", "note", ""]
-WORDS = ("strategy", "precision", "model", "phase")
+WORK_WORDS = ("strategy", "precision", "model", "phase")
 CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
-PER_TABLE = 200  # rows of one table that are listed
+MOST_LISTED_ROWS = 200  # rows of one table that are listed
 
 
 class OverviewLine(BaseModel):
@@ -56,26 +56,24 @@ def by_subject(findings: Iterable[Finding]) -> Subjects:
 
 
 def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
-    """A line for each run, with what claims say of it and its speed-up over its baseline."""
-    speedups = {claim.values["of"]: claim.values["value"] for claim in context.claims("speedup")}
-    rates = {claim.values["of"]: claim.values["value"] for claim in context.claims("throughput")}
-    ratios = {s.run.name: s.speedups for s in context.scalings}
+    """A line for each run, with what claims say of it ("3.9x") and its speed-up over its baseline ("3.52x")."""
+    published: dict[str, dict[str, str]] = defaultdict(dict)  # run -> kind of a claim -> its figure
+    for claim in context.claims("speedup", "throughput"):
+        value = claim.values["value"]
+        text = f"{value:g}x" if claim.kind == "speedup" else f"{integer(value)} tokens/s"
+        published[claim.values["of"]][claim.kind] = text
+    speedups = {scaling.run.name: scaling.speedups for scaling in context.scalings}
     for run in context.evidence.runs:
-        published = []
-        if run.name in speedups:
-            published.append(f"{speedups[run.name]:g}x")
-        if run.name in rates:
-            published.append(f"{integer(rates[run.name])} tokens/s")
-        ratio = ratios.get(run.name)
+        figures, speedup = published[run.name], speedups.get(run.name)
         yield OverviewLine(
             name=run.name,
             place=run.files[0] if run.files else run.name,
             devices=run.world_size,
             work=_work_of_run(run),
             rate=rate_of_run(run),
-            published=", ".join(published),
-            recomputed=_span(*ratio) if ratio else "",
-            corrected=_corrected(about[run.name], run.name),
+            published=", ".join(figures[kind] for kind in ("speedup", "throughput") if kind in figures),
+            recomputed=_in_times(*speedup) if speedup else "",
+            corrected=_corrected_figure(about[run.name], run.name),
             mark=mark_of(about[run.name]),
         )
 
@@ -83,12 +81,8 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
 def _work_of_run(run: ReportedRun) -> str:
     """What a run did, as far as it says so: "ddp, bf16, gpt2, batch 64 x 1024"."""
     parts = [str(word) for word in (run.strategy, run.precision, run.model, run.phase) if word]
-    batch = ""
-    if run.global_batch:
-        batch = f"batch {run.global_batch}"
-    elif run.micro_batch:
-        batch = f"micro-batch {run.micro_batch}"
-    if batch:
+    if run.global_batch or run.micro_batch:
+        batch = f"batch {run.global_batch}" if run.global_batch else f"micro-batch {run.micro_batch}"
         parts.append(f"{batch} x {run.seq_len}" if run.seq_len else batch)
     if run.copy_of:
         parts.append(f"a copy of {run.copy_of}")
@@ -96,22 +90,26 @@ def _work_of_run(run: ReportedRun) -> str:
 
 
 def rate_of_run(run: ReportedRun) -> str:
-    """How fast a run says it was, with its unit, for people; "" where it does not say."""
+    """How fast a run says it was, for people: "12,345 tokens/s", "24.3 s an epoch"; "" where it does not say."""
     rate = total_rate(run)
     if rate is None:
-        # Whose samples they are is often unsaid: they are shown, and nothing is computed of them.
-        samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
-        samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
-        if samples:
-            return f"{median_high(samples):,.5g} samples/s"
-        seconds = epoch_seconds(run)
-        spans_are_epochs = bool(run.timed_spans) and run.timed_spans[0].index is not None
-        return f"{seconds:,.4g} s an epoch" if seconds and spans_are_epochs else ""
+        return _other_rate_of_run(run)
     if rate.unit == "FLOP/s":
         return f"{rate.value / 1e12:,.4g} TFLOP/s"
     if rate.unit == "epochs/s":
         return f"{1 / rate.value:,.4g} s an epoch"
     return f"{rate.value:,.5g} {rate.unit}" if rate.value < 1e4 else f"{integer(rate.value)} {rate.unit}"
+
+
+def _other_rate_of_run(run: ReportedRun) -> str:
+    """Samples/s, whose ranks' is often unsaid, or the time of an epoch: shown, but nothing is computed of them."""
+    samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
+    samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
+    if samples:
+        return f"{median_high(samples):,.5g} samples/s"
+    seconds = epoch_seconds(run)
+    spans_are_epochs = bool(run.timed_spans) and run.timed_spans[0].index is not None
+    return f"{seconds:,.4g} s an epoch" if seconds and spans_are_epochs else ""
 
 
 def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
@@ -121,7 +119,7 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
         names: dict[str, list[str]] = defaultdict(list)  # place -> its rows: columns may be configurations
         for row in table.rows:
             names[row.place].append(row.description)
-        for row in table.rows[:PER_TABLE]:
+        for row in table.rows[:MOST_LISTED_ROWS]:
             findings = [finding for finding in about[row.place] if _is_about(finding, row, names[row.place])]
             yield _row_line(table, row, series_of_row.get(id(row)), findings)
 
@@ -136,15 +134,15 @@ def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
 
 
 def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
-    """A line for each of the first figures in sentences that are results, not expectations."""
+    """A line for each of the first figures in sentences that are results ("3.9x"), not expectations."""
     measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
-    for stated in measured[:PER_TABLE]:
+    for stated in measured[:MOST_LISTED_ROWS]:
         is_ratio = stated.kind in ("speedup", "change", "efficiency")
         yield OverviewLine(
             name=f"“{stated.sentence[:60]}”",
             place=stated.source,
             devices=stated.devices,
-            work=", ".join(stated.words[word] for word in WORDS if word in stated.words),
+            work=", ".join(stated.words[word] for word in WORK_WORDS if word in stated.words),
             rate="" if is_ratio else stated.printed,
             published=stated.printed if is_ratio else "",
             mark=mark_of(about[stated.source]),
@@ -154,9 +152,9 @@ def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[Overview
 def _row_line(
     table: ReportedTable, row: ReportedRow, series: RowSeries | None, findings: list[Finding]
 ) -> OverviewLine:
-    """The line of a row; `series`: the sizes of its configuration, if there are several; `findings`: those on it."""
-    ratios = [row.usable(kind) for kind in ("speedup", "efficiency")]
-    work = [row.words.get(word) or table.words.get(word) or "" for word in WORDS]
+    """The line of a row, with its printed speed-up and the recomputed one of its series, e.g. "3.9x" and "3.52x"."""
+    printed = [figure.printed for kind in ("speedup", "efficiency") if (figure := row.usable(kind)) is not None]
+    work = [row.words.get(word) or table.words.get(word) or "" for word in WORK_WORDS]
     batch = row.value("global_batch") or row.value("batch")
     length = row.value("seq_len")
     sizes = [f"batch {batch:g}" if batch else "", f"length {length:g}" if length else "", *sorted(row.remarks)]
@@ -165,24 +163,24 @@ def _row_line(
         place=row.place,
         devices=row.devices,
         work=", ".join(filter(None, [*work, *sizes])),
-        rate=_measured(row),
-        published=", ".join(q.printed for q in ratios if q is not None),
-        recomputed=_recomputed(row, series),
-        corrected=_corrected(findings, row.place),
+        rate=_rate_of_row(row),
+        published=", ".join(printed),
+        recomputed=_recomputed_speedup(row, series),
+        corrected=_corrected_figure(findings, row.place),
         mark=mark_of(findings),
     )
 
 
-def _measured(row: ReportedRow) -> str:
-    """How fast a row is as it is printed, with its heading; "" where it does not say."""
-    quantity = next((q for kind in MEASURED if (q := row.usable(kind)) is not None), None)
-    if quantity is None:
+def _rate_of_row(row: ReportedRow) -> str:
+    """How fast a row is as it is printed, with its heading: "390 (tokens/s)"; "" where it does not say."""
+    figure = next((figure for kind in MEASURED if (figure := row.usable(kind)) is not None), None)
+    if figure is None:
         return ""
-    return f"{quantity.printed} ({quantity.heading})"[:LABEL] if quantity.heading else quantity.printed
+    return f"{figure.printed} ({figure.heading})"[:LABEL_LENGTH] if figure.heading else figure.printed
 
 
-def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
-    """How many times as fast as the baseline of its series a row is ("3.5x", "3.4x to 3.6x"); "" where it has none.
+def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
+    """How many times as fast as its baseline a row is ("3.5x", "3.4x to 3.6x"); "" where it has none.
 
     Where figures can be read in several ways, those that the printed speed-up confirms count, if there are any.
     """
@@ -194,23 +192,21 @@ def _recomputed(row: ReportedRow, series: RowSeries | None) -> str:
     readings = [reading for ratio in ratios for reading in ratio.readings]
     confirmed = [reading for reading in readings if stated is not None and stated.interval.meets(reading)]
     middles = sorted(reading.middle for reading in confirmed or readings)
-    return _span(middles[0], middles[-1]) if middles else ""
+    return _in_times(middles[0], middles[-1]) if middles else ""
 
 
-def _span(low: float, high: float) -> str:
+def _in_times(low: float, high: float) -> str:
+    """ "3.4x to 3.6x"; "3.5x" where both are printed alike."""
     first, last = f"{low:.3g}", f"{high:.3g}"
     return f"{first}x" if first == last else f"{first}x to {last}x"
 
 
-def _corrected(findings: list[Finding], name: str) -> str:
+def _corrected_figure(findings: list[Finding], name: str) -> str:
     """The corrected figure of the findings whose first subject is `name`, a ratio before others; "" without one."""
-    corrections = [
-        finding.corrected
-        for finding in findings
-        if finding.corrected and finding.runs[0] == name and finding.severity != "note"
-    ]
-    figures = [c.figure for unit in CORRECTED_UNITS for c in corrections if c.unit == unit]
-    return figures[0] if figures else ""
+    about_it = (finding for finding in findings if finding.runs[0] == name and finding.severity != "note")
+    corrections = [finding.corrected for finding in about_it if finding.corrected]
+    by_unit = (correction for unit in CORRECTED_UNITS for correction in corrections if correction.unit == unit)
+    return next((correction.figure for correction in by_unit), "")
 
 
 def mark_of(findings: list[Finding]) -> Mark:
@@ -221,8 +217,8 @@ def mark_of(findings: list[Finding]) -> Mark:
     return ""
 
 
-BESIDE = ("mfu", "flops_per_s", "memory_bytes")  # that are shown where a row prints them
-LABEL = 60
+KINDS_BESIDE = ("mfu", "flops_per_s", "memory_bytes")  # that are shown where a row prints them
+LABEL_LENGTH = 60
 
 
 class ScalingLine(BaseModel):
@@ -244,17 +240,17 @@ class ScalingLine(BaseModel):
 def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[ScalingLine]:
     """All sizes of all configurations that were measured at two or more, the tables first."""
     about = by_subject(findings)
-    lines = [*_of_tables(context), *_of_runs(context)]
+    lines = [*_scaling_lines_of_tables(context), *_scaling_lines_of_runs(context)]
     for line in lines:
         line.mark = mark_of(about[line.place])
     return lines
 
 
-def _of_tables(context: AuditContext) -> Iterator[ScalingLine]:
+def _scaling_lines_of_tables(context: AuditContext) -> Iterator[ScalingLine]:
     """A line for each row of each series of a table, the smallest size first."""
     for series in context.series:
         name = _configuration(series)
-        yield from (_line(row, series, name) for row in series.rows)
+        yield from (_scaling_line(row, series, name) for row in series.rows)
 
 
 def _configuration(series: RowSeries) -> str:
@@ -262,36 +258,41 @@ def _configuration(series: RowSeries) -> str:
     first_words = dict.fromkeys(series.rows[0].words.values())
     common = [word for word in first_words if all(word in row.words.values() for row in series.rows)]
     if common:
-        return ", ".join(common)[:LABEL]
-    return series.table.heading[:LABEL] or series.table.name
+        return ", ".join(common)[:LABEL_LENGTH]
+    return series.table.heading[:LABEL_LENGTH] or series.table.name
 
 
-def _line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
-    """The line of a row; `name` is its configuration's. No speed-up where its figures leave open which one it is."""
+def _scaling_line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
+    """The line of a row; `name` is its configuration's. On 4 GPUs beside one: "3.6x", "90 %" and the baseline's name.
+
+    These are empty where its figures leave open which speed-up it is.
+    """
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
-    line = ScalingLine(configuration=name, place=row.place, devices=row.devices or 1, rate=_measured(row))
-    line.beside = ", ".join(f"{q.heading} {q.printed}" for kind in BESIDE if (q := row.usable(kind)) is not None)
+    line = ScalingLine(configuration=name, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
+    beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]
+    line.beside = ", ".join(f"{figure.heading} {figure.printed}" for figure in beside)
     ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
     if row in series.bases or not ratios:
         return line
     stated = row.usable("speedup")
     readings = ratios[0].readings
-    ratio = next((r for r in readings if stated is not None and stated.interval.meets(r)), readings[0])
+    printed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
+    speedup = next(printed, readings[0])
     if len(readings) == 1 or stated is not None:
-        line.speedup, line.efficiency = times(ratio.middle), percent(ratio.middle / devices)
+        line.speedup, line.efficiency = times(speedup.middle), percent(speedup.middle / devices)
         line.baseline = series.bases[0].name
     return line
 
 
-def _of_runs(context: AuditContext) -> Iterator[ScalingLine]:
-    """A line for each run that is a baseline, followed by those of the larger runs over it."""
+def _scaling_lines_of_runs(context: AuditContext) -> Iterator[ScalingLine]:
+    """A line for each run that is a baseline, followed by those of the larger runs over it: "3.4x to 3.6x"."""
     by_base: dict[str, list[Scaling]] = defaultdict(list)
     for scaling in context.scalings:
         by_base[scaling.base.name].append(scaling)
     for scalings in by_base.values():
-        yield _line_of_run(scalings[0].base)
+        yield _scaling_line_of_run(scalings[0].base)
         for scaling in scalings:
-            line = _line_of_run(scaling.run)
+            line = _scaling_line_of_run(scaling.run)
             line.baseline = scaling.base.name
             if scaling.speedups:
                 low, high = scaling.speedups
@@ -300,5 +301,5 @@ def _of_runs(context: AuditContext) -> Iterator[ScalingLine]:
             yield line
 
 
-def _line_of_run(run: ReportedRun) -> ScalingLine:
+def _scaling_line_of_run(run: ReportedRun) -> ScalingLine:
     return ScalingLine(configuration=run.name, place=run.name, devices=run.world_size or 1, rate=rate_of_run(run))

@@ -201,7 +201,9 @@ def _are_of_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
 
 
 def _columns_of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
-    return [c for c in figures.columns if c.kind in kinds and c.meaning.statistic in (None, "mean")]
+    """The columns of these kinds, but for medians and percentiles."""
+    columns = (column for column in figures.columns if column.kind in kinds)
+    return [column for column in columns if column.meaning.statistic in (None, "mean")]
 
 
 def _further_factors(

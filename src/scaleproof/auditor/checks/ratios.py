@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from scaleproof.auditor.checks.context import SAME, AuditContext, listed, of_evidence
+from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR, rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
@@ -30,8 +30,10 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
         if flag := wrong_mark(series, "speedup"):
             yield flag
         elif is_over_fewest(series, "speedup"):
-            flag = wrong_baseline(series, "speedup")
-            yield from [flag] if flag else _unsupported_speedups(series)
+            if flag := wrong_baseline(series, "speedup"):
+                yield flag
+            else:
+                yield from _unsupported_speedups(series)
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
@@ -97,21 +99,18 @@ def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> floa
     common = PrintedInterval(max(factor.low for factor in factors), min(factor.high for factor in factors))
     times_off = max(common.middle, 1 / common.middle)
     explained = harmless or round(times_off)
-    if common.low > common.high * (1 + SAME) or times_off < OTHER_FIGURE_FACTOR:
+    if common.low > common.high * (1 + SAME_TOLERANCE) or times_off < OTHER_FIGURE_FACTOR:
         return None
     return None if abs(times_off / explained - 1) <= RATIO_TOLERANCE else common.middle
 
 
 def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline that prints another ratio than 1 for itself, though all larger rows have theirs over it.
-
-    Example: speed-ups 2, 2, 4 beside rates 100, 200, 400: the first is not 1. `kind`: "speedup" or "efficiency".
-    """
+    """Flag a baseline whose own "speedup" or "efficiency" is not 1: speed-ups 2, 2, 4 beside rates 100, 200, 400."""
     base, mark = series.bases[0], series.bases[0].usable(kind)
-    if series.baseline is None or mark is None or mark.interval.contains(1.0, 2 * SAME):
+    if series.baseline is None or mark is None or mark.interval.contains(1.0, 2 * SAME_TOLERANCE):
         return None
     follows = [
-        any(ratio.gives(stated, SAME) for ratio in series.ratios(row, devices))
+        any(ratio.gives(stated, SAME_TOLERANCE) for ratio in series.ratios(row, devices))
         for row, devices, stated in _printed_as_speedups(series, kind)
         if comparable(row, base, devices)
     ]

@@ -104,8 +104,11 @@ class RowSeries:
 def series_of(table: ReportedTable) -> list[RowSeries]:
     """The configurations of a table that have measured rows of two sizes or more, each with the smallest first."""
     groups: dict[tuple[Any, ...], list[ReportedRow]] = defaultdict(list)
-    for row in table.rows[:MOST_ROWS]:
-        if row.measured and row.devices:
+    rows = [row for row in table.rows[:MOST_ROWS] if row.measured]
+    if rows and not any(row.devices for row in rows) and all(row.value("nodes") for row in rows):
+        rows = [row.with_devices(row.value("nodes") or 1) for row in rows]  # ratios of nodes are those of devices
+    for row in rows:
+        if row.devices:
             groups[work_of(row, table)].append(row)
     _lend_single_devices(groups)
     series = (RowSeries(table, tuple(sorted(rows, key=lambda row: row.devices or 0))) for rows in groups.values())

@@ -142,10 +142,7 @@ def _loss_of_epochs(run: ReportedRun) -> dict[int, float]:
 
 
 def _steps_unchanged(scaling: Scaling) -> Flag | None:
-    """Flag an epoch with as many micro-steps on each of N ranks as in the baseline, instead of 1/N of them.
-
-    Example: 1,251 steps of 32 samples on one device and on each of 4.
-    """
+    """Flag an epoch of as many micro-steps on each of N ranks as on one, not 1/N of them: 1,251 on 1 and on 4."""
     run, base = scaling.run, scaling.base
     has_same_batch = run.micro_batch is not None and run.micro_batch == base.micro_batch
     if not (has_same_batch and run.timed_spans and base.timed_spans and run.epochs):
@@ -264,7 +261,7 @@ def runs_interleaved(context: AuditContext) -> Iterator[Flag]:
 
 
 def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
-    """Flag a file with several runs, and say which: epochs 1, 1, 2, 2 are two runs of 2 epochs.
+    """Flag a file with several runs, and say which: epochs 1, 2, 1, 2 are two runs of 2 epochs.
 
     `indices`: the numbers of its epochs in the order of the file; `twice`: how many of them are there more than once.
     """

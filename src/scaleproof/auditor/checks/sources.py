@@ -22,12 +22,12 @@ from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import times
 
-APART = 0.05
-EQUAL = 0.002  # relative difference of one figure that is printed twice, beside its rounding
-PRECISE = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
-AGREE = 2  # figures that are equal, for each one that differs
-COMPARED = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
-GENERAL = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
+SOURCES_TOLERANCE = 0.05  # relative difference of two figures of one measurement
+EQUAL_TOLERANCE = 0.002  # relative difference of one figure that is printed twice, beside its rounding
+TELLING_PRECISION = 0.01  # relative width of a figure that shows, where it is equal to another, that the two are one
+EQUAL_PER_DIFFERENT = 2  # figures that are equal, for each one that differs
+COMPARED_KINDS = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
+GENERAL_KINDS = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
 MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
 MOST_SERIES = 200
 # A sentence with one of these may be about another baseline than the row with the fewest devices.
@@ -47,25 +47,25 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     Repair: Generate tables from files; retype nothing.
     """
     yield from claims_follow(context)
-    yield from _sentences_follow(context)
+    yield from _contradicted_sentences(context)
     for change in context.evidence.stated_changes:
-        if not any(change.stated.meets(reading, APART) for reading in change.readings):
+        if not any(change.stated.meets(reading, SOURCES_TOLERANCE) for reading in change.readings):
             values = ", ".join(f"{reading.middle:.3g}" for reading in change.readings if reading.low > 0)
             yield Flag(f"“{change.printed}”: between the two it is {values}", [change.source])
 
 
-def _sentences_follow(context: AuditContext) -> Iterator[Flag]:
-    """A speed-up or an efficiency on N devices in a sentence is that of a table of its document.
+def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
+    """Flag a speed-up or efficiency of a sentence that every series of its document with its devices contradicts.
 
-    A finding where every series of the document that has N devices contradicts it, and nothing else gives it.
+    Unless anything else gives it. Example: "3.9x on 4 GPUs" above a table of 100 and 320 tokens/s on 1 and 4.
     """
-    candidates = [stated for stated in context.evidence.stated_figures[:MOST_SENTENCES] if _is_of_devices(stated)]
     index = None
-    for stated in candidates:
-        all_series = [s for t in context.tables if t.file == stated.file for s in series_of(t)][:MOST_SERIES]
+    for stated in filter(_is_of_devices, context.evidence.stated_figures[:MOST_SENTENCES]):
+        tables = (table for table in context.tables if table.file == stated.file)
+        all_series = [series for table in tables for series in series_of(table)][:MOST_SERIES]
         contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
-        with_devices = [s for s in all_series if any(row.devices == stated.devices for row in s.rows)]
-        if contradictions and len(contradictions) == len(with_devices):
+        with_devices = sum(any(row.devices == stated.devices for row in series.rows) for series in all_series)
+        if contradictions and len(contradictions) == with_devices:
             index = index or evidence_index(context.evidence)
             if match(stated, index) is None:
                 yield contradictions[0]
@@ -80,25 +80,19 @@ def _is_of_devices(stated: StatedFigure) -> bool:
 
 
 def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
-    """Rows of a series that have the devices and the words of a sentence, but another ratio under every reading."""
+    """Flag rows that a sentence is about and that contradict it: "3.9x on 4 GPUs", but a row of 4 gives 3.2x."""
     if stated.over_devices not in (None, series.bases[0].devices):
         return
-    introduces = _introduces(stated, series.table)
+    base = series.bases[0].description
+    is_efficiency = stated.kind == "efficiency"
     for row, devices in series.larger():
-        words = row.words | series.table.words
-        if ("phase" in words) != is_inference([stated.sentence]):
+        ratios = series.ratios(row, devices) if _is_about(stated, row, series.table) else []
+        if not ratios:
             continue
-        if introduces and "strategy" in stated.words:
-            words.setdefault("strategy", stated.words["strategy"])
-        ratios = series.ratios(row, devices)
-        if row.devices != stated.devices or not ratios or any(words.get(k) != v for k, v in stated.words.items()):
-            continue
-        is_efficiency = stated.kind == "efficiency"
         speedup = hull(ratio.hull for ratio in ratios)
         right = speedup / devices if is_efficiency else speedup
-        if stated_interval(stated).meets(right, APART):
+        if stated_interval(stated).meets(right, SOURCES_TOLERANCE):
             continue
-        base = series.bases[0].description
         corrected = Correction(
             value=round(right.middle * (100 if is_efficiency else 1), 3),
             unit="%" if is_efficiency else "x",
@@ -108,14 +102,22 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         yield Flag(
             f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {given} over {base}",
             [stated.source, row.place],
-            corrected=corrected if right.precision < APART else None,
+            corrected=corrected if right.precision < SOURCES_TOLERANCE else None,
         )
 
 
+def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> bool:
+    """Whether a row has the devices and the words of a sentence: "DDP on 4 GPUs" and a row of 4, DDP."""
+    words = row.words | table.words
+    if row.devices != stated.devices or ("phase" in words) != is_inference([stated.sentence]):
+        return False
+    if "strategy" in stated.words and _introduces(stated, table):
+        words.setdefault("strategy", stated.words["strategy"])
+    return all(words.get(name) == word for name, word in stated.words.items())
+
+
 def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
-    """Whether a sentence stands right above a table, alone, and names the one strategy that is named there: the table
-    is of this strategy, too.
-    """
+    """Whether a sentence stands alone right above a table, which is then of the one strategy that it names, too."""
     if table.grid is None or not any(stated.sentence in paragraph for paragraph in table.grid.before):
         return False
     named = names_in(" . ".join((*table.grid.before, *table.section)))["strategy"]
@@ -124,7 +126,7 @@ def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """A row of some source, and the attributes that it states."""
+    """A row of a table or a run, and the attributes that it states: {"strategy": "ddp", "devices": 4}."""
 
     row: ReportedRow
     attributes: dict[str, str | float]
@@ -145,32 +147,35 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
     Seen: A README whose notebook measured other figures.
     Repair: Write every run into a folder of its own, and the completion marker last; make tables from files.
     """
-    yield from _records_disagree(context)
+    yield from _contradicting_records(context)
     tables = [*context.tables[:MOST_TABLES], context.runs_table]
-    sources = [(places, _printed_figures(places)) for table in tables if (places := _places(table))]
+    sources = [(places, _rounded_figures(places)) for table in tables if (places := _places(table))]
     for (first, figures), (second, others) in combinations(sources, 2):
-        if first[0].row.file != second[0].row.file and len(figures & others) >= AGREE:
-            yield from _disagreements(first, second)
+        if first[0].row.file != second[0].row.file and len(figures & others) >= EQUAL_PER_DIFFERENT:
+            yield from _contradicting_places(first, second)
 
 
-def _printed_figures(places: Iterable[_Place]) -> set[str]:
+def _rounded_figures(places: Iterable[_Place]) -> set[str]:
     """Values, to three digits, of the figures that are compared: sources that share none are of something else."""
-    return {f"{quantity.value:.3g}" for place in places for quantity in _figures(place.row)}
+    return {f"{figure.value:.3g}" for place in places for figure in _compared_figures(place.row)}
 
 
 def _places(table: ReportedTable) -> list[_Place]:
     """The configurations of a table. Rows that state the same are repeats: their mean, and how far they differ."""
     repeats: dict[tuple[tuple[str, str | float], ...], list[ReportedRow]] = defaultdict(list)
-    for row in (row for row in table.rows[:MOST_ROWS] if row.measured and _figures(row)):
-        repeats[tuple(_attributes(row, table).items())].append(row)
-    return [_Place(_mean(rows), dict(attributes)) for attributes, rows in repeats.items()]
+    for row in table.rows[:MOST_ROWS]:
+        if row.measured and _compared_figures(row):
+            repeats[tuple(_attributes(row, table).items())].append(row)
+    return [_Place(_mean_row(rows), dict(attributes)) for attributes, rows in repeats.items()]
 
 
-def _mean(rows: list[ReportedRow]) -> ReportedRow:
-    """The row of the means of the figures that all rows have; of one row itself."""
+def _mean_row(rows: list[ReportedRow]) -> ReportedRow:
+    """The row of the means of the figures that all rows have ("105 (mean of 2)"); of one row itself."""
+    if len(rows) == 1:
+        return rows[0]
     means = []
-    for first in _figures(rows[0]) if len(rows) > 1 else ():
-        values = [quantity.value for row in rows if (quantity := row.usable(first.kind))]
+    for first in _compared_figures(rows[0]):
+        values = [figure.value for row in rows if (figure := row.usable(first.kind))]
         mean = fmean(values)
         spread = max(abs(value - mean) for value in values)
         if len(values) == len(rows):
@@ -178,8 +183,8 @@ def _mean(rows: list[ReportedRow]) -> ReportedRow:
     return replace(rows[0], figures=means) if means else rows[0]
 
 
-def _figures(row: ReportedRow) -> list[Quantity]:
-    return [quantity for kind in COMPARED if (quantity := row.usable(kind))]
+def _compared_figures(row: ReportedRow) -> list[Quantity]:
+    return [figure for kind in COMPARED_KINDS if (figure := row.usable(kind))]
 
 
 def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
@@ -190,43 +195,46 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
     return {**words, **sizes, **devices, "phase": row.words.get("phase", "")}
 
 
-def _disagreements(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
-    """Figures that two sources print differently, where they print AGREE times as many alike.
+def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
+    """Flag figures that two sources print differently, where they print EQUAL_PER_DIFFERENT times as many alike.
 
-    Held against each other are only rows of which each matches the other one alone. A column without a unit is compared
-    with one that has a unit only where their own figures are alike.
+    A column without a unit is compared with one that has a unit only where their own figures are alike. Example: 100
+    and 390 tokens/s in both, 750 in one and 690 in the other.
     """
     equal: Counter[tuple[str, ...]] = Counter()  # by the headings of columns that may be another quantity, else ()
     different = defaultdict(list)
-    for one in first:
-        matching = [other for other in second if one.matches(other)]
-        if len(matching) != 1 or sum(rival.matches(matching[0]) for rival in first) != 1:
-            continue
-        for here, there in product(_figures(one.row), _figures(matching[0].row)):
+    for place, other in _pairs_of_places(first, second):
+        for here, there in product(_compared_figures(place.row), _compared_figures(other.row)):
             is_one = here.kind == there.kind and here.is_like(there) and here.unit_stated
-            if not is_one and not _may_be_one(here, there):
+            if not is_one and not _may_be_one_quantity(here, there):
                 continue
             columns = () if is_one else (here.heading, there.heading)
-            if here.interval.meets(there.interval, EQUAL):
-                equal[columns] += min(here.interval.precision, there.interval.precision) <= PRECISE
-            elif not _range(here).meets(_range(there), APART):
-                different[columns].append((one.row, here, matching[0].row, there))
+            if here.interval.meets(there.interval, EQUAL_TOLERANCE):
+                equal[columns] += min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
+            elif not _range(here).meets(_range(there), SOURCES_TOLERANCE):
+                different[columns].append((place.row, here, other.row, there))
     for columns, pairs in different.items():
-        if equal[columns] < AGREE * len(pairs):
-            continue
+        if equal[columns] < EQUAL_PER_DIFFERENT * len(pairs):
+            continue  # the sources are of something else
+        verb = "is" if equal[columns] == 1 else "are"
+        others = f"{plural(equal[columns], 'other figure')} of the two places {verb} equal"
         for row, here, other_row, there in pairs:
             figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
-            others = f"{plural(equal[columns], 'other figure')} of the two places"
-            evidence = (
-                f"{row.description}: {here.heading} {figures}; {others} {'is' if equal[columns] == 1 else 'are'} equal"
-            )
-            yield Flag(evidence, [row.place, other_row.place])
+            yield Flag(f"{row.description}: {here.heading} {figures}; {others}", [row.place, other_row.place])
 
 
-def _may_be_one(here: Quantity, there: Quantity) -> bool:
-    """Whether two figures may be one quantity although a heading does not say which rate or time it is, or its unit."""
+def _pairs_of_places(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
+    """The places of two sources of which each matches the other one alone."""
+    for place in first:
+        matching = [other for other in second if place.matches(other)]
+        if len(matching) == 1 and sum(rival.matches(matching[0]) for rival in first) == 1:
+            yield place, matching[0]
+
+
+def _may_be_one_quantity(here: Quantity, there: Quantity) -> bool:
+    """Whether two figures may be one quantity although a heading lacks its unit, or which rate or time it is."""
     kinds = {here.kind, there.kind}
-    general = any(name in kinds and kinds <= set(names) for name, names in GENERAL.items())
+    general = any(name in kinds and kinds <= set(names) for name, names in GENERAL_KINDS.items())
     one_scope = here.per_device == there.per_device or None in (here.per_device, there.per_device)
     return (general or len(kinds) == 1) and one_scope and here.statistic == there.statistic
 
@@ -237,10 +245,10 @@ def _range(quantity: Quantity) -> PrintedInterval:
     return PrintedInterval(max(0.0, around.low - spread), around.high + spread)
 
 
-def _records_disagree(context: AuditContext) -> Iterator[Flag]:
-    """Completion markers and launcher's records that do not say what the metrics beside them say."""
+def _contradicting_records(context: AuditContext) -> Iterator[Flag]:
+    """Flag completion markers and launcher's records that do not say what the metrics beside them say."""
     for run in context.runs:
-        wrong = [text for marker in context.evidence.completions for text in _marker_differs(run, marker)]
+        wrong = [text for marker in context.evidence.completions for text in _differences_of_marker(run, marker)]
         launched = run.details.get("launcher_world")
         if launched and run.world_size and launched != run.world_size:
             wrong.append(f"world size is {run.world_size} in the metrics and {launched} in the launcher's record")
@@ -248,7 +256,7 @@ def _records_disagree(context: AuditContext) -> Iterator[Flag]:
             yield Flag("; ".join(wrong), [run])
 
 
-def _marker_differs(run: ReportedRun, marker: dict) -> Iterator[str]:
+def _differences_of_marker(run: ReportedRun, marker: dict) -> Iterator[str]:
     """A sentence for each of world size, rate and wall time that a completion marker states differently from a run."""
     if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
         return

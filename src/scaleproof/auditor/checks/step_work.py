@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME, AuditContext, of_evidence
+from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE, AuditContext, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies, places
 from scaleproof.auditor.checks.scaling import rates_over_baselines
 from scaleproof.auditor.checks.work import RATE_MULTIPLIED, RATE_OF_ONE_RANK, rates_of_runs, wrong_scope
@@ -112,7 +112,7 @@ class _Product:
                 micro_steps = max(1, round(self.work.middle / work))
                 most = 1 if name == "global batch" else LARGEST_ACCUMULATION
                 # With a free factor almost any product is near: it must be nearer.
-                tolerance = MAJORITY_TOLERANCE if micro_steps == 1 else SAME
+                tolerance = MAJORITY_TOLERANCE if micro_steps == 1 else SAME_TOLERANCE
                 if micro_steps <= most and self.work.meets(exact(work * micro_steps), tolerance):
                     meanings[(name, scope, micro_steps)] = work * micro_steps
         return meanings
@@ -210,6 +210,7 @@ def _row_against_majority(product: _Product, meaning: tuple[str, str, int], othe
 
 
 def _wrong_product(product: _Product, right: str, corrected: Correction | None) -> Flag:
+    """Flag a product: "1,000 x 0.25 s = 250, but ", and what would be `right`."""
     evidence = f"{product.sentence}, but {right}"
     return Flag(evidence, [product.row.place], RATE_TIMES_TIME.name, severity="suspect", corrected=corrected)
 
@@ -219,7 +220,7 @@ def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:
     factors = [product.work.middle / product.expected_work.middle for product in products]
     middle = median(factors)
     spread = max(abs(factor / middle - 1) for factor in factors)
-    if spread > 2 * SAME:
+    if spread > 2 * SAME_TOLERANCE:
         yield from _wrong_rows(products, some_are_right=False)
         return
     first = products[0]

@@ -229,10 +229,7 @@ def sampled_steps(context: AuditContext) -> Iterator[Flag]:
 
 
 def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """Flag timed micro-steps that never update the weights, where the average micro-step takes longer than they do.
-
-    Example: one in 10 is timed, one in 4 updates; 50 ms are recorded, and 100 s / 400 = 250 ms were needed.
-    """
+    """Flag timed micro-steps that never update the weights: 50 ms are recorded, 100 s / 400 = 250 ms are needed."""
     every, accumulation = run.sampled_every, run.accumulation
     mean = span.step_mean_s
     if not (every and accumulation and mean and span.seconds and span.micro_steps):

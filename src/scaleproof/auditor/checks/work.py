@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from scaleproof.auditor.checks.baselines import tokens_per_step
-from scaleproof.auditor.checks.context import SAME, AuditContext, first_of_each_run, near, of_evidence
+from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, first_of_each_run, near, of_evidence
 from scaleproof.auditor.checks.rows import RATE_UNITS
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, exact
@@ -71,7 +71,7 @@ def rates_of_runs(context: AuditContext) -> Iterator[Flag]:
 
 
 def _wrong_rate(
-    run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME
+    run: ReportedRun, sentence: str, rate: float, made: float, work: float, tolerance: float = SAME_TOLERANCE
 ) -> Flag | None:
     """Flag a rate in tokens/s whose product with the time is `made`, where `work` tokens were processed.
 
@@ -128,7 +128,8 @@ def _wrong_steps_per_second(run: ReportedRun) -> Flag | None:
     steps = span.optimizer_steps
     if not (rate and seconds and steps):
         return None
-    if abs(rate * seconds - steps) <= 0.0006 * seconds + SAME * steps:  # the rate is printed with three decimals
+    rounding = 0.0006 * seconds  # the rate is printed with three decimals
+    if abs(rate * seconds - steps) <= rounding + SAME_TOLERANCE * steps:
         return None
     sentence = f"{rate:g} steps/s x {seconds:,.1f} s = {integer(rate * seconds)} steps, but {steps:,} were made"
     right = Correction(value=steps / seconds, unit="steps/s", derivation="steps over time")
@@ -166,10 +167,7 @@ def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _is_loader_batch(run: ReportedRun, span: TimedSpan) -> bool:
-    """Whether the batch of an nn.DataParallel run is the loader's, which is split over the devices.
-
-    It is where the tokens are batch x seq_len x steps, without the devices as a factor.
-    """
+    """Whether the batch of an nn.DataParallel run is that of all devices: tokens are batch x seq_len x steps."""
     if (run.strategy or "").lower() not in SPLITS_BATCH or not (run.seq_len and span.tokens):
         return False
     return near(span.tokens, (run.micro_batch or 0) * run.seq_len * (span.micro_steps or 0), 1e-3)

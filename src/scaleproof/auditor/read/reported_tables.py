@@ -7,7 +7,7 @@ guessed.
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from scaleproof.auditor.read.grids import Grid
@@ -146,14 +146,22 @@ class ReportedRow:
     def name(self) -> str:
         """What the row is called beside a column of its devices."""
         label = " ".join(self.label.split())[:60]
-        return label or (plural(self.devices, "device") if self.devices else self.place)
+        return label or (self._size if self.devices else self.place)
 
     @property
     def description(self) -> str:
         """What the row is called in a sentence: its name, with the devices where that does not have them."""
         if not self.devices or re.search(rf"(?<![\d.]){self.devices}(?![\d.])", self.name.replace(",", "")):
             return self.name
-        return f"{self.name}, {plural(self.devices, 'device')}"
+        return f"{self.name}, {self._size}"
+
+    @property
+    def _size(self) -> str:
+        return plural(self.devices or 0, "node" if self.value("nodes") == self.devices else "device")
+
+    def with_devices(self, devices: float) -> "ReportedRow":
+        """The same row with so many devices."""
+        return replace(self, figures=[*self.figures, Quantity("devices", devices, "", "devices")])
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
         """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, the median, or None."""

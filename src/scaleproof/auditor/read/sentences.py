@@ -63,7 +63,7 @@ PATTERNS: tuple[tuple[StatedKind, str], ...] = (
         rf"(?:took|takes|trained in|finish(?:ed|es) in|complete[ds]? in) "
         rf"(?:only |about |around |roughly |approximately |~ ?|≈ ?)?{N} ?{TIME_UNIT}",
     ),
-    ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}"),
+    ("rate", rf"{RANGE} ?(?P<k>[kKM]?) ?{UNIT}\b(?! ?[:=] ?\d)"),  # not "loss: 2.5 tokens/s: 900"
 )
 _COMPILED = [(kind, re.compile(pattern, re.I)) for kind, pattern in PATTERNS]
 # Without one of these a sentence has no figure of the kind; looking for them is fast.

@@ -231,13 +231,16 @@ def kind_of(start: str, strategy: str, device: str) -> StartKind:
     return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
 
-def run_times(results: Path, campaign: str) -> RunTimes:
-    """Estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere."""
+def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
+    """Estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere.
+
+    `probes`: whether this machine's speed is measured where it is needed and not known, which takes up to a minute.
+    """
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
     runs = [run for path in newest if (run := _read_past_run(path, socket.gethostname(), campaign))]
     gpus, _ = usable_gpus(cuda_devices)
-    return RunTimes(tuple(runs), tuple(gpus), this_machine())
+    return RunTimes(tuple(runs), tuple(gpus), this_machine(probes))
 
 
 def _read_past_run(path: Path, host: str, campaign: str) -> PastRun | None:

@@ -75,7 +75,8 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
         content = path.read_bytes()
         data = pd.read_csv(io.BytesIO(content), dtype={"failures": str, "findings": str})
     except ValueError as error:  # of pandas and of the encoding
-        raise damaged_file(path, " ".join(str(error).split())[:100]) from None
+        problem = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+        raise damaged_file(path, f"no table: {problem[:100]}") from None
     if not content.endswith(b"\n"):
         raise damaged_file(path, "it ends too early")
     names = [str(name) for name in data.columns]

@@ -13,6 +13,13 @@ from scaleproof.ground.errors import UserError, edit_distance, path_fault, short
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
 
 
+def check_profile(name: str) -> None:
+    """Raise UserError where there is no profile of this name: here, or where Snakemake looks for those of a user."""
+    places = (Path(), Path.home() / ".config/snakemake", Path("/etc/xdg/snakemake"))
+    if not any((place / name).is_dir() for place in places):
+        SnakemakeProfile(Path(name))
+
+
 class SnakemakeProfile:
     """The keys of the profile in `folder`. Raises UserError where there is none."""
 
@@ -24,7 +31,7 @@ class SnakemakeProfile:
             if not folder.is_dir():
                 what = path_fault(folder) or " is a file, not the folder of a profile"
             profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
-            raise UserError(f"{folder}{what} (profiles: slurm, {', '.join(profiles)})")
+            raise UserError(f"{folder}{what} (profiles: {', '.join(['slurm', *profiles])})")
         self.path = settings_files[0]
         data, self._lines = read_yaml(self.path)
         if not isinstance(data, Mapping | None):

@@ -84,7 +84,8 @@ def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 def no_campaign_error(path: Path) -> UserError:
     """The error for a path that is not a campaign file, with the campaign that was meant, or all campaigns."""
-    if os.path.lexists(path) and (fault := path_fault(path)):
+    fault = path_fault(path)
+    if fault and (os.path.lexists(path) or "not a folder" in fault):
         return UserError(f"{path}{fault}")
     # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
     parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS

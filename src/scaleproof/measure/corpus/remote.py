@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from scaleproof.ground.campaign.corpora import Corpus, Known
+from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy, download
 
 if TYPE_CHECKING:
@@ -33,8 +34,12 @@ class Remote:
         """How the variables of `environment` say that servers are reached. `folder`: where downloads are kept.
 
         HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; sent to the hub alone, and never written down.
+        Raises UserError where the mirror is no address.
         """
-        return cls(folder, environment.get("HF_ENDPOINT") or HUB, environment.get("HF_TOKEN") or None)
+        endpoint = environment.get("HF_ENDPOINT") or HUB
+        if urlsplit(endpoint).scheme not in ("http", "https"):
+            raise UserError(f'the variable HF_ENDPOINT cannot be "{endpoint}"; allowed: an address, like {HUB}')
+        return cls(folder, endpoint, environment.get("HF_TOKEN") or None)
 
     def merges(self) -> Path:
         """The path of GPT-2's vocab.bpe, downloaded at the first call. Raises UserError."""

@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,7 @@ UNKEPT: dict[str, float] = {}  # speeds that this process has measured, where th
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # of training, after a step that does not count
 SAMPLES = 4  # of its steps
-MOST_S = 120  # a probe that takes longer is given up
+MOST_S = 30  # a probe that takes longer is given up, and those after it
 # Where nothing can be measured: a small node of a few cores. FLOP/s are fp32, of one core.
 USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}
 ANSWER = re.compile(r"^speed ([\d.e+]+)$", re.MULTILINE)
@@ -45,6 +45,8 @@ class MachineSpeed:
     """Speeds of this machine, measured when first asked for and kept in the file `path`; without `path`, usual ones."""
 
     path: Path | None = None
+    probes: bool = True  # whether what is not kept yet is measured
+    guessed: set[str] = field(default_factory=set)  # what was answered by a usual speed
 
     def start_s(self, engine: str = "") -> float:
         """Seconds that a run of one fresh rank takes outside of its steps, with the imports of `engine`, if any."""
@@ -59,17 +61,20 @@ class MachineSpeed:
 
     @property
     def measured(self) -> bool:
-        """Whether anything was measured on this machine."""
-        return bool(self._kept_speeds())
+        """Whether all that was asked for was measured on this machine."""
+        return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
         """The speed called `name`, measured by the program `line` where it is not kept yet."""
         known, kind = self._kept_speeds(), name.partition(" ")[0]
-        if self.path is None or name in known:
-            return known.get(name, USUAL[kind])
-        print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
-        value = _speed_printed_by(line)
-        if value is None:
+        if name in known:
+            return known[name]
+        value = None
+        if self.path and self.probes and not self.guessed:
+            print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
+            value = _speed_printed_by(line)
+        if self.path is None or value is None:
+            self.guessed.add(name)
             return USUAL[kind]
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,13 +91,16 @@ class MachineSpeed:
             return dict(UNKEPT)
 
 
-def this_machine() -> MachineSpeed:
-    """Speeds of this machine with the versions installed; usual ones without torch, or where VARIABLE is empty."""
+def this_machine(probes: bool = True) -> MachineSpeed:
+    """Speeds of this machine with the versions installed; usual ones without torch, or where VARIABLE is empty.
+
+    `probes`: whether what is not kept yet is measured.
+    """
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
         return MachineSpeed()
     versions = f"{platform.python_version()}-{metadata.version('torch')}"
-    return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json")
+    return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json", probes)
 
 
 def _speed_printed_by(line: list[str]) -> float | None:

@@ -22,6 +22,7 @@ class Watched(Generic[Batch]):
         self._batches = batches
         self._new_watcher = partial(Watcher, model, optimizer, folder, batches)
         self._watcher = self._new_watcher()
+        self._taken: Iterator[Batch] | None = None  # by next(), where the loop takes them itself
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else the loader has, such as `dataset` and `sampler`."""
@@ -44,6 +45,11 @@ class Watched(Generic[Batch]):
             yield from self._batches
         finally:
             self._watcher.finish()
+
+    def __next__(self) -> Batch:
+        """The next batch, for a loop around an iterator or a generator."""
+        self._taken = self._taken or iter(self)
+        return next(self._taken)
 
     def see_loss(self, loss: Tensor) -> None:
         """Note the loss of a forward pass, where the model does not return it."""

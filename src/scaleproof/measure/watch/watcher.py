@@ -126,14 +126,15 @@ class Watcher:
         return (integers * self._weights[kind]).sum()
 
     def _after_forward(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note the loss where the model returns one: as a number, or as `loss` of its output."""
+        """Note the loss where the model returns one: as a number, among others, or as `loss` of its output."""
         if not (module.training and torch.is_grad_enabled()):
             return
         named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
-        loss = output[0] if isinstance(output, tuple | list) and output else output if named is None else named
-        # One element without a name may be the model's output for one sample.
-        is_number = isinstance(loss, Tensor) and loss.numel() == 1 and (loss.dim() == 0 or loss is named)
-        if is_number and loss.is_floating_point():
+        # (loss, logits), or (logits, loss). One element in a dimension may be the model's output for one sample.
+        returned = output if isinstance(output, tuple | list) else [output]
+        numbers = [value for value in returned if isinstance(value, Tensor) and value.dim() == 0]
+        loss = named if isinstance(named, Tensor) and named.numel() == 1 else next(iter(numbers), None)
+        if loss is not None and loss.is_floating_point():
             self.see_loss(loss.flatten()[0])
 
     def _looks_now(self) -> bool:

@@ -28,6 +28,7 @@ FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formul
 FEWEST_EVIDENCE_OF_NAMED = 1.0  # evidence that suffices where the heading names one of two columns
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
 COARSE_WIDTH = 0.15  # relative width of figures that agree with nearly everything
+ONLY_MEANING = 2  # how far a formula is expected that alone can be meant
 TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
 
 
@@ -94,7 +95,7 @@ class Formula:
     """What a column may be computed by. `values`: of each row; `sources`: the columns that it is formed of.
 
     `expected`: how far the heading or custom suggest it. 0: not at all; 1: a baseline as they usually are, or one of
-    two columns is named; 2: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
+    two columns is named; ONLY_MEANING: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
     """
 
     name: str
@@ -166,7 +167,7 @@ def _over_rows(
         above, below = (source.texts, texts_at_base) if upwards else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         of_times = family(source) == "time" and meant != "overhead"
-        expected = 2 if meant and upwards != of_times else usual
+        expected = ONLY_MEANING if meant and upwards != of_times else usual
         yield Formula(name, headings, ratio, usual if meant == "efficiency" else expected, above, below, is_steady)
         if devices is not None:
             more = devices / devices[base]
@@ -298,7 +299,7 @@ class Explanation:
     def is_meant(self, tried: int) -> bool:
         """Whether the rows that agree, or the heading, prove that it is meant: 4 rows of 5, far from 1, do."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
-        if self.formula.expected == 2:
+        if self.formula.expected == ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:
             return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
@@ -314,7 +315,7 @@ class Explanation:
 
     def explains(self, row: int, usual: "Explanation") -> bool:
         """Whether a row that contradicts the `usual` explanation follows from this one."""
-        if usual.formula.expected == 2 and len(usual.formula.sources) == 2:
+        if usual.formula.expected == ONLY_MEANING and len(usual.formula.sources) == 2:
             return False  # the heading leaves no other meaning
         if not self.agrees[row]:
             return False

@@ -73,7 +73,7 @@ TOTAL_TIMES = ("total_time_s", "time_s")  # that may hold start-up and evaluatio
 
 
 def family(column: FigureColumn) -> str | None:
-    """What can be divided by figures of a column: "time", "rate", others of an unknown unit; None of settings."""
+    """The quantity of a column, "time", "rate" or "unknown": ratios are of two of one family. None of settings."""
     if column.kind in QUALITY or is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
         return None
     if column.kind is None or column.kind in SETTINGS:
@@ -94,8 +94,8 @@ def is_ratio(column: FigureColumn) -> bool:
 class Formula:
     """What a column may be computed by. `values`: of each row; `sources`: the columns that it is formed of.
 
-    `expected`: how far the heading or custom suggest it. 0: not at all; 1: a baseline as they usually are, or one of
-    two columns is named; ONLY_MEANING: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
+    `above`, `below`: the cells that are divided, row by row. `expected`: how far the heading or custom suggest it. 0:
+    not at all; 1: a usual baseline, or one of two columns is named; ONLY_MEANING: nothing else can be meant.
     """
 
     name: str
@@ -282,7 +282,7 @@ class Explanation:
 
     @cached_property
     def evidence(self) -> float:
-        """-log10 of the probability that the rows that agree do so by chance."""
+        """-log10 of the probability that the rows that agree do so by chance: 2 for one with figures of many digits."""
         values = self.formula.values
         distinct = {f"{value:.3g}": i for i, value in enumerate(values.middle) if self.agrees[i]}
         chance = [min(1.0, self.stated.width[i] + values.width[i] + 2 * FIT_TOLERANCE) for i in distinct.values()]

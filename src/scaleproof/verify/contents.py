@@ -30,6 +30,11 @@ def json_of(path: Path) -> Any:
         raise
 
 
+def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
+    """Return the version of the schema of a file of results."""
+    return tuple(map(int, content["schema_version"].split(".")))
+
+
 def parsed_json(data: bytes) -> Any:
     """Return the content of JSON. Raises ValueError also for NaN and Infinity, which Python would take."""
     return json.loads(data, parse_constant=_no_number)

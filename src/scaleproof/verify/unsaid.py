@@ -1,7 +1,7 @@
 """Sentences that claims.json must have by what the campaign's other files say, whether or not they state a figure."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scaleproof.verify.raw import Difference
@@ -14,7 +14,7 @@ HIDES = 3.0  # computing over transfers that usually hides them
 Sentences = Sequence[Mapping[str, Any]]
 
 
-def unsaid(
+def check_unsaid(
     sentences: Sentences,
     expected: Mapping[str, Any],
     report: Mapping[str, Any],
@@ -26,24 +26,24 @@ def unsaid(
     `expected`: the claims by their ids; `report`: scaling_report.json; `comparisons`, `lost`: the entries of
     comparison.json and of waterfall.json by name.
     """
-    yield from not_said(sentences, expected, report)
+    yield from check_largest_size(sentences, expected, report)
     for sentence in sentences:
         if sentence["topic"] == "lost":
-            yield from _unmeasured(sentence["text"], lost)
+            yield from _check_lost_time(sentence["text"], lost)
         if sentence["topic"] in ("recommended", "fastest"):
-            yield from _not_rested_on(sentence["topic"], sentence["claims"], expected)
+            yield from _check_ratios_listed(sentence["topic"], sentence["claims"], expected)
     texts: dict[str, list[str]] = {}
     for sentence in sentences:
         texts.setdefault(sentence["topic"], []).append(sentence["text"])
     if not any(map(NEXT.search, texts.get("next", ()))):
         yield Difference(FILE, "next", "no sentence says what to do next, and with which command")
-    for topic, words in _due(report, comparisons, lost):
+    for topic, words in _due_words(report, comparisons, lost):
         if not any(all(word in text for word in words) for text in texts.get(topic, ())):
             yield Difference(FILE, topic, f"no sentence says {' and '.join(words)}")
     yield from _unsaid_scaling(sentences, report)
 
 
-def _due(
+def _due_words(
     report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield topic and words of each sentence that must be there."""
@@ -78,7 +78,7 @@ def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator
     if report["status"] != "ok":
         return
     stated = [set(sentence["claims"]) for sentence in sentences if sentence["topic"] in ("scaling", "one-device")]
-    claims_of_all: Collection[str] = set().union(*stated)
+    claims_of_all: set[str] = set().union(*stated)
     last_of = [list(series["runs"].values())[-1] for series in report["series"] if len(series["runs"]) > 1]
     several = [point for point in last_of if point["speedup_in_answer"]]
     if len(several) >= FEW_SERIES:
@@ -87,22 +87,16 @@ def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator
         several = [point for point in several if any(point in series["runs"].values() for series in of_fastest)]
     for point in several:
         cell = point["cell"]
-        if not {f"speed-up/{cell}", f"one-device/{cell}"} & set(claims_of_all):
+        if claims_of_all.isdisjoint({f"speed-up/{cell}", f"one-device/{cell}"}):
             yield Difference(FILE, "scaling", f"no sentence says the speed-up of {cell}")
-        efficiency = point["scaling_efficiency"]
         is_faster = (point["speedup_in_answer"]["low"] or 0) > 1
         in_scaling = any(f"speed-up/{cell}" in claims and f"one-device/{cell}" not in claims for claims in stated)
-        if (
-            is_faster
-            and in_scaling
-            and efficiency
-            and 0 < efficiency["value"] <= 1
-            and f"efficiency/{cell}" not in claims_of_all
-        ):
+        has_efficiency = 0 < (point["scaling_efficiency"] or {"value": 0})["value"] <= 1
+        if is_faster and in_scaling and has_efficiency and f"efficiency/{cell}" not in claims_of_all:
             yield Difference(FILE, "scaling", f"no sentence says the efficiency of {cell}")
 
 
-def _not_rested_on(topic: str, claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_ratios_listed(topic: str, claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield the ratios of cells that may be as fast, on which a sentence rests and which it does not list, or others.
 
     Where a cell is shown to be fastest, the sentence on it lists the next one alone.
@@ -110,21 +104,20 @@ def _not_rested_on(topic: str, claims: Sequence[str], expected: Mapping[str, Any
     places = [identity.partition("/")[2] for identity in claims if identity.startswith(f"{topic}/")]
     fastest = [expected[f"fastest/{place}"] for place in places if f"fastest/{place}" in expected]
     for first in fastest:
-        others = [
-            claim for claim in expected.values() if claim["kind"] == "ratio" and claim["baseline"] == first["subject"]
-        ]
-        listed = [claim["id"] for claim in others if claim["word"] != "slower" and claim["subject"] != first["subject"]]
-        if topic == "fastest":
-            listed = [claim["id"] for claim in others][:1] if first["word"] == "shown" else listed
-            if others and others[0]["word"] == "unclaimed":
-                listed = []
-        for identity in {claim["id"] for claim in others}:
+        ratios = [claim for claim in expected.values() if claim["kind"] == "ratio"]
+        words = {claim["id"]: claim["word"] for claim in ratios if claim["baseline"] == first["subject"]}
+        listed = [identity for identity, word in words.items() if word != "slower"]
+        if topic == "fastest" and first["word"] == "shown":
+            listed = list(words)[:1]
+        if topic == "fastest" and "unclaimed" in [*words.values()][:1]:
+            listed = []
+        for identity, word in words.items():
             if (identity in listed) != (identity in claims):
                 verb = "does not list" if identity in listed else "lists"
-                yield Difference(FILE, topic, f"{verb} {identity}, whose word is {expected[identity]['word']}")
+                yield Difference(FILE, topic, f"{verb} {identity}, whose word is {word}")
 
 
-def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_lost_time(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield a sentence on lost time whose parts that were not measured are others than those of waterfall.json."""
     cell = lost.get(text.split(" (n=")[0].split(":")[0])
     if cell is None or cell["measured_ms"] <= cell["ideal_ms"]:
@@ -148,7 +141,9 @@ def _kinds_of_verdict(expected: Mapping[str, Any], report: Mapping[str, Any], ha
     return ("recommended", "fastest", "one-device") if has_ranking else ()
 
 
-def not_said(sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Difference]:
+def check_largest_size(
+    sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]
+) -> Iterator[Difference]:
     """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
     if report["status"] != "ok" or not report["series"]:
         return

@@ -102,7 +102,7 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
         for tip in drawing.iter(f"{SVG}title"):
             if not any((tip.text or "").startswith((f"{cell}:", f"{cell},")) for cell in at_fault):
                 yield from _check_tip(file, path.stem, tip.text or "", quantities, several)
-        if path.stem == "waterfall":
+        if path.stem == "waterfall" and labels:
             yield from _check_labels(file, drawing, [label for label in labels if label is not None])
         for axes in drawing.iter(f"{SVG}g"):
             if axes.get("id", "").startswith("axes_"):

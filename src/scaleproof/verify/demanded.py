@@ -381,7 +381,9 @@ def _demand_words(page: Element, folder: Path) -> Iterator[Demand]:
             yield Demand(name, facts.get(name))
     words = MEASURED | (PAIRS if "pairs" in sections else {}) | (TRACED_WORDS if "step" in sections else {})
     words |= LEARNT if any(row["validation_loss"] for row in csv_of(folder / "cells.csv")) else {}
-    yield Demand("definitions", definitions, [*words, *words.values()])
+    defined = _facts_by_name(definitions) if definitions else {}
+    for word, meaning in words.items():
+        yield Demand(f"definition of {word}", defined.get(word), [meaning])
     if "strong" in sections:
         yield Demand("Rating", facts.get("Rating"), [], [LOW, EXCELLENT])
     yield Demand("sources", _element(page, "div", "sources"), ["scaleproof verify"])

@@ -239,4 +239,6 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "a later schema": ("waterfall.json", r'(?<="schema_version": ")1', "9", "is the latest known"),
     "a setting in LaTeX": ("tables/scaling.tex", r"accum\. 1,", "accum. 4,", "below the table"),
     "a law below a table": ("tables/strong.md", "a fit needs 3", "a fit needs 4", "does not have the sentence"),
+    "a method of intervals": ("report.html", "; interval: Student[^<]*", "", "tokens/s [95 %]: does not have"),
+    "a sign": ("claims.json", r"unexplained ([\d.]+) ms", r"unexplained -\1 ms", "says -"),
 }

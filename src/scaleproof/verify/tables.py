@@ -25,10 +25,10 @@ from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell
 
-# Heading of the tables for people -> column.
+# Heading of the tables for people -> column, of several the first, which the page explains.
 HEADINGS = {
     heading.removesuffix(INTERVAL): column
-    for column in COLUMNS.values()
+    for column in reversed(COLUMNS.values())
     for heading in (column.heading, column.in_series)
     if heading
 }

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from scaleproof.verify.printed import stands_for
 from scaleproof.verify.raw import Difference
 from scaleproof.verify.raw_cells import largest_comparison
 
@@ -126,6 +127,15 @@ def _check_lost_time(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]
     stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
     if (stated[1] if stated else "") != unknown:
         yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
+    rest = cell["unexplained_ms"]
+    parts = {part["name"]: part["ms"] for part in cell["parts"]} | {"unexplained": rest if rest > 0 else None}
+    due = [(rf"[:,] {re.escape(name)} (-?[\d.,]+) ms", ms) for name, ms in parts.items() if ms]
+    due += [] if rest > 0 else [(r", together (-?[\d.,]+) ms more than the loss", -rest)]
+    for pattern, ms in due:
+        said = re.search(pattern, text)
+        if not said or not stands_for(said[1], ms):
+            problem = f"does not say {ms:.3g} ms where it should" if not said else f"says {said[1]} ms, not {ms:.3g}"
+            yield Difference(FILE, f'lost: "{text[:60]}"', problem)
     ratio, exposed = cell["compute_to_communication"], cell["transfer_exposed"]
     if ratio is not None and exposed is not None:
         word = "too short to hide" if ratio < HIDES else "long enough to hide"

@@ -46,7 +46,9 @@ def check_answer(
                 yield from differing(REPORT, point["cell"], point, _expected_of_size(answer, series, point))
                 yield from _check_incomparable(point["incomparable"], answer.cells[point["cell"]], base)
                 yield from _check_best_single(answer, series, point)
-        yield from _check_resolve(series["resolve"], series["name"], _largest_noise(answer, series), answer)
+        names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
+        noise = answer.noise(names[-1], names[0]) if len(names) > 1 else None  # of the largest size to the smallest
+        yield from _check_resolve(series["resolve"], series["name"], noise, answer)
     yield from _check_groups(answer)
     for place, ranking in enumerate(report["ranking"]):
         yield from _check_ranking(answer, place, ranking)
@@ -81,7 +83,7 @@ def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
     stated = {series["name"]: series for series in answer.report["series"]}
     yield from differing(REPORT, "series", sorted(stated), sorted(members))
     for name in stated.keys() & members.keys():
-        cells = sorted(members[name], key=lambda cell: (cell.devices, cell.nodes))
+        cells = sorted(members[name], key=lambda cell: (cell.devices, cell.runs[0].nodes))
         series = stated[name]
         sizes = [point["cell"] for point in series["runs"].values()]
         yield from differing(REPORT, f"{name}, sizes", sizes, [cell.name for cell in cells])
@@ -335,12 +337,6 @@ def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
     within = 1 + (question["within"] or 0.0)
     near = "near" if mark / within < low and high < mark * within else "undecided"
     return "yes" if low > mark else "no" if high < mark else near
-
-
-def _largest_noise(answer: RawAnswer, series: Mapping[str, Any]) -> PairNoise | None:
-    """Return the noise of the ratio of the largest comparable size to the smallest."""
-    names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
-    return answer.noise(names[-1], names[0]) if len(names) > 1 else None
 
 
 def _check_resolve(

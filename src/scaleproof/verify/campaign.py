@@ -190,33 +190,28 @@ def _checks(
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     if (folder / "traces.json").exists():
         checks["traces.json"] = lambda: derived.check_traces(folder, runs)
-    return checks if at_fault else checks | _of_all_cells(folder, runs, quantities)
-
-
-def _of_all_cells(
-    folder: Path, runs: list[RawRun], quantities: Quantities
-) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """Return file -> its check, of files that need the runs of all cells."""
-
-    def check_claims() -> Iterator[Difference]:
-        report = json_of(folder / REPORT)
-        if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
-            yield from claims.check_claims(folder, quantities, report)
-        elif (folder / claims.FILE).exists():
-            yield Difference(REPORT, "schema_version", "is of before there were claims, and there is claims.json")
-
-    checks: dict[str, Callable[[], Iterator[Difference]]] = {
-        "losses.csv": lambda: derived.check_losses(folder, runs),
-        "cells.csv: time to loss": lambda: derived.check_time_to_loss(folder, runs),
-    }
+    if at_fault:
+        return checks
+    # Of files that need the runs of all cells.
+    checks["losses.csv"] = lambda: derived.check_losses(folder, runs)
+    checks["cells.csv: time to loss"] = lambda: derived.check_time_to_loss(folder, runs)
     if not is_rehearsal(folder.name):  # whose page claims nothing
-        checks["claims.json"] = check_claims
+        checks[claims.FILE] = lambda: _claims_differences(folder, quantities)
     if (folder / "waterfall.json").exists():
         checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT))
         if (folder / "tables/waterfall.csv").exists():
             checks["tables/waterfall.csv"] = lambda: stated.check_waterfall_table(folder)
             checks["tables/waterfall.tex"] = lambda: tables.check_latex(folder, "waterfall")
     return checks
+
+
+def _claims_differences(folder: Path, quantities: Quantities) -> Iterator[Difference]:
+    """Yield where claims.json claims something else; of reports of before there were claims, that it is there."""
+    report = json_of(folder / REPORT)
+    if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
+        yield from claims.check_claims(folder, quantities, report)
+    elif (folder / claims.FILE).exists():
+        yield Difference(REPORT, "schema_version", "is of before there were claims, and there is claims.json")
 
 
 def _report_differences(
@@ -262,19 +257,14 @@ def why(path: Path, identity: str) -> str:
     containing = [name for name in quantities if identity in name.split("/")]
     if containing:
         raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")
-    _check_report(folder, runs, quantities)
-    examples = ", ".join(list(quantities)[:3])
-    raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
-
-
-def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:
-    """Raise UserError where the report that names ratios is missing or damaged: a figure may be unknown for that."""
-    try:
+    try:  # the report names ratios: for want of it a figure may be unknown
         ratio_quantities(quantities, runs, json_of(folder / REPORT))
     except FileNotFoundError:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
         raise damaged_file(folder / REPORT, first_fault(error)) from None
+    examples = ", ".join(list(quantities)[:3])
+    raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:

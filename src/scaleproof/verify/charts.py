@@ -5,12 +5,11 @@ import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import json_of, text_of
+from scaleproof.verify.contents import entries_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference
 from scaleproof.verify.recompute import Quantities, RecomputedQuantity
@@ -59,7 +58,6 @@ NTH = {
     "comparison": re.compile(rf"^(?P<cell>.+), pair (?P<nth>\d+): B / A {FIGURE}"),
 }
 RATIOS = ("speedup", "scaling_efficiency")  # which are 1 of a baseline
-OF_A_STEP = ("ideal", "unexplained", "measured")
 BY_DEVICES = ("throughput", "speedup", "efficiency")  # charts over the number of devices
 NEAR = 0.006  # of the length of an axis, within which a mark stands where it belongs
 
@@ -85,13 +83,14 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
     `at_fault`: cells of which no figure is known.
     """
     several = _figures_of_runs_and_pairs(folder, quantities)
-    for trace in _entries(folder, "traces"):
+    for trace in entries_of(folder / "traces.json", "traces"):
         known = {name: trace[name] for parts in TRACED.values() for name in parts.values() if trace[name] is not None}
         quantities = quantities | {
             f"cells/{trace['cell']}/{name}": RecomputedQuantity(ms, 1, "", ()) for name, ms in known.items()
         }
-    labels = [entry[f"{name}_ms"] for entry in _entries(folder, "waterfall", "cells") for name in OF_A_STEP]
-    labels += [part["ms"] for entry in _entries(folder, "waterfall", "cells") for part in entry["parts"]]
+    lost = entries_of(folder / "waterfall.json", "cells")
+    labels = [entry[name] for entry in lost for name in ("ideal_ms", "unexplained_ms", "measured_ms")]
+    labels += [part["ms"] for entry in lost for part in entry["parts"]]
     for path in sorted(folder.glob("charts/*.svg")):
         file = path.relative_to(folder).as_posix()
         try:
@@ -111,12 +110,6 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
                     yield from _check_devices(file, axes, quantities)
 
 
-def _entries(folder: Path, name: str, key: str = "") -> list[dict[str, Any]]:
-    """Return the entries of a JSON file of results; none where a campaign does not have it."""
-    path = folder / f"{name}.json"
-    return list(json_of(path)[key or name]) if path.is_file() else []
-
-
 def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str, list[float]]:
     """Return the rates of the runs of each cell, in the order of repeats, and the ratios of each A/B comparison."""
     figures: dict[str, list[float]] = {}
@@ -124,7 +117,7 @@ def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str
         kind, cell, *_, column = name.split("/")
         if (kind, column) == ("runs", "tokens_per_s"):
             figures.setdefault(cell, []).append(quantity.value)
-    pairs = {entry["name"]: entry["estimate"] for entry in _entries(folder, "comparison", "comparisons")}
+    pairs = {entry["name"]: entry["estimate"] for entry in entries_of(folder / "comparison.json", "comparisons")}
     return figures | {name: estimate["ratios"] for name, estimate in pairs.items() if estimate}
 
 

@@ -88,19 +88,14 @@ def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
         verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
         if verb is None:
             continue
-        named = [claim for claim in claims if _states_ratio(claim, part)]
+        of_one = [claim for claim in claims if claim["kind"] == "one-device"]
+        named = [claim for claim in of_one if re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", part)]
         wrong = [claim["subject"] for claim in named if claim["word"] != verb[1]]
         if wrong:
             return f"says {verb[1]} of {', '.join(wrong)}"
         if named and (len(named) > 1) != (" are " in part):
             return f'says "{verb[0].strip()}" of {len(named)} cells'
     return ""
-
-
-def _states_ratio(claim: Claim, text: str) -> bool:
-    """Return whether a text states the ratio to one device that a claim is about."""
-    subject = re.escape(claim["subject"])
-    return claim["kind"] == "one-device" and re.search(rf"(?<![\w-]){subject} at ", text) is not None
 
 
 def _pattern_of_verdict(claim: Claim) -> str:

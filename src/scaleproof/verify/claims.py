@@ -10,7 +10,7 @@ from typing import Any
 
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.claim_words import MANY, Claim, left_unsaid, wrong_word
-from scaleproof.verify.contents import json_of
+from scaleproof.verify.contents import entries_of, json_of
 from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, differing
@@ -56,8 +56,8 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     """
     content = json_of(folder / FILE)
     claims = {claim["id"]: claim for claim in content["claims"]}
-    comparisons = _entries_by_name(folder / "comparison.json", "comparisons", "name")
-    lost = _entries_by_name(folder / "waterfall.json", "cells", "cell")
+    comparisons = {entry["name"]: entry for entry in entries_of(folder / "comparison.json", "comparisons")}
+    lost = {entry["cell"]: entry for entry in entries_of(folder / "waterfall.json", "cells")}
     expected = {claim["id"]: claim for claim in _expected_claims(quantities, report, comparisons, lost)}
     for identity in sorted(expected.keys() - claims.keys()):
         yield Difference(FILE, identity, "is missing")
@@ -81,11 +81,6 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             yield from _check_sentence(sentence, own_claims, longest_first, extras)
     yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
     yield from check_unsaid(content["sentences"], expected, report, comparisons, lost)
-
-
-def _entries_by_name(path: Path, key: str, name: str) -> dict[str, Any]:
-    """Return the entries of a file of results by their names; none where a campaign does not have it."""
-    return {entry[name]: entry for entry in json_of(path)[key]} if path.is_file() else {}
 
 
 def _expected_claims(

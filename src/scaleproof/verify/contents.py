@@ -30,6 +30,11 @@ def json_of(path: Path) -> Any:
         raise
 
 
+def entries_of(path: Path, key: str) -> list[dict[str, Any]]:
+    """Return the entries under a key of a JSON file of results; none where a campaign does not have the file."""
+    return list(json_of(path)[key]) if path.is_file() else []
+
+
 def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
     """Return the version of the schema of a file of results."""
     return tuple(map(int, content["schema_version"].split(".")))

@@ -14,7 +14,7 @@ from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
 from scaleproof.ground.words import TRACED as TRACED_WORDS
 from scaleproof.verify.answer import EXCELLENT, LOW
 from scaleproof.verify.campaign_file import are_of_this_version
-from scaleproof.verify.contents import csv_of, json_of, text_of
+from scaleproof.verify.contents import csv_of, entries_of, json_of, text_of
 from scaleproof.verify.html_tree import Element, answer_of, plain
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
@@ -252,16 +252,10 @@ def _demand_pairs(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield the ratio of every pair of A/B comparisons."""
     section = _element(page, "section", "pairs", "details")
     rows = list(section.all("tr")) if section else []
-    for entry in _ab_comparisons(folder):
+    for entry in entries_of(folder / "comparison.json", "comparisons"):
         for label, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")) if entry["estimate"] else ():
             row = next((row for row in rows if row.text.startswith(f"{entry['name']} {label}")), None)
             yield Demand(f"{entry['name']}, pairs", row, figures=entry["estimate"][key])
-
-
-def _ab_comparisons(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the A/B comparisons of a campaign; none where it has none."""
-    path = folder / "comparison.json"
-    return list(json_of(path)["comparisons"]) if path.exists() else []
 
 
 def _is_traced(folder: Path) -> bool:
@@ -275,7 +269,7 @@ def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
     blocks = [part for part in section.children if isinstance(part, Element)] if section else []
     table = _element(page, "section", "step", "table")
     rows = dict(_rows_of_table(table)) if table else {}
-    for trace in json_of(folder / "traces.json")["traces"] if (folder / "traces.json").exists() else ():
+    for trace in entries_of(folder / "traces.json", "traces"):
         cell = trace["cell"]
         where = f"trace of {cell}"
         if trace["status"] != "ok":
@@ -327,7 +321,7 @@ def _demand_charts(page: Element, folder: Path, report: Mapping[str, Any], quant
         **dict.fromkeys(("loss_step", "loss_seconds"), "loss_last" in known),
         "memory": "state_bytes" in known,
         "waterfall": bool(list(page.all("section", id="lost"))),
-        "comparison": any(entry["estimate"] for entry in _ab_comparisons(folder)),
+        "comparison": any(entry["estimate"] for entry in entries_of(folder / "comparison.json", "comparisons")),
         **dict.fromkeys(("trace-timeline", "trace-steps", "trace-kernels"), _is_traced(folder)),
     }
     figures = {figure.attributes.get("id"): figure for figure in page.all("figure")}

@@ -88,10 +88,13 @@ class RawRun:
         return float(self.metrics["total_wall_time_sec"])
 
     @property
+    def nodes(self) -> int:
+        return int(self.metrics["config"]["execution"]["geometry"].split("x")[0])
+
+    @property
     def devices(self) -> int:
         """Devices of all nodes."""
-        nodes, per_node = self.metrics["config"]["execution"]["geometry"].split("x")
-        return int(nodes) * int(per_node)
+        return self.nodes * int(self.metrics["config"]["execution"]["geometry"].split("x")[1])
 
     @property
     def batch(self) -> int | None:
@@ -308,15 +311,10 @@ def in_words(value: Any) -> str:
     return "none" if value is None else significant(value, 10) if isinstance(value, float) else str(value)[:80]
 
 
-def _is_number(value: Any) -> bool:
-    """Return whether a value of JSON is a number; bool, which is an int to Python, is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     """Return whether two numbers are equal to a relative `tolerance`, or both None; no other value equals anything."""
     if a is None or b is None:
         return a is b
-    if not _is_number(a) or not _is_number(b):
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (a, b)):
         return False
     return math.isclose(float(a), float(b), rel_tol=tolerance, abs_tol=1e-12)

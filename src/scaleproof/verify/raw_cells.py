@@ -45,10 +45,6 @@ class RawCell:
         return self.runs[0].devices
 
     @property
-    def nodes(self) -> int:
-        return int(self.config["execution"]["geometry"].split("x")[0])
-
-    @property
     def config(self) -> dict[str, Any]:
         config: dict[str, Any] = self.runs[0].metrics["config"]
         return config

@@ -44,9 +44,8 @@ def settings_of(run: RawRun) -> dict[str, object]:
     settings = {column.name: known[column.setting] for column in COLUMNS.values() if column.setting in known}
     if settings.get("vocab_size") == "derive":  # as many as the corpus has
         del settings["vocab_size"]
-    nodes = run.metrics["config"]["execution"]["geometry"].partition("x")[0]
     evidence = run.metrics.get("evidence", "built")
-    return settings | {"nodes": int(nodes), "devices": run.devices, "evidence": evidence}
+    return settings | {"nodes": run.nodes, "devices": run.devices, "evidence": evidence}
 
 
 def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[RawRun]) -> Iterator[Difference]:

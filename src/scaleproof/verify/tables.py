@@ -20,7 +20,7 @@ from scaleproof.ground.columns import (
     Column,
 )
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import csv_of, json_of, text_of
+from scaleproof.verify.contents import csv_of, entries_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell
@@ -134,7 +134,8 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
                 words = _in_place_of_a_figure(column, row_with_base)
                 yield _wrong_text(file, f"{row['cell']}, {heading}", entry, words or row[column.name])
     yield from _check_common(file, text, rows)
-    for law in _laws(folder) if name in ("strong", "weak") else ():
+    sentences = entries_of(folder / "claims.json", "sentences") if name in ("strong", "weak") else ()
+    for law in (sentence["text"] for sentence in sentences if sentence["topic"] == "law"):
         if any(law.startswith(f"{series}: ") for series in first_of) and _letters(law) not in _letters(text):
             yield Difference(file, "", f'does not have the sentence "{law[:80]}"')
     common = _text_on_all_rows(text)
@@ -146,13 +147,6 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
             yield Difference(file, column.heading, f"is not there, and {column.name} is in {name}.csv")
         elif f"{column.heading} " not in common:
             yield Difference(file, "In all rows", f"does not have {column.heading}")
-
-
-def _laws(folder: Path) -> list[str]:
-    """Return the sentences on laws of scaling in claims.json; none where a campaign does not have it."""
-    path = folder / "claims.json"
-    sentences = json_of(path)["sentences"] if path.is_file() else []
-    return [sentence["text"] for sentence in sentences if sentence["topic"] == "law"]
 
 
 def _column_of(heading: str, columns: Sequence[Column]) -> Column | None:
@@ -256,17 +250,14 @@ def _letters(text: str) -> str:
 
 def _latex_entries(line: str) -> list[str]:
     """Return the entries of a row of LaTeX as plain text."""
-    plain = re.sub(r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", _on_one_line, line.strip())
+    plain = re.sub(
+        r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", lambda stack: stack[1].replace(r" \\{} ", " "), line.strip()
+    )
     plain = plain.removesuffix(r"\\").strip()
     # An escaped & becomes NUL for a while: a plain one separates entries.
     for special, character in ((r"\&", "\0"), (r"\%", "%"), (r"\_", "_"), (r"\#", "#"), ("--", "–"), ("~", " ")):
         plain = plain.replace(special, character)
     return [part.strip().replace("\0", "&") for part in plain.split("&")]
-
-
-def _on_one_line(stack: re.Match[str]) -> str:
-    """Return the text of a heading that LaTeX breaks into lines, as one line."""
-    return stack[1].replace(r" \\{} ", " ")
 
 
 def _without_marks(text: str) -> str:

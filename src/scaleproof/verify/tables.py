@@ -19,7 +19,7 @@ from scaleproof.ground.columns import (
     SERIES_TABLE,
     Column,
 )
-from scaleproof.ground.number_format import significant
+from scaleproof.ground.number_format import is_useless, significant
 from scaleproof.verify.contents import csv_of, entries_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
@@ -173,8 +173,9 @@ def _stands_for_entry(entry: str, column: Column, row: Mapping[str, str]) -> boo
         return entry == {"True": "yes", "False": "no"}.get(stated, stated)
     bounds = (row.get(f"{column.name}_{bound}") for bound in ("low", "high"))
     values = [float(text) * column.factor for text in (stated, *bounds) if text]
-    if "(n=" in entry:  # in place of bounds
-        values.append(float(row.get(f"{column.name}_n") or row["n"]))
+    n = float(row.get(f"{column.name}_n") or row["n"])
+    if "(n=" in entry and (len(values) < 3 or is_useless(values[1], values[2], n)):  # in place of bounds
+        values = [values[0], n]
     printed = numbers(entry)
     return len(printed) == len(values) and all(map(stands_for, printed, values))
 

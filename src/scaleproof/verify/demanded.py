@@ -76,8 +76,6 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
     report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
     has_these_words = are_of_this_version(runs)
     yield from _check_tables(page, folder)
-    if has_these_words:
-        yield from _check_definitions(page, report["unit"])
     demands = [
         *_demand_trust(page, findings, report),
         *_demand_findings(page, findings),
@@ -87,7 +85,7 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
         *_demand_charts(page, folder, report, quantities),
         *_demand_runs(page, report, runs),
         *(Demand("title", next(page.all(tag), None), [report["title"]]) for tag in ("title", "h1")),
-        *(_demand_words(page, folder) if has_these_words else ()),
+        *((*_demand_definitions(page, report["unit"]), *_demand_words(page, folder)) if has_these_words else ()),
     ]
     for demand in demands:
         yield from demand.missing()
@@ -118,8 +116,8 @@ def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
                 yield Difference(FILE, f"{name}, {key}{', ' if other else ''}{other}", problem)
 
 
-def _check_definitions(page: Element, unit: str) -> Iterator[Difference]:
-    """Yield columns that the page does not define. `unit`: of the work, which all rates are in."""
+def _demand_definitions(page: Element, unit: str) -> Iterator[Demand]:
+    """Yield what the columns of the page are. `unit`: of the work, which all rates are in."""
     facts = _facts_by_name(page)
     definitions = {heading: in_unit(column.definition, unit) for heading, column in HEADINGS.items()}
     definitions |= {in_unit(heading, unit): text for heading, text in definitions.items()}
@@ -127,16 +125,15 @@ def _check_definitions(page: Element, unit: str) -> Iterator[Difference]:
     for heading in headings - {"findings"}:
         definition = definitions.get(heading.removesuffix(INTERVAL))
         if definition:
-            yield from Demand(heading, facts.get(heading), [definition]).missing()
+            yield Demand(heading, facts.get(heading), [definition])
 
 
 def _rows_of_table(table: Element) -> list[tuple[str, dict[str, str]]]:
     """Return the rows of a table: the heading of each, and heading of the column -> text."""
     headings = _column_headings(table)
     rows = [[_entry_text(part.text) for part in row.children if isinstance(part, Element)] for row in table.all("tr")]
-    return [
-        (row[0].removesuffix("†"), dict(zip(headings, row, strict=True))) for row in rows if len(row) == len(headings)
-    ]
+    whole = [row for row in rows if len(row) == len(headings)]
+    return [(row[0].removesuffix("†"), dict(zip(headings, row, strict=True))) for row in whole]
 
 
 def _column_headings(table: Element) -> list[str]:

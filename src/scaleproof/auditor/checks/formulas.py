@@ -128,7 +128,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             expected = max(columns_named(target.heading, *headings), int(len(sources) == 2))
             yield Formula(name, headings, ratio, expected, above.texts, below.texts)
             if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
-                larger = ratio.larger_of(below.figures / above.figures)
+                inverse = below.figures / above.figures
+                larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))
                 yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
     meant = columns_of_speedups(target, sources)

@@ -11,8 +11,6 @@ from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.units import KINDS_OF_UNITS, RESULTS
 from scaleproof.auditor.read.words import Description, described
 
-# Columns are configurations
-
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
     """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are.
@@ -67,8 +65,6 @@ def _is_value(heading: str) -> bool:
 
 
 RATIOS = ("speedup", "efficiency", "change")
-
-# One column for each number of devices, or for each strategy
 
 
 def read_configuration_columns(

@@ -66,7 +66,7 @@ def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list
 
 
 def shortened_names(names: list[str], width: int) -> list[str]:
-    """Return paths of at most `width` characters: without folders in common, then "results/...n4.json".
+    """Return paths of at most `width` characters: without folders in common, then "ddp_r...eeds/n4.json".
 
     Where the second step would make two of them equal, it is left out, and names may be longer than `width`.
     """
@@ -145,7 +145,7 @@ def _distinct(rows: list[list[str]]) -> list[list[str]]:
 
 
 def rounded(text: str) -> str:
-    """Return a text with long decimals rounded to six digits: "6.93471823x" -> "6.93472x". --json has all digits."""
+    """Return a text with long decimals, which only --json has, rounded: "6.93471823 tok/s" -> "6.93472 tok/s"."""
 
     def shorter(long: re.Match[str]) -> str:
         value = float(long[0].replace(",", ""))

@@ -144,7 +144,7 @@ def _scalars(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _path_below(path: str, key: str) -> str:
-    """Return the path of an entry, as programs write it: `runs[2].ddp`, `runs["2 GPUs"]`."""
+    """Return the path of an entry, as programs write it: `runs[2].ddp`, `runs['2 GPUs']`."""
     is_word = re.fullmatch(r"[A-Za-z_][\w-]*", key)
     return f"{path}.{key}".lstrip(".") if is_word else f"{path}[{key!r}]"
 

@@ -136,7 +136,7 @@ class ReportedRun:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it says how fast it was: a loss alone has no devices to be divided by."""
+        """Whether the run says how fast it was. A loss alone does not: it has no devices to be divided by."""
         series = self.logged_steps
         has_steps = any(
             series.values(name).size for name in ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s")

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,10 @@ class Done:
 
 
 def scaleproof(*words: str | Path, cwd: Path) -> Done:
-    """Run a command in folder `cwd`. An exception that is no SystemExit leaves here, as a traceback leaves a shell."""
+    """Run a command in folder `cwd`. An exception that is no SystemExit leaves here, as a traceback leaves a shell.
+
+    A signal that ended the command was meant for the tests, such as that of a time limit around them: it comes again.
+    """
     out, err = io.StringIO(), io.StringIO()
     loaded._corpora.cache_clear()
     loaded.load_named.cache_clear()
@@ -39,4 +43,6 @@ def scaleproof(*words: str | Path, cwd: Path) -> Done:
     finally:
         os.chdir(before)
         loaded._corpora.cache_clear()
+    if code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        signal.raise_signal(signal.Signals(code - 128))
     return Done(code, out.getvalue(), err.getvalue())

@@ -65,6 +65,7 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
     "one device short of runs": {"times": STRATEGIES, "missing": 1},
     "one cell short of runs": {"times": NEAR, "missing": 1},
     "two runs": {"times": STRATEGIES, "repeats": 2},
+    "two runs far apart": {"times": STRATEGIES, "repeats": 2, "spread": 0.4},
     "one run": {"times": SIZES, "repeats": 1},
     "one cell": {"times": ONE},
     "many": {"times": MANY},

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ VALUES = (None, "x", "", -1, 0, 1e308, 10**400, float("nan"), float("inf"), True
 CELLS = ("", "x", "-1", "0", "1e308", "nan", "inf", "[]", "9" * 400, "1;2", "\0", "ä", '"')
 CONTENTS = (b"", b"\xff\xfe\x00", b"[" * 100_000, b"null", b"[]", b"{}", b"3", b'"', b"\n\n", b"a,b\n1\n", b'{"a": 1}{')
 KINDS = ("cut", "folder", "link to a device", "dangling link", "link to itself", "missing", *CONTENTS)
-SEED, SAMPLE = 7, 24
+SEEDS, SAMPLE = range(7, 11), 6
 
 
 def leaves(content, place=()):
@@ -155,8 +156,17 @@ def fuzz(folder: Path, seed: int, times: int) -> list[str]:
 
 
 @pytest.mark.fault("any value of any file of results is another one, or the file is of another kind", "one message")
-def test_no_value_and_no_kind_of_file_ends_in_a_traceback(tmp_path):
-    assert fuzz(small(tmp_path), SEED, SAMPLE) == []
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_value_and_no_kind_of_file_ends_in_a_traceback(tmp_path, seed):
+    assert fuzz(small(tmp_path), seed, SAMPLE) == []
+
+
+def test_a_signal_to_the_tests_is_no_answer_of_a_command(tmp_path, monkeypatch):
+    """What ends the tests, such as a time limit around them, is not taken for what a command says."""
+    monkeypatch.setattr("scaleproof.verify.campaign.read_runs", lambda _: signal.raise_signal(signal.SIGINT))
+    (tmp_path / "demo/runs").mkdir(parents=True)
+    with pytest.raises(KeyboardInterrupt):
+        scaleproof("verify", "demo", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if isinstance(kind, str)])

@@ -22,7 +22,7 @@ from scaleproof.ground.confidence import mean_rate
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import Kind
 from scaleproof.verify.campaign import verify
-from scaleproof.verify.claims import _read
+from scaleproof.verify.claims import _check_sentence
 from scaleproof.verify.laws import check_further_sentences, fitted
 from scaleproof.verify.recompute import RecomputedQuantity
 
@@ -159,5 +159,5 @@ def test_slower_pairs_are_stated_by_the_inverse(claim: str | None, printed: str)
         100 * estimate.detectable_high,
     ]
     sentence = {"topic": "pairs", "text": text, "claims": ["pairs/fused"]}
-    problems = [*_read(sentence, [expected], [entry.a, entry.b, entry.name], {"": further, "pairs": []})]
+    problems = [*_check_sentence(sentence, [expected], [entry.a, entry.b, entry.name], {"": further, "pairs": []})]
     assert bool(problems) == (printed == "1.59x"), problems

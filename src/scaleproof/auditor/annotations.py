@@ -20,78 +20,78 @@ class Location:
 
 
 def located(place: str, paths: Sequence[Path]) -> Location:
-    """Return where `place` of a finding is, such as "results.md:7".
+    """Return where `place` of a finding is: "results.md:7" -> line 7 of runs/results.md, where `paths` is ["runs"].
 
-    An audit names files by what stands below the path that it was given, after that path's own name where it was given
-    several; `paths`: what these were. A place that is no file below any of them, such as the name of a run, is taken to
-    be in the first.
+    An audit names files by their path below what it was given (`paths`), after its name where it was given several. A
+    place that is no file below any of them, such as the name of a run, is taken to be in the first.
     """
     name, _, number = place.rpartition(":")
     line = int(number) if name and number.isdecimal() else None
     name = name if line is not None else place
     for path in paths:
-        for above in (path, *path.parents):
-            file = above / name
+        for folder in (path, *path.parents):
+            file = folder / name
             if file.is_relative_to(path) and file.exists():
                 return Location(file, line)
     return Location(paths[0], None)
 
 
-LEVELS = {"invalid": "error", "suspect": "warning", "note": "note"}
+SARIF_LEVELS = {"invalid": "error", "suspect": "warning", "note": "note"}
 GITHUB_LEVELS = {"invalid": "error", "suspect": "warning", "note": "notice"}
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif(audit: Audit, paths: Sequence[Path], version: str) -> str:
-    """Return the findings as a SARIF log. `paths`: what was audited; `version`: of this program."""
+    """Return the findings as a SARIF log, which is JSON. `paths`: what was audited; `version`: of this program."""
     codes = list(dict.fromkeys(finding.code for finding in audit.findings))
     rules = [{"id": code, "shortDescription": {"text": meaning_of(code) or code}} for code in codes]
     driver = {"name": "scaleproof", "version": version, "rules": rules}
-    results = [_result(finding, codes.index(finding.code), paths) for finding in audit.findings]
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    results = [_sarif_result(finding, codes.index(finding.code), paths) for finding in audit.findings]
+    log = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
     return json.dumps(log, indent=2)
 
 
-def _result(finding: Finding, rule: int, paths: Sequence[Path]) -> dict[str, Any]:
+def _sarif_result(finding: Finding, rule: int, paths: Sequence[Path]) -> dict[str, Any]:
     """Return a finding as a result of SARIF. `rule`: its index among the rules."""
     places = finding.runs or finding.cells
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
-        "level": LEVELS[finding.severity],
+        "level": SARIF_LEVELS[finding.severity],
         "message": {"text": _message(finding)},
-        "locations": [_physical(located(place, paths)) for place in places],
+        "locations": [_sarif_location(located(place, paths)) for place in places],
     }
 
 
-def _physical(spot: Location) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": spot.file.as_posix()}}
-    if spot.line is not None:
-        place["region"] = {"startLine": spot.line}
+def _sarif_location(location: Location) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": location.file.as_posix()}}
+    if location.line is not None:
+        place["region"] = {"startLine": location.line}
     return {"physicalLocation": place}
 
 
 def github(audit: Audit, paths: Sequence[Path]) -> str:
     """Return the findings as workflow commands, a line each, at the first place of each."""
-    return "\n".join(_command(finding, paths) for finding in audit.findings)
+    return "\n".join(_workflow_command(finding, paths) for finding in audit.findings)
 
 
-def _command(finding: Finding, paths: Sequence[Path]) -> str:
+def _workflow_command(finding: Finding, paths: Sequence[Path]) -> str:
+    """Return a finding as a command: "::error file=a.md,line=7,title=speedup-differs::..."."""
     places = finding.runs or finding.cells
     properties = {"title": finding.code}
     if places:
-        spot = located(places[0], paths)
-        properties = {"file": spot.file.as_posix(), "line": str(spot.line or 1)} | properties
+        location = located(places[0], paths)
+        properties = {"file": location.file.as_posix(), "line": str(location.line or 1)} | properties
     listed = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
     return f"::{GITHUB_LEVELS[finding.severity]} {listed}::{_escaped(_message(finding))}"
 
 
 def _message(finding: Finding) -> str:
-    """What was found, what it should be, and what to do, in one paragraph."""
+    """Return what was found, what it should be, and what to do, in one paragraph."""
     corrected = f" Corrected: {finding.corrected}." if finding.corrected else ""
     return f"{finding.evidence}.{corrected} {finding.advice}".strip()
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """`text` as GitHub reads it: control characters, % and each character of `more` as its code."""
-    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
+    """Return a text as GitHub reads it: line ends, "%" and each character of `more` as a code, "%0A"."""
+    return "".join(f"%{ord(character):02X}" if character in f"%\r\n{more}" else character for character in text)

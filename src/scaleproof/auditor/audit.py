@@ -19,7 +19,7 @@ from scaleproof.ground.findings.own_runs import audit, check_names
 from scaleproof.ground.findings.registry import by_severity, check_failed, record_unusable
 from scaleproof.ground.records.run import Run, read_run
 
-QUIET = ("claim-unverifiable", "spread-missing")  # notes that are true of most publications: shown on request
+CODES_ON_REQUEST = ("claim-unverifiable", "spread-missing")  # of notes that are true of most publications
 
 
 class NoResult(UserError):
@@ -60,8 +60,9 @@ class Audit(BaseModel):
         return all(finding.severity == "note" for finding in self.findings)
 
     def with_findings_that_matter(self) -> "Audit":
-        """The same without the notes that are true of most publications."""
-        return self.model_copy(update={"findings": [f for f in self.findings if f.code not in QUIET]})
+        """Return the audit without the notes that are true of most publications."""
+        telling = [finding for finding in self.findings if finding.code not in CODES_ON_REQUEST]
+        return self.model_copy(update={"findings": telling})
 
     def count(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)
@@ -78,7 +79,7 @@ def audit_paths(paths: list[Path], given: dict[str, dict[str, int]] | None = Non
 
 
 def audit_gathered(evidence: Evidence, source: str) -> Audit:
-    """Audit what was read; `source` names it in the audit and in messages.
+    """Audit what was read. `source`: its name in the audit and in messages.
 
     Raises UserError where none of it is a result.
     """
@@ -86,6 +87,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     own_names, own_findings, own_formats = _audit_own_runs(evidence)
     if not own_names and not own_findings and not evidence.anything:
         raise _no_result(evidence, source)
+
     formats = own_formats + _count_formats(evidence)
     context = AuditContext(evidence)
     findings = by_severity([*own_findings, *audit_context(context)])
@@ -108,7 +110,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
 
 
 def _count_formats(evidence: Evidence) -> Counter[str]:
-    """Return how many results there are of each format; those that this program measured are not among them."""
+    """Return how many results there are of each format, {"CSV": 2, ...}, without those that this program measured."""
     formats = Counter(run.format for run in evidence.runs)
     formats += Counter(table.form for table in evidence.tables)
     formats["profiler table"] += len(evidence.operator_tables)
@@ -119,7 +121,7 @@ def _count_formats(evidence: Evidence) -> Counter[str]:
 
 
 def _no_result(evidence: Evidence, source: str) -> NoResult:
-    """The error for files without a result: how many there are, and why the first three were not read."""
+    """Return the error for files without a result: how many there are, and why the first three were not read."""
     details = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
     reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
     if reasons:
@@ -132,12 +134,13 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:
-    """Count the figures of tables that are understood, and by heading the cells with digits that are not."""
+    """Count the figures that were understood, and per heading the cells with digits that were not."""
     unknown: Counter[str] = Counter()
     for table in tables:
         for row in table.rows:
-            with_digits = [name for name in table.not_understood if any(c.isdigit() for c in row.texts.get(name, ""))]
-            unknown.update(dict.fromkeys([*with_digits, *row.not_understood], 1))  # in the order of the table
+            with_digits = [name for name in table.not_understood if any(map(str.isdigit, row.texts.get(name, "")))]
+            for heading in dict.fromkeys([*with_digits, *row.not_understood]):
+                unknown[heading] += 1  # once a row, in the order of the table
     return FigureCount(
         read=sum(len(row.figures) for table in tables for row in table.rows),
         not_understood=unknown.total(),
@@ -146,7 +149,7 @@ def _count_figures(tables: list[ReportedTable]) -> FigureCount:
 
 
 def _not_read(evidence: Evidence) -> dict[str, list[str]]:
-    """Files that were not read, each as "name: reason", by the kind of reason."""
+    """Return the files that were not read by the kind of reason: {"binary": ["a.bin: it is binary"]}."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for unread in evidence.unread:
         kinds[unread.kind].append(f"{unread.name}: {unread.reason}")
@@ -154,7 +157,7 @@ def _not_read(evidence: Evidence) -> dict[str, list[str]]:
 
 
 def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
-    """(names, findings, number by format) of scaleproof's own runs, which are audited campaign by campaign."""
+    """Audit scaleproof's own runs, campaign by campaign. Return their names, findings, and number by format."""
     campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)
     findings: list[Finding] = []
     for folder in evidence.own_runs:
@@ -166,11 +169,13 @@ def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Count
             campaigns[(run.metrics.campaign, str(path.parent.parent))].append(run)
         except UserError as error:
             findings.append(record_unusable(name, printable(cell), str(error).replace(folder, name)[:300]))
+
     for (campaign, _), runs in campaigns.items():
         try:
             findings += audit(campaign, runs).findings
         except BREAKS as error:
             findings.append(check_failed(f"of campaign {campaign}", error))
+
     names = [run.name for runs in campaigns.values() for run in runs]
     formats = Counter({"metrics JSON 3 with its series": len(names)}) if names else Counter()
     return names, findings, formats

@@ -17,13 +17,13 @@ from scaleproof.ground.html import environment
 
 
 def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
-    """The audit as one HTML page.
+    """Return the audit as one HTML page.
 
     `date`: when it was made. `base`: the address that links to files begin with ("https://github.com/.../blob/main").
     """
 
     def link(place: str) -> str:
-        """The address of a place, "file" or "file:line"."""
+        """Return the address of a place: "a.md:7" -> "https://.../a.md#L7"."""
         file, _, line = place.rpartition(":")
         return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
 

@@ -16,7 +16,7 @@ from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Finding
 
-FILE = Path("scaleproof.toml")
+WAIVER_FILE = Path("scaleproof.toml")
 
 
 class Waiver(BaseModel):
@@ -30,20 +30,20 @@ class Waiver(BaseModel):
     until: date = Field(description="The last day on which it holds.")
 
     def covers(self, finding: Finding, paths: Sequence[Path]) -> bool:
-        """Whether it is of this code, and all places of the finding are its own. `paths`: what was audited."""
+        """Whether a finding is of this code, and all of its places are waived. `paths`: what was audited."""
         places = finding.runs or finding.cells
-        return finding.code == self.code and bool(places) and all(self._has(place, paths) for place in places)
+        return finding.code == self.code and bool(places) and all(self._has_place(place, paths) for place in places)
 
-    def _has(self, place: str, paths: Sequence[Path]) -> bool:
-        spot = located(place, paths)
-        names = (place, str(spot.file), f"{spot.file}:{spot.line}", f"{spot.file}/{place}")
+    def _has_place(self, place: str, paths: Sequence[Path]) -> bool:
+        location = located(place, paths)
+        names = (place, str(location.file), f"{location.file}:{location.line}", f"{location.file}/{place}")
         return any(fnmatchcase(name, self.place) for name in names)
 
     def __str__(self) -> str:
         return f"{self.code} in {self.place} (until {self.until}: {self.reason})"
 
 
-class _File(BaseModel):
+class _WaiverFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     waived: list[Waiver] = []
@@ -61,7 +61,7 @@ class Waived:
 def read_waivers(file: Path) -> list[Waiver]:
     """Return the waivers of `file`. Raises UserError where it is damaged, or names a code that does not exist."""
     try:
-        waivers = _File.model_validate(tomllib.loads(read_regular(file).decode())).waived
+        waivers = _WaiverFile.model_validate(tomllib.loads(read_regular(file).decode())).waived
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is no TOML: {error}") from None
     except ValidationError as error:
@@ -74,27 +74,28 @@ def read_waivers(file: Path) -> list[Waiver]:
 
 
 def without_waived(audit: Audit, waivers: Sequence[Waiver], paths: Sequence[Path], today: date) -> Waived:
-    """Take the findings out of `audit` that a waiver covers which has not ended. `paths`: what was audited."""
-    holding = [waiver for waiver in waivers if waiver.until >= today]
-    by_waiver = {waiver: [f for f in audit.findings if waiver.covers(f, paths)] for waiver in holding}
-    waived = [finding for finding in audit.findings if any(finding in group for group in by_waiver.values())]
-    remarks = [f"waived: {waiver}" for waiver, group in by_waiver.items() if group]
-    remarks += [f"covers nothing, and can go: {waiver}" for waiver, group in by_waiver.items() if not group]
+    """Take the findings out of `audit` that are waived until `today` or longer. `paths`: what was audited."""
+    in_force = [waiver for waiver in waivers if waiver.until >= today]
+    covered = {waiver: [finding for finding in audit.findings if waiver.covers(finding, paths)] for waiver in in_force}
+    waived = [finding for finding in audit.findings if any(finding in findings for findings in covered.values())]
+    remaining = [finding for finding in audit.findings if finding not in waived]
+
+    remarks = [f"waived: {waiver}" for waiver, findings in covered.items() if findings]
+    remarks += [f"covers nothing, and can go: {waiver}" for waiver, findings in covered.items() if not findings]
     remarks += [f"has ended, and waives nothing: {waiver}" for waiver in waivers if waiver.until < today]
-    left = [finding for finding in audit.findings if finding not in waived]
-    return Waived(audit.model_copy(update={"findings": left}), waived, remarks)
+    return Waived(audit.model_copy(update={"findings": remaining}), waived, remarks)
 
 
 def _fault(error: ValidationError) -> str:
-    """What is wrong with the file, by its first fault: the place, and what is allowed there."""
+    """Return what is wrong with the file, by its first fault: "waived.1.until is missing; a waiver has code, ..."."""
     first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt key is missing too
     place = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
-    known = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]
+    keys = list(Waiver.model_fields) if len(first["loc"]) > 1 else ["waived"]
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
-        return f'unknown key "{name}".{did_you_mean(name, known)} Allowed: {", ".join(known)}'
+        return f'unknown key "{name}".{did_you_mean(name, keys)} Allowed: {", ".join(keys)}'
     if first["type"] == "missing":
-        return f"{place} is missing; a waiver has {', '.join(known)}"
+        return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:
         return f"{place} is no date; write it as 2027-01-31, without quotes"
-    return f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}; a waiver is [[waived]] with {', '.join(known)}"
+    return f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}; a waiver is [[waived]] with {', '.join(keys)}"

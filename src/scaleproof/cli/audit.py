@@ -36,7 +36,7 @@ def audit_results(args: argparse.Namespace) -> None:
     read.
     """
     from scaleproof.auditor.audit import NoResult, audit_paths
-    from scaleproof.auditor.waivers import FILE, read_waivers, without_waived
+    from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
 
     given: dict[str, dict[str, int]] = {}  # part of a run's name -> what the user says of such runs
     for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
@@ -46,7 +46,7 @@ def audit_results(args: argparse.Namespace) -> None:
     for place in args.paths:
         if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
             raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
-    waivers = read_waivers(FILE) if FILE.exists() else []
+    waivers = read_waivers(WAIVER_FILE) if WAIVER_FILE.exists() else []
     with _standard_input(args.paths) as paths:
         try:
             result = audit_paths(paths, given)
@@ -61,7 +61,7 @@ def audit_results(args: argparse.Namespace) -> None:
             raise UserError(f'"{name}={next(iter(given[name].values()))}": no run has "{name}" in its name.{hint}')
     waived = without_waived(result, waivers, args.paths, date.today())
     for remark in waived.remarks:
-        print(f"{FILE}: {remark}", file=sys.stderr)
+        print(f"{WAIVER_FILE}: {remark}", file=sys.stderr)
     _show(args, waived.audit)
     if not result.formats:
         raise SystemExit(2)

@@ -13,15 +13,14 @@ from typing import Any
 
 from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
 from scaleproof.verify import intervals
-from scaleproof.verify.intervals import Bounds, CellFamily, PairNoise
+from scaleproof.verify.intervals import TOLERANCE_OF_DRAWS, Bounds, CellFamily, PairNoise
 from scaleproof.verify.raw import Difference, RawRun, close, differing
-from scaleproof.verify.raw_cells import BATCHLESS, CONFIDENCE, RawAnswer, RawCell, comparable
-from scaleproof.verify.recompute import has_speedup
+from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
+from scaleproof.verify.recompute import CONFIDENCE, has_speedup
 from scaleproof.verify.stated import settings_of
 
 REPORT = "scaling_report.json"
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
-TOLERANCE_OF_DRAWS = 0.06  # of what draws decide
 LEVELS = ("printed", "watched", "built")  # of evidence, the weakest first
 LAW_OF = {"strong": "amdahl", "weak": "gustafson", None: None}
 DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}
@@ -38,16 +37,18 @@ def check_answer(
     A field that is null, or is not there, differs from any value that it should have.
     """
     report = answer.report
-    yield from differing(REPORT, "", report, _of_report(runs, findings))
+    yield from differing(REPORT, "", report, _expected_of_report(runs, findings))
     yield from _check_series_names(answer)
     for series in report["series"]:
         base = answer.cells.get(series["baseline"])
         for point in series["runs"].values():
             if base and point["cell"] in answer.cells:
-                yield from differing(REPORT, point["cell"], point, _of_point(answer, series, point))
+                yield from differing(REPORT, point["cell"], point, _expected_of_size(answer, series, point))
                 yield from _check_incomparable(point["incomparable"], answer.cells[point["cell"]], base)
                 yield from _check_best_single(answer, series, point)
-        yield from _check_resolve(series["resolve"], series["name"], _largest_noise(answer, series), answer)
+        names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
+        noise = answer.noise(names[-1], names[0]) if len(names) > 1 else None  # of the largest size to the smallest
+        yield from _check_resolve(series["resolve"], series["name"], noise, answer)
     yield from _check_groups(answer)
     for place, ranking in enumerate(report["ranking"]):
         yield from _check_ranking(answer, place, ranking)
@@ -55,7 +56,7 @@ def check_answer(
         yield from _check_question(answer, report["question"])
 
 
-def _of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the report says of all runs: level, unit, evidence, whether it is valid, the time of a repeat."""
     concerning = [one for one in findings if one.get("concerns", "runs") in ("runs", "scaling")]
     invalid = sorted({finding["code"] for finding in concerning if finding["severity"] == "invalid"})
@@ -82,19 +83,19 @@ def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
     stated = {series["name"]: series for series in answer.report["series"]}
     yield from differing(REPORT, "series", sorted(stated), sorted(members))
     for name in stated.keys() & members.keys():
-        cells = sorted(members[name], key=lambda cell: (cell.devices, cell.nodes))
+        cells = sorted(members[name], key=lambda cell: (cell.devices, cell.runs[0].nodes))
         series = stated[name]
         sizes = [point["cell"] for point in series["runs"].values()]
         yield from differing(REPORT, f"{name}, sizes", sizes, [cell.name for cell in cells])
-        yield from differing(REPORT, name, series, _of_series(cells))
+        yield from differing(REPORT, name, series, _expected_of_series(cells))
 
 
-def _of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
+def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
     """Return what the report says of a series. `cells`: the smallest first."""
     settings = [settings_of(cell.runs[0]) | {"global_batch": cell.batch} for cell in cells]
     # None of what its cells differ in.
     common = {key: value for key, value in settings[0].items() if all(one.get(key) == value for one in settings)}
-    kind = _kind(cells)
+    kind = _kind_of_scaling(cells)
     return {
         "baseline": cells[0].name,
         "baseline_devices": cells[0].devices,
@@ -105,7 +106,7 @@ def _of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
     }
 
 
-def _kind(cells: Sequence[RawCell]) -> str | None:
+def _kind_of_scaling(cells: Sequence[RawCell]) -> str | None:
     """Return "strong" for cells with one global batch, "weak" with one batch per device; None of one size, or else."""
     batches = {cell.batch for cell in cells}
     if len({cell.devices for cell in cells}) < 2 or None in batches:
@@ -115,7 +116,7 @@ def _kind(cells: Sequence[RawCell]) -> str | None:
     return "weak" if len({cell.batch / cell.devices for cell in cells if cell.batch}) == 1 else None
 
 
-def _of_point(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the report says of a size of a series, its figures aside."""
     cell, base = answer.cells[point["cell"]], answer.cells[series["baseline"]]
     speedup = answer.ratio(cell.name, base.name)[1] if has_speedup(series, point) else None  # its bounds
@@ -128,14 +129,14 @@ def _of_point(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, 
         "metrics_paths": [f"{path.split('runs/')[0]}{run.path}" for path, run in zip(paths, cell.runs, strict=False)],
         "window_wall_time_sec": statistics.fmean(run.metrics["window"]["wall_time_sec"] for run in cell.runs),
         "tokens_per_sec_median": statistics.median(map(math.exp, cell.logs.values())),
-        "verdict": speedup and _rating((speedup[0] * factor, speedup[1] * factor), speedup),
+        "verdict": speedup and _words_for_efficiency((speedup[0] * factor, speedup[1] * factor), speedup),
         "overhead_only": cell.devices == 1 and without_offload(cell.strategy) in SHARDING,
         "findings": list(answer.codes.get(cell.name, ())),
         "speedup_in_answer": _speedup_in_answer(answer, series, point),
     }
 
 
-def _rating(efficiency: Bounds, speedup: Bounds) -> str:
+def _words_for_efficiency(efficiency: Bounds, speedup: Bounds) -> str:
     """Return the word for an efficiency, or the words of both bounds."""
     if speedup[1] < 1:
         return "slower than the baseline"
@@ -239,7 +240,7 @@ def _check_ranking(answer: RawAnswer, place: int, ranking: Mapping[str, Any]) ->
             problem = f"is left out for its repeats, of which it has {len(cell.runs)}"
             yield Difference(REPORT, f"{where}, {name}", problem)
     yield from _check_letters(family, where, names, entries)
-    advice = _advice(answer, family, ranking)
+    advice = _recommended(answer, family, ranking)
     if advice or not ranking["recommendation"]:
         yield from differing(REPORT, f"{where}, recommendation", ranking["recommendation"], advice)
     else:
@@ -269,7 +270,7 @@ def _check_letters(
     yield from differing(REPORT, where, lettered, list(names) if family else [])
 
 
-def _advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapping[str, Any]) -> dict[str, Any] | None:
+def _recommended(answer: RawAnswer, family: CellFamily | None, ranking: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the recommendation of a size: the simplest cell that is shown to lose little, or why there is none."""
     names = comparable(ranking)
     if len(names) < 2:
@@ -282,7 +283,7 @@ def _advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapping[str, 
     disturbing = DISTURBING if family.method == "tukey-blocks" else DISTURBING | DISTURBING_ROUNDS
     disturbed = [name for name in names if disturbing & set(answer.codes.get(name, ()))]
     points = {point["cell"]: point for series in answer.report["series"] for point in series["runs"].values()}
-    promising = [name for name in names if _beats_one(family, points.get(name))]
+    promising = [name for name in names if _beats_one_device(family, points.get(name))]
     effort = {name: simplicity(answer.cells[name].strategy) for name in names}
     # Bounds of the ratio of each cell to the fastest of the others.
     worst = {name: family.worst(name, [other for other in names if other != name]) for name in names}
@@ -304,7 +305,7 @@ def _advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapping[str, 
     return advice
 
 
-def _beats_one(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
+def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
     """Return whether the cell of a point beats the best single device, or has none to be held against."""
     if point is None or point["devices"] < 2 or point["best_single"] in (None, point["cell"]):
         return True
@@ -323,25 +324,19 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
     if are_measured and not question["incomparable"]:
         value, bounds = answer.ratio(subject, base)
         low, high = bounds or (None, None)
-        expected = {"status": _status(question, bounds), "ratio": {"value": value, "low": low, "high": high}}
+        expected = {"status": _status_of(question, bounds), "ratio": {"value": value, "low": low, "high": high}}
         noise = answer.noise(subject, base) if expected["status"] == "undecided" else None
     yield from differing(REPORT, "question", question, expected)
     yield from _check_resolve(question["resolve"], "question", noise, answer)
 
 
-def _status(question: Mapping[str, Any], bounds: Bounds | None) -> str:
+def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
     """Return what the interval of a ratio says to a question."""
     mark = 1 + question["by"] if question["better_than"] else 1 - question["by"]  # the ratio that is asked for
     low, high = bounds or (0.0, math.inf)
     within = 1 + (question["within"] or 0.0)
     near = "near" if mark / within < low and high < mark * within else "undecided"
     return "yes" if low > mark else "no" if high < mark else near
-
-
-def _largest_noise(answer: RawAnswer, series: Mapping[str, Any]) -> PairNoise | None:
-    """Return the noise of the ratio of the largest comparable size to the smallest."""
-    names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
-    return answer.noise(names[-1], names[0]) if len(names) > 1 else None
 
 
 def _check_resolve(
@@ -362,7 +357,7 @@ def _check_resolution(
 ) -> Iterator[Difference]:
     """Yield where `n` repeats show another difference than stated. `shown_by(n, level)`: by simulation."""
     where = f"{where}, resolve"
-    looks = _looks(n)
+    looks = _repeats_after_looks(n)
     in_reach = max((one for one in looks if one <= MOST_TIMES * n), default=n)
     expected: dict[str, Any] = {"n": n, "further": {"repeats": in_reach}}
     look, rankings = answer.report.get("repeats"), answer.report["ranking"]
@@ -384,7 +379,7 @@ def _check_resolution(
         yield Difference(REPORT, f"{where}, repeats", f"{repeats} repeats are not those that show the effect")
 
 
-def _looks(n: int) -> list[int]:
+def _repeats_after_looks(n: int) -> list[int]:
     """Return after how many repeats results would be looked at: each time a quarter more, up to MOST_REPEATS."""
     looks: list[int] = []
     while (n := math.ceil(1.25 * n)) <= MOST_REPEATS:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import (
@@ -20,7 +19,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify import charts, claims, derived, fields, page, pairs, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file
-from scaleproof.verify.contents import DAMAGES, csv_of, json_of
+from scaleproof.verify.contents import DAMAGES, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
@@ -101,7 +100,7 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
         report = json_of(folder / REPORT)
-        if _version(report) < INTERVALS_OF_ALL_CELLS:
+        if schema_of(report) < INTERVALS_OF_ALL_CELLS:
             return quantities | ratio_quantities(quantities, runs, report), differences
         quantities = with_pooled_intervals(quantities, runs)
         quantities |= ratio_quantities(quantities, runs, report)
@@ -151,35 +150,24 @@ def _checks(
     them is not.
     """
 
-    def data(name: str) -> Any:
-        return json_of(folder / name)
-
-    def rows(name: str) -> list[dict[str, str]]:
-        return csv_of(folder / name)
-
-    def cells_table(name: str) -> Iterator[Difference]:
-        yield from tables.check_cells_table(folder, name, runs, quantities, at_fault)
+    def table(file: str, figures: Iterator[Difference]) -> Iterator[Difference]:
+        yield from figures
         if are_of_this_version(runs):
-            yield from tables.check_columns(folder, name)
-        yield from stated.check_settings(name, rows(name), runs)
+            yield from tables.check_columns(folder, file)
+        yield from stated.check_settings(file, csv_of(folder / file), runs)
+        if file.startswith("tables/"):
+            yield from stated.check_table_of_points(folder, file, json_of(folder / REPORT))
 
-    def runs_table() -> Iterator[Difference]:
-        yield from tables.check_runs_table(folder, runs, quantities, at_fault)
-        if are_of_this_version(runs):
-            yield from tables.check_columns(folder, "runs.csv")
-        yield from stated.check_settings("runs.csv", rows("runs.csv"), runs)
-
-    def scaling_table(name: str) -> Iterator[Difference]:
-        yield from cells_table(name)
-        yield from stated.check_table_of_points(folder, name, data(REPORT))
+    def table_of_cells(file: str) -> Iterator[Difference]:
+        return table(file, tables.check_cells_table(folder, file, runs, quantities, at_fault))
 
     checks: dict[str, Callable[[], Iterator[Difference]]] = {
-        "runs.csv": runs_table,
-        "cells.csv": lambda: cells_table("cells.csv"),
+        "runs.csv": lambda: table("runs.csv", tables.check_runs_table(folder, runs, quantities, at_fault)),
+        "cells.csv": lambda: table_of_cells("cells.csv"),
         REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
-        "findings.json": lambda: reports.check_finding_codes(folder, rows("cells.csv")),
+        "findings.json": lambda: reports.check_finding_codes(folder),
         "report.html": lambda: page.check_page(folder, quantities, runs, at_fault),
-        "charts": lambda: charts.check_charts(folder, quantities),
+        "charts": lambda: charts.check_charts(folder, quantities, at_fault),
         "forecasts": lambda: reports.check_forecasts(folder),
         "campaign": lambda: reports.check_campaign_name(folder),
         "fields": lambda: fields.check_left_out(folder),
@@ -188,7 +176,7 @@ def _checks(
     for name in ("scaling", "strong", "weak"):
         of_kind = [folder / f"tables/{name}.{form}" for form in ("csv", "md")]
         if name == "scaling" or all(path.exists() for path in of_kind):
-            checks[f"tables/{name}.csv"] = partial(scaling_table, f"tables/{name}.csv")
+            checks[f"tables/{name}.csv"] = partial(table_of_cells, f"tables/{name}.csv")
             checks[f"tables/{name}.md"] = partial(tables.check_markdown, folder, name)
             checks[f"tables/{name}.tex"] = partial(tables.check_latex, folder, name)
     if (folder / CAMPAIGN).exists():  # of a publication
@@ -202,25 +190,13 @@ def _checks(
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     if (folder / "traces.json").exists():
         checks["traces.json"] = lambda: derived.check_traces(folder, runs)
-    return checks if at_fault else checks | _of_all_cells(folder, runs, quantities)
-
-
-def _of_all_cells(
-    folder: Path, runs: list[RawRun], quantities: Quantities
-) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """Return file -> its check, of files that need the runs of all cells."""
-
-    def check_claims() -> Iterator[Difference]:
-        report = json_of(folder / REPORT)
-        if _version(report) >= INTERVALS_OF_ALL_CELLS:
-            yield from claims.check_claims(folder, quantities, report)
-
-    checks: dict[str, Callable[[], Iterator[Difference]]] = {
-        "losses.csv": lambda: derived.check_losses(folder, runs),
-        "cells.csv: time to loss": lambda: derived.check_time_to_loss(folder, runs),
-    }
+    if at_fault:
+        return checks
+    # Of files that need the runs of all cells.
+    checks["losses.csv"] = lambda: derived.check_losses(folder, runs)
+    checks["cells.csv: time to loss"] = lambda: derived.check_time_to_loss(folder, runs)
     if not is_rehearsal(folder.name):  # whose page claims nothing
-        checks["claims.json"] = check_claims
+        checks[claims.FILE] = lambda: _claims_differences(folder, quantities)
     if (folder / "waterfall.json").exists():
         checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT))
         if (folder / "tables/waterfall.csv").exists():
@@ -229,21 +205,25 @@ def _of_all_cells(
     return checks
 
 
+def _claims_differences(folder: Path, quantities: Quantities) -> Iterator[Difference]:
+    """Yield where claims.json claims something else; of reports of before there were claims, that it is there."""
+    report = json_of(folder / REPORT)
+    if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
+        yield from claims.check_claims(folder, quantities, report)
+    elif (folder / claims.FILE).exists():
+        yield Difference(REPORT, "schema_version", "is of before there were claims, and there is claims.json")
+
+
 def _report_differences(
     folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
 ) -> Iterator[Difference]:
     """Yield where scaling_report.json has other values, and where it concludes what does not follow from the runs."""
     report = json_of(folder / REPORT)
     yield from reports.check_scaling_report(report, quantities, at_fault)
-    if _version(report) >= INTERVALS_OF_ALL_CELLS and not at_fault:  # families need the runs of all cells
+    if schema_of(report) >= INTERVALS_OF_ALL_CELLS and not at_fault:  # families need the runs of all cells
         findings = json_of(folder / "findings.json")["findings"]
         yield from check_answer(answer_of(report, runs, reports.codes_above_note(findings)), runs, findings)
         yield from check_laws(report, runs)
-
-
-def _version(content: dict[str, Any]) -> tuple[int, ...]:
-    """Return the version of the schema of a file of results."""
-    return tuple(map(int, content["schema_version"].split(".")))
 
 
 def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:
@@ -277,19 +257,14 @@ def why(path: Path, identity: str) -> str:
     containing = [name for name in quantities if identity in name.split("/")]
     if containing:
         raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")
-    _check_report(folder, runs, quantities)
-    examples = ", ".join(list(quantities)[:3])
-    raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
-
-
-def _check_report(folder: Path, runs: list[RawRun], quantities: Quantities) -> None:
-    """Raise UserError where the report that names ratios is missing or damaged: a figure may be unknown for that."""
-    try:
+    try:  # the report names ratios: for want of it a figure may be unknown
         ratio_quantities(quantities, runs, json_of(folder / REPORT))
     except FileNotFoundError:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
         raise damaged_file(folder / REPORT, first_fault(error)) from None
+    examples = ", ".join(list(quantities)[:3])
+    raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
 
 
 def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:

@@ -4,10 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from scaleproof import __version__
-from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells
+from scaleproof.ground.campaign.cells import arms_of, expand_cells
 from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, shortened
@@ -54,18 +53,13 @@ def check_campaign_file(
         planned += [(arm_cells[run.cell], run) for run in pairs if run.cell in arm_cells]
     reported: set[str] = set()
     for cell, run in planned:
-        for key, value, recorded in _differing(cell, run):
+        recorded_values = dict(dotted_items(run.metrics["config"]))
+        for key, value in dotted_items(cell.config):
+            recorded = recorded_values.get(key, value)
+            if recorded == value or (cell.searched and key in SEARCHED):
+                continue
             last_name = key.rpartition(".")[2]
             is_compared = same_version or re.search(rf"\b{last_name}\b", text)
             if is_compared and key not in reported:
                 reported.add(key)
                 yield Difference(file, key, f"is {shortened(value)}; {run.name} was made with {shortened(recorded)}")
-
-
-def _differing(cell: Cell, run: RawRun) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each key, but what trials set, to which a cell and a run give different values, with both values."""
-    recorded = dict(dotted_items(run.metrics["config"]))
-    searched = SEARCHED if cell.searched else ()
-    for key, value in dotted_items(cell.config):
-        if key in recorded and key not in searched and recorded[key] != value:
-            yield key, value, recorded[key]

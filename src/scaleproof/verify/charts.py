@@ -2,17 +2,17 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import text_of
+from scaleproof.verify.contents import entries_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference
-from scaleproof.verify.recompute import Quantities
+from scaleproof.verify.recompute import Quantities, RecomputedQuantity
 
 SVG = "{http://www.w3.org/2000/svg}"
 UNITS = "tokens|samples|steps|runs"
@@ -33,7 +33,12 @@ TIPS = {
     ],
     "utilization": [(re.compile(rf"{CELL}: {FIGURE} % busy"), "device_load", 100.0)],
     "energy": [(re.compile(rf"{CELL}: {FIGURE} mJ/token"), "joules_per_token", 1e3)],
-    "step_time": [(re.compile(rf"{CELL}: median {FIGURE} ms"), "step_time_p50_s", 1e3)],
+    "step_time": [
+        (re.compile(rf"{CELL}: median {FIGURE} ms"), "step_time_p50_s", 1e3),
+        (re.compile(rf"{CELL}: .* 25-75 %: {FIGURE}-"), "step_time_p25_s", 1e3),
+        (re.compile(rf"{CELL}: .* 25-75 %: [\d,.]+-{FIGURE} ms"), "step_time_p75_s", 1e3),
+        (re.compile(rf"{CELL}: .*; {FIGURE} steps$"), "steps", 1.0),
+    ],
     "job_time": [
         (re.compile(rf"{CELL}, start-up: {FIGURE} s"), "startup_s", 1.0),
         (re.compile(rf"{CELL}, warm-up: {FIGURE} s"), "warmup_s", 1.0),
@@ -41,7 +46,18 @@ TIPS = {
         (re.compile(rf"{CELL}, .*; in all {FIGURE} s"), "total_wall_time_s", 1.0),
     ],
 }
-RUN = re.compile(rf"{CELL}, run (?P<nth>\d+) of \d+: {FIGURE} (?:{UNITS})/s")
+TRACED = {
+    "trace-steps": {"computing": "compute_ms", "exposed communication": "exposed_ms", "idle": "idle_ms"},
+    "trace-communication": {"communication": "communication_ms", "exposed": "exposed_ms"},
+}
+for chart, parts in TRACED.items():
+    TIPS[chart] = [(re.compile(rf"{CELL}: {part} {FIGURE} ms"), name, 1.0) for part, name in parts.items()]
+# File -> text on hover of one of several runs or pairs.
+NTH = {
+    "ranking": re.compile(rf"{CELL}, run (?P<nth>\d+) of (?P<n>\d+): {FIGURE} (?:{UNITS})/s"),
+    "comparison": re.compile(rf"^(?P<cell>.+), pair (?P<nth>\d+): B / A {FIGURE}"),
+}
+RATIOS = ("speedup", "scaling_efficiency")  # which are 1 of a baseline
 BY_DEVICES = ("throughput", "speedup", "efficiency")  # charts over the number of devices
 NEAR = 0.006  # of the length of an axis, within which a mark stands where it belongs
 
@@ -61,8 +77,20 @@ class Axis:
         return self.scale * point[self.coordinate] + self.start
 
 
-def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
-    """Yield where charts show other figures or intervals than the recomputed ones, on hover or by their place."""
+def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str] = ()) -> Iterator[Difference]:
+    """Yield where charts show other figures or intervals than the recomputed ones, on hover or by their place.
+
+    `at_fault`: cells of which no figure is known.
+    """
+    several = _figures_of_runs_and_pairs(folder, quantities)
+    for trace in entries_of(folder / "traces.json", "traces"):
+        known = {name: trace[name] for parts in TRACED.values() for name in parts.values() if trace[name] is not None}
+        quantities = quantities | {
+            f"cells/{trace['cell']}/{name}": RecomputedQuantity(ms, 1, "", ()) for name, ms in known.items()
+        }
+    lost = entries_of(folder / "waterfall.json", "cells")
+    labels = [entry[name] for entry in lost for name in ("ideal_ms", "unexplained_ms", "measured_ms")]
+    labels += [part["ms"] for entry in lost for part in entry["parts"]]
     for path in sorted(folder.glob("charts/*.svg")):
         file = path.relative_to(folder).as_posix()
         try:
@@ -71,7 +99,10 @@ def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
             yield Difference(file, "", f"not readable: {error}")
             continue
         for tip in drawing.iter(f"{SVG}title"):
-            yield from _check_tip(file, path.stem, tip.text or "", quantities)
+            if not any((tip.text or "").startswith((f"{cell}:", f"{cell},")) for cell in at_fault):
+                yield from _check_tip(file, path.stem, tip.text or "", quantities, several)
+        if path.stem == "waterfall" and labels:
+            yield from _check_labels(file, drawing, [label for label in labels if label is not None])
         for axes in drawing.iter(f"{SVG}g"):
             if axes.get("id", "").startswith("axes_"):
                 yield from _check_places(file, axes)
@@ -79,11 +110,44 @@ def check_charts(folder: Path, quantities: Quantities) -> Iterator[Difference]:
                     yield from _check_devices(file, axes, quantities)
 
 
-def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Iterator[Difference]:
-    """Yield where a text on hover states another figure than the recomputed one."""
+def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str, list[float]]:
+    """Return the rates of the runs of each cell, in the order of repeats, and the ratios of each A/B comparison."""
+    figures: dict[str, list[float]] = {}
+    for name, quantity in quantities.items():
+        kind, cell, *_, column = name.split("/")
+        if (kind, column) == ("runs", "tokens_per_s"):
+            figures.setdefault(cell, []).append(quantity.value)
+    pairs = {entry["name"]: entry["estimate"] for entry in entries_of(folder / "comparison.json", "comparisons")}
+    return figures | {name: estimate["ratios"] for name, estimate in pairs.items() if estimate}
+
+
+def _check_labels(file: str, drawing: ET.Element, figures: Sequence[float]) -> Iterator[Difference]:
+    """Yield the numbers beside the bars of a waterfall that are none of its `figures`."""
+    at_axes = {text for group in drawing.iter(f"{SVG}g") if "tick_" in group.get("id", "") for text in group.iter()}
+    for text in set(drawing.iter(f"{SVG}text")) - at_axes:
+        label = "".join(text.itertext()).strip().replace("\u2212", "-").removeprefix("+")
+        if numbers(label) == [label] and not any(stands_for(label, figure) for figure in figures):
+            yield Difference(file, "", f"has {label} beside a bar, which is none of its figures")
+
+
+def _check_tip(
+    file: str,
+    chart: str,
+    tip: str,
+    quantities: Quantities,
+    several: Mapping[str, Sequence[float]],
+) -> Iterator[Difference]:
+    """Yield where a text on hover states another figure than the recomputed one, or one of a cell that is not there.
+
+    `several`: the rates of the runs of each cell, the ratios of each comparison.
+    """
     for pattern, column, factor in TIPS.get(chart, []):
         match = pattern.match(tip)
         quantity = match and quantities.get(f"cells/{match['cell']}/{column}")
+        if match and f"cells/{match['cell']}/n" not in quantities:
+            yield Difference(file, match["cell"], "is no cell with figures")
+        elif match and not quantity and column in RATIOS and not stands_for(match["value"], 1.0):
+            yield Difference(file, match["cell"], f"shows {match['value']}, and is a baseline")
         if not match or not quantity:
             continue
         stated = match.groupdict()
@@ -94,20 +158,19 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
             if stated.get(name) and computed is not None and not stands_for(stated[name], computed * over):
                 gives = significant(computed * over, 6, grouped=True)
                 yield Difference(file, match["cell"], f"shows {stated[name]}, the raw files give {gives}")
-    match = RUN.match(tip)
-    if chart == "ranking" and match:
-        name_of_rate = re.compile(rf"runs/{re.escape(match['cell'])}/rep\d+/tokens_per_s")
-        rates = [quantity.value for name, quantity in quantities.items() if name_of_rate.fullmatch(name)]
-        nth = int(match["nth"])  # from 1 on, in the order of repeats
-        if rates and (len(rates) < nth or not stands_for(match["value"], rates[nth - 1])):
-            yield Difference(file, match["cell"], f"shows {match['value']} for run {nth}, which no raw file gives")
+    match = NTH[chart].match(tip) if chart in NTH else None
+    if match:
+        known, nth = several.get(match["cell"], []), int(match["nth"])  # from 1 on
+        n = int(match.groupdict().get("n", len(known)))
+        if len(known) != n or nth > n or not stands_for(match["value"], known[nth - 1]):
+            yield Difference(file, tip.partition(":")[0], f"shows {match['value']}, which no raw file gives")
 
 
 def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the numbers at the axis of devices that no cell has."""
     sizes = {match.groups() for name in quantities if (match := re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name))}
     known = {float(nodes) * float(per_node) for nodes, per_node in sizes}
-    for _, number in _ticks(axes, "x"):
+    for _, number in _numbered_ticks(axes, "x"):
         if known and number not in known:
             yield Difference(file, "", f"has {number:g} at its axis of devices, and no cell has so many")
 
@@ -115,23 +178,23 @@ def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Itera
 def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
     """Yield marks, and intervals at them, that stand elsewhere than at the figures which they state on hover."""
     try:
-        axis = _axis(axes)
+        axis = _axis_of_values(axes)
     except ValueError as error:
         yield Difference(file, "", str(error))
         return
     if axis is None:
         return
-    paths = [_points(path) for path in axes.iter(f"{SVG}path")]
+    paths = [_points_of_path(path) for path in axes.iter(f"{SVG}path")]
     segments = [points for points in paths if len(points) == 2]
     for mark in axes.iter(f"{SVG}g"):
         title = mark.find(f"{SVG}title")
         if mark.get("class") != "tip" or title is None or not title.text:
             continue
-        places = [axis.value(point) for point in _places(mark)]
+        places = [axis.value(point) for point in _places_of_mark(mark)]
         # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
         lengths = [*places, *(abs(a - b) for a in places for b in places if a != b)]
         stated = [float(number.replace(",", "")) for number in numbers(title.text.partition(": ")[2])]
-        stands_there = any(_near(value, figure, axis) for value in lengths for figure in stated)
+        stands_there = any(_are_near(value, figure, axis) for value in lengths for figure in stated)
         if places and stated and not stands_there:
             problem = f'the mark stands at {significant(places[-1], 4, grouped=True)} and says "{title.text}"'
             yield Difference(file, title.text.partition(":")[0], problem)
@@ -142,7 +205,7 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
                 yield Difference(file, title.text.partition(":")[0], f"no line is drawn from {low:g} to {high:g}")
 
 
-def _near(a: float, b: float, axis: Axis) -> bool:
+def _are_near(a: float, b: float, axis: Axis) -> bool:
     """Return whether two values are one in a drawing: as good as the same place, `b` being printed to four digits."""
     return abs(a - b) <= NEAR * axis.length + 5e-4 * abs(b)
 
@@ -151,16 +214,16 @@ def _spans(segment: list[Point], low: float, high: float, axis: Axis) -> bool:
     """Return whether a line goes from `low` to `high`; one that leaves the chart may end where the chart does."""
     first, last = sorted(axis.value(point) for point in segment)
     is_cut_off = axis.length <= last < high  # an axis of values begins at 0
-    return _near(first, low, axis) and (_near(last, high, axis) or is_cut_off)
+    return _are_near(first, low, axis) and (_are_near(last, high, axis) or is_cut_off)
 
 
-def _axis(axes: ET.Element) -> Axis | None:
+def _axis_of_values(axes: ET.Element) -> Axis | None:
     """Return the axis of values: that of y where it has numbers, else that of x; None where there is none.
 
     An axis by a logarithm has no `Axis`. Raises ValueError where its numbers stand neither evenly nor by a logarithm.
     """
     for letter, coordinate in (("y", 1), ("x", 0)):
-        ticks = _ticks(axes, letter)
+        ticks = _numbered_ticks(axes, letter)
         if len(ticks) < 2:
             continue
         places, values = np.array(ticks).T
@@ -176,7 +239,7 @@ def _axis(axes: ET.Element) -> Axis | None:
     return None
 
 
-def _ticks(axes: ET.Element, letter: str) -> list[Point]:
+def _numbered_ticks(axes: ET.Element, letter: str) -> list[Point]:
     """Return the marks of an axis that have a number beside them: the place in the drawing, and the number."""
     texts = ["".join(text.itertext()).strip().replace("\u2212", "-") for text in axes.iter(f"{SVG}text")]
     powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # at the end of an axis: what its numbers count
@@ -192,15 +255,15 @@ def _ticks(axes: ET.Element, letter: str) -> list[Point]:
     return ticks
 
 
-def _places(mark: ET.Element) -> list[Point]:
+def _places_of_mark(mark: ET.Element) -> list[Point]:
     """Return where a mark stands: the place of a dot, the corners of a bar."""
     dots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in mark.iter(f"{SVG}use")]
     if dots:
         return dots
-    return [point for path in mark.findall(f"{SVG}path") for point in _points(path)]
+    return [point for path in mark.findall(f"{SVG}path") for point in _points_of_path(path)]
 
 
-def _points(path: ET.Element) -> list[Point]:
+def _points_of_path(path: ET.Element) -> list[Point]:
     """Return the points of a path of straight lines; none of others."""
     commands = path.get("d", "")
     if "C" in commands or "Q" in commands:

@@ -50,7 +50,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     first = claims[0]
     subject, word = first["subject"], first["word"]
     if topic == "verdict":
-        return "" if re.match(_verdict(first), text) else f"is not what {first['id']} ({word}) supports"
+        return "" if re.match(_pattern_of_verdict(first), text) else f"is not what {first['id']} ({word}) supports"
     if topic == "fastest":
         says = ", the next" if word == "shown" else "has the highest rate"
         sound = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
@@ -88,7 +88,8 @@ def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
         verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
         if verb is None:
             continue
-        named = [claim for claim in claims if _names(claim, part)]
+        of_one = [claim for claim in claims if claim["kind"] == "one-device"]
+        named = [claim for claim in of_one if re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", part)]
         wrong = [claim["subject"] for claim in named if claim["word"] != verb[1]]
         if wrong:
             return f"says {verb[1]} of {', '.join(wrong)}"
@@ -97,13 +98,7 @@ def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
     return ""
 
 
-def _names(claim: Claim, text: str) -> bool:
-    """Return whether a text states the ratio to one device that a claim is about."""
-    subject = re.escape(claim["subject"])
-    return claim["kind"] == "one-device" and re.search(rf"(?<![\w-]){subject} at ", text) is not None
-
-
-def _verdict(claim: Claim) -> str:
+def _pattern_of_verdict(claim: Claim) -> str:
     """Return the pattern of the verdicts that a claim supports."""
     subject, base = re.escape(claim["subject"]), re.escape(claim["baseline"] or "")
     word = claim["word"]

@@ -10,15 +10,14 @@ from typing import Any
 
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.claim_words import MANY, Claim, left_unsaid, wrong_word
-from scaleproof.verify.contents import json_of
+from scaleproof.verify.contents import entries_of, json_of
 from scaleproof.verify.laws import check_further_sentences
-from scaleproof.verify.printed import numbers, stands_for, without_ranges
-from scaleproof.verify.raw import Difference, close
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, differing
 from scaleproof.verify.recompute import Quantities
-from scaleproof.verify.unsaid import HIDES, unsaid
+from scaleproof.verify.unsaid import HIDES, check_unsaid
 
 FILE = "claims.json"
-TOLERANCE = 1e-6
 # Kind of claim -> column of the figure.
 COLUMN_OF = {
     "rate": "tokens_per_s",
@@ -27,7 +26,7 @@ COLUMN_OF = {
     "one-device": "speedup_vs_best_single",
     "ratio": "relative_to_fastest",
 }
-READ = {
+CLAIMING = {
     "verdict",
     "question",
     "fastest",
@@ -42,7 +41,7 @@ READ = {
     "repeats",
 }
 # Topics of sentences that state no figure of a claim, or are read by check_further_sentences.
-TOPICS = READ | {"incomparable", "forecast", "next", "drift", "law"}
+TOPICS = CLAIMING | {"incomparable", "forecast", "next", "drift", "law"}
 PRINTED = {"ratio", "one-device", "pairs"}  # kinds whose figure stands in each sentence on them
 SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
 LEVEL = 95.0  # of intervals
@@ -57,21 +56,18 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     """
     content = json_of(folder / FILE)
     claims = {claim["id"]: claim for claim in content["claims"]}
-    comparisons = _entries(folder / "comparison.json", "comparisons", "name")
-    lost = _entries(folder / "waterfall.json", "cells", "cell")
-    expected = {claim["id"]: claim for claim in _expected(quantities, report, comparisons, lost)}
+    comparisons = {entry["name"]: entry for entry in entries_of(folder / "comparison.json", "comparisons")}
+    lost = {entry["cell"]: entry for entry in entries_of(folder / "waterfall.json", "cells")}
+    expected = {claim["id"]: claim for claim in _expected_claims(quantities, report, comparisons, lost)}
     for identity in sorted(expected.keys() - claims.keys()):
         yield Difference(FILE, identity, "is missing")
     for identity, claim in claims.items():
         if identity in expected:
-            yield from _differences(claim, expected[identity])
             quantity = quantities.get(f"cells/{claim['subject']}/{COLUMN_OF.get(claim['kind'])}")
-            if quantity and claim["figure"] and claim["figure"]["n"] != quantity.n:
-                problem = f"is {claim['figure']['n']}, the raw files give {quantity.n}"
-                yield Difference(FILE, f"{identity}, n", problem)
+            yield from _check_claim(claim, expected[identity], {"n": quantity.n} if quantity else {})
         elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
-    extras = _extras(report, comparisons, lost)
+    extras = _further_figures(report, comparisons, lost)
     names = {claim[key] for claim in claims.values() for key in ("subject", "baseline") if claim[key]}
     longest_first = sorted(names, key=len, reverse=True)  # a name may begin as another one does
     for sentence in content["sentences"]:
@@ -80,39 +76,37 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             problem = f"rests on {unknown[0]}, which is no claim" if unknown else "is no topic"
             yield Difference(FILE, f'{sentence["topic"]}: "{sentence["text"][:60]}"', problem)
         all_known = all(identity in expected for identity in sentence["claims"])
-        if sentence["topic"] in READ and all_known:
+        if sentence["topic"] in CLAIMING and all_known:
             own_claims = [expected[identity] for identity in sentence["claims"]]
-            yield from _read(sentence, own_claims, longest_first, extras)
+            yield from _check_sentence(sentence, own_claims, longest_first, extras)
     yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
-    yield from unsaid(content["sentences"], expected, report, comparisons, lost)
+    yield from check_unsaid(content["sentences"], expected, report, comparisons, lost)
 
 
-def _entries(path: Path, key: str, name: str) -> dict[str, Any]:
-    """Return the entries of a file of results by their names; none where a campaign does not have it."""
-    return {entry[name]: entry for entry in json_of(path)[key]} if path.is_file() else {}
-
-
-def _expected(
+def _expected_claims(
     quantities: Quantities, report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> Iterator[Claim]:
     """Yield the claims that a campaign must make. `comparisons`, `lost`: comparison.json and waterfall.json by name."""
     for series in report["series"]:
         for point in series["runs"].values():
-            yield from _of_point(quantities, series["baseline"], point)
+            yield from _claims_on_size(quantities, series["baseline"], point)
     for place, ranking in enumerate(report["ranking"]):
-        yield from _of_ranking(quantities, place, ranking)
+        yield from _claims_on_ranking(quantities, place, ranking)
     question = report["question"]
     if question and question["ratio"]:
         base = question["better_than"] or question["not_slower_than"]
-        yield _claim("question", question["is"], base, _stated(question["ratio"]), question["status"])
+        ratio = question["ratio"]
+        yield _claim(
+            "question", question["is"], base, (ratio["value"], ratio["low"], ratio["high"]), question["status"]
+        )
     for entry in comparisons.values():
         if entry["estimate"]:
-            yield from _of_pairs(entry, entry["estimate"])
+            yield from _claims_on_pairs(entry, entry["estimate"])
     for entry in lost.values():
-        yield from _of_losses(entry)
+        yield from _claims_on_loss(entry)
 
 
-def _of_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> Iterator[Claim]:
+def _claims_on_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> Iterator[Claim]:
     """Yield the claims on an A/B comparison: the ratio, the noise, and the effects that it would show."""
     name = entry["name"]
     spans = estimate["low"] <= 1 <= estimate["high"]
@@ -125,7 +119,7 @@ def _of_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> Iterator
     yield _claim("detectable", name, None, (low, low, high), None)
 
 
-def _of_losses(entry: Mapping[str, Any]) -> Iterator[Claim]:
+def _claims_on_loss(entry: Mapping[str, Any]) -> Iterator[Claim]:
     """Yield the claims on where a cell loses time, in milliseconds of a step."""
     cell = entry["cell"]
     parts = {name: entry[f"{name}_ms"] for name in ("measured", "ideal", "unexplained")}
@@ -135,22 +129,22 @@ def _of_losses(entry: Mapping[str, Any]) -> Iterator[Claim]:
             yield {**_claim("lost", cell, entry["baseline"], (ms, None, None), name), "id": f"lost/{cell}/{name}"}
 
 
-def _of_point(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:
+def _claims_on_size(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:
     """Yield the claims on a size of a series."""
     cell, best = point["cell"], point["best_single"]
-    yield _claim("rate", cell, None, _quantity(quantities, cell, COLUMN_OF["rate"]), None)
+    yield _claim("rate", cell, None, _figure_of_cell(quantities, cell, COLUMN_OF["rate"]), None)
     if point["speedup_in_answer"]:
-        speedup = _quantity(quantities, cell, COLUMN_OF["speed-up"])
+        speedup = _figure_of_cell(quantities, cell, COLUMN_OF["speed-up"])
         stated = point["speedup_in_answer"]
-        yield _ratio("speed-up", cell, baseline, speedup and (speedup[0], stated["low"], stated["high"]))
+        yield _claim_on_ratio("speed-up", cell, baseline, speedup and (speedup[0], stated["low"], stated["high"]))
     if point["scaling_efficiency"]:
-        efficiency = _quantity(quantities, cell, COLUMN_OF["efficiency"])
+        efficiency = _figure_of_cell(quantities, cell, COLUMN_OF["efficiency"])
         yield _claim("efficiency", cell, baseline, efficiency, point["verdict"] or "unrated")
     if point["speedup_vs_best_single"]:
-        yield _ratio("one-device", cell, best, _quantity(quantities, cell, COLUMN_OF["one-device"]))
+        yield _claim_on_ratio("one-device", cell, best, _figure_of_cell(quantities, cell, COLUMN_OF["one-device"]))
 
 
-def _of_ranking(quantities: Quantities, place: int, ranking: Mapping[str, Any]) -> Iterator[Claim]:
+def _claims_on_ranking(quantities: Quantities, place: int, ranking: Mapping[str, Any]) -> Iterator[Claim]:
     """Yield the claims on the cells of one size."""
     comparable = [entry for entry in ranking["cells"] if not entry["incomparable"]]
     if len(comparable) < 2:
@@ -159,8 +153,8 @@ def _of_ranking(quantities: Quantities, place: int, ranking: Mapping[str, Any]) 
     method = {"method": f"{ranking['method']}, {ranking['claims']} comparisons" if ranking["method"] else None}
     for entry in comparable:
         if entry["relative_to_fastest"]:
-            figure = _quantity(quantities, entry["cell"], COLUMN_OF["ratio"])
-            yield _ratio("ratio", entry["cell"], first, figure) | method
+            figure = _figure_of_cell(quantities, entry["cell"], COLUMN_OF["ratio"])
+            yield _claim_on_ratio("ratio", entry["cell"], first, figure) | method
         if entry["letters"]:
             yield _claim("letters", entry["cell"], None, None, entry["letters"]) | method
     word = "shown" if ranking["fastest_shown"] else "not-shown"
@@ -191,7 +185,7 @@ def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: 
     }
 
 
-def _ratio(kind: str, subject: str, baseline: str, figure: Figure) -> dict[str, Any]:
+def _claim_on_ratio(kind: str, subject: str, baseline: str, figure: Figure) -> dict[str, Any]:
     """Return the claim on a ratio, with the word that its interval supports."""
     _, low, high = figure or (0.0, None, None)
     if low is None or high is None:
@@ -200,34 +194,29 @@ def _ratio(kind: str, subject: str, baseline: str, figure: Figure) -> dict[str, 
     return _claim(kind, subject, baseline, figure, word)
 
 
-def _stated(estimate: Mapping[str, Any]) -> Figure:
-    """Return value and bounds of an estimate in a file of results."""
-    return estimate["value"], estimate["low"], estimate["high"]
-
-
-def _quantity(quantities: Quantities, cell: str, column: str) -> Figure:
+def _figure_of_cell(quantities: Quantities, cell: str, column: str) -> Figure:
     """Return value and bounds of a figure of a cell; None where it cannot be computed."""
     quantity = quantities.get(f"cells/{cell}/{column}")
     return (quantity.value, quantity.low, quantity.high) if quantity else None
 
 
-def _differences(claim: Claim, expected: Claim) -> Iterator[Difference]:
-    """Yield where a claim is about other cells, or has another figure, other bounds or another word."""
-    for key in ("kind", "subject", "baseline", "word", "method", "inputs"):
-        if claim[key] != expected[key]:
-            yield Difference(FILE, f"{claim['id']}, {key}", f"is {claim[key]}, the raw files give {expected[key]}")
-    stated = claim["figure"]
-    if (stated is None) != (expected["figure"] is None):
-        yield Difference(FILE, claim["id"], "has no figure" if stated is None else "has a figure that nothing gives")
-    elif stated:
-        for name, value in zip(("value", "low", "high"), expected["figure"], strict=True):
-            if not close(stated[name], value, TOLERANCE):
-                gives = "none" if value is None else significant(value, 7)
-                problem = f"is {stated[name]}, the raw files give {gives}"
-                yield Difference(FILE, f"{claim['id']}, {name}", problem)
+def _check_claim(claim: Claim, expected: Claim, counted: Mapping[str, int]) -> Iterator[Difference]:
+    """Yield where a claim is about other cells, or has another figure, other bounds or another word.
+
+    `counted`: the number of runs that its figure is over, where it is known, as "n".
+    """
+    identity, stated, figure = claim["id"], claim["figure"], expected["figure"]
+    words = {key: expected[key] for key in ("kind", "subject", "baseline", "word", "method", "inputs")}
+    yield from differing(FILE, identity, claim, words)
+    if stated and figure:
+        yield from differing(
+            FILE, identity, stated, {**dict(zip(("value", "low", "high"), figure, strict=True)), **counted}
+        )
+    elif stated or figure:
+        yield Difference(FILE, identity, "has a figure that nothing gives" if stated else "has no figure")
 
 
-def _extras(
+def _further_figures(
     report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> dict[str, list[float]]:
     """Return topic -> the numbers that its sentences may state beside the figures of their claims; "": any topic.
@@ -249,13 +238,14 @@ def _extras(
     known = [value * factor for value in ratios if value is not None for factor in (1.0, 100.0)]
     of_lost = [HIDES, *known, *(float(entry["n"] or 0) for entry in lost.values())]
     of_lost += [abs(entry["measured_ms"] - entry["ideal_ms"]) for entry in lost.values()]
-    rates = [value for point in points for value in (point["tokens_per_sec_median"], *_values(point)) if value]
+    rates = [point["tokens_per_sec_median"] for point in points]
+    rates += [(point["tokens_per_sec_global"] or {}).get("value") for point in points]
     look = report["repeats"] or {}
     of_looks = [look.get(name) for name in ("repeats", "minutes", "device_hours", "at_most", "at_least")]
     of_looks += [*look.get("looks", ()), 100 * look.get("resolve", 0)]
     return {
         "": sorted(counts),
-        "reservation": rates,
+        "reservation": [rate for rate in rates if rate],
         "repeats": [float(value) for value in of_looks if value],
         "pairs": of_pairs,
         "comparison": of_pairs,
@@ -266,13 +256,7 @@ def _extras(
     }
 
 
-def _values(point: Mapping[str, Any]) -> list[float]:
-    """Return the rate of a size, where it is known."""
-    rate = point["tokens_per_sec_global"]
-    return [rate["value"]] if rate else []
-
-
-def _read(
+def _check_sentence(
     sentence: Mapping[str, Any], claims: Sequence[Claim], names: Sequence[str], extras: Mapping[str, list[float]]
 ) -> Iterator[Difference]:
     """Yield where a sentence has a number that is none of its claims, or a word that they do not support.
@@ -288,24 +272,28 @@ def _read(
     for name in names:
         plain = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", plain)
     without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain)  # with hyphens, as other names have
-    printed_numbers = numbers(without_ranges(without_words))
-    allowed = [*extras[""], *extras.get(topic, []), *_together(claims)]
+    printed_numbers = numbers(without_words)
+    allowed = [*extras[""], *extras.get(topic, []), *_bounds_of_efficiency(claims)]
     for printed in printed_numbers:
         is_allowed = any(stands_for(printed, value) for value in allowed)
-        if not is_allowed and not any(_states(printed, claim) for claim in claims):
+        if not is_allowed and not any(_is_figure_of(printed, claim) for claim in claims):
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _misquoted(claim, text, where)
         due = claim["figure"] and claim["kind"] in PRINTED and topic not in SUMMING_UP
         of_value = {**claim, "figure": (claim["figure"] or ())[:1]}  # a bound alone says less
-        if due and claim["id"] not in unsaid and not any(_states(printed, of_value) for printed in printed_numbers):
+        if (
+            due
+            and claim["id"] not in unsaid
+            and not any(_is_figure_of(printed, of_value) for printed in printed_numbers)
+        ):
             yield Difference(FILE, where, f"does not say the figure of {claim['id']}")
     problem = wrong_word(topic, text, claims)
     if problem:
         yield Difference(FILE, where, problem)
 
 
-def _together(claims: Sequence[Claim]) -> list[float]:
+def _bounds_of_efficiency(claims: Sequence[Claim]) -> list[float]:
     """Return the bounds of an efficiency in percent by the interval of its speed-up, where the claims have both."""
     of_kind = {claim["kind"]: claim["figure"] for claim in claims if claim["figure"]}
     if not {"efficiency", "speed-up"} <= of_kind.keys():
@@ -316,7 +304,7 @@ def _together(claims: Sequence[Claim]) -> list[float]:
     return [bound * factor for bound in bounds if bound is not None]
 
 
-def _states(printed: str, claim: Claim) -> bool:
+def _is_figure_of(printed: str, claim: Claim) -> bool:
     """Return whether a printed number is the value or a bound of a claim, as ratio, in percent, or as a difference."""
     for value in claim["figure"] or ():
         if value is None:

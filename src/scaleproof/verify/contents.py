@@ -30,6 +30,16 @@ def json_of(path: Path) -> Any:
         raise
 
 
+def entries_of(path: Path, key: str) -> list[dict[str, Any]]:
+    """Return the entries under a key of a JSON file of results; none where a campaign does not have the file."""
+    return list(json_of(path)[key]) if path.is_file() else []
+
+
+def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
+    """Return the version of the schema of a file of results."""
+    return tuple(map(int, content["schema_version"].split(".")))
+
+
 def parsed_json(data: bytes) -> Any:
     """Return the content of JSON. Raises ValueError also for NaN and Infinity, which Python would take."""
     return json.loads(data, parse_constant=_no_number)

@@ -12,10 +12,11 @@ from scaleproof.ground.columns import INTERVAL
 from scaleproof.ground.number_format import in_unit
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
 from scaleproof.ground.words import TRACED as TRACED_WORDS
+from scaleproof.verify.answer import EXCELLENT, LOW
 from scaleproof.verify.campaign_file import are_of_this_version
-from scaleproof.verify.contents import csv_of, json_of, text_of
+from scaleproof.verify.contents import csv_of, entries_of, json_of, text_of
 from scaleproof.verify.html_tree import Element, answer_of, plain
-from scaleproof.verify.printed import numbers, stands_for, without_ranges
+from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.raw_cells import comparable, largest_comparison
 from scaleproof.verify.recompute import Quantities
@@ -63,7 +64,7 @@ class Demand:
             return
         text = plain(self.place.text)
         lacking = [f'"{plain(part)[:80]}"' for part in self.texts if part is not None and plain(part) not in text]
-        printed = numbers(without_ranges(text))
+        printed = numbers(text)
         figures = [figure for figure in self.figures if figure is not None]
         lacking += [f"{figure:.4g}" for figure in figures if not any(stands_for(number, figure) for number in printed)]
         if lacking:
@@ -75,40 +76,39 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
     report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
     has_these_words = are_of_this_version(runs)
     yield from _check_tables(page, folder)
-    if has_these_words:
-        yield from _check_definitions(page, report["unit"])
     demands = [
-        *_of_trust(page, findings, report),
-        *_of_findings(page, findings),
-        *_of_series(page, folder, report, quantities),
-        *_of_pairs(page, folder),
-        *_of_traces(page, folder),
-        *_of_charts(page, folder, report, quantities),
-        *_of_runs(page, report, runs),
-        *(_of_words(page, folder) if has_these_words else ()),
+        *_demand_trust(page, findings, report),
+        *_demand_findings(page, findings),
+        *_demand_series(page, folder, report, quantities),
+        *_demand_pairs(page, folder),
+        *_demand_traces(page, folder),
+        *_demand_charts(page, folder, report, quantities),
+        *_demand_runs(page, report, runs),
+        *(Demand("title", next(page.all(tag), None), [report["title"]]) for tag in ("title", "h1")),
+        *((*_demand_definitions(page, report["unit"]), *_demand_words(page, folder)) if has_these_words else ()),
     ]
     for demand in demands:
         yield from demand.missing()
 
 
-def _tables(page: Element) -> dict[str, Element | None]:
+def _tables_by_file(page: Element) -> dict[str, Element | None]:
     """Return the tables of the page that are files as well, by the names of these."""
     places = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
-    return places | {name: _within(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
+    return places | {name: _element(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
 
 
 def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
     """Yield entries of tables/*.md that the table of the page does not have."""
-    for name, table in _tables(page).items():
+    for name, table in _tables_by_file(page).items():
         file = folder / f"tables/{name}.md"
         if not file.is_file():
             continue
         header, rows = markdown_table(text_of(file))
         in_files = csv_of(file.with_suffix(".csv")) if name in TABLES else ()
         keys = [row["cell"] for row in in_files] or [row[0] for row in rows]
-        printed = _rows(table) if table else []
+        printed = _rows_of_table(table) if table else []
         for key, row in zip(keys, rows, strict=True):
-            entries = {a: _entry(text) for a, text in zip(header, row, strict=True) if a not in FILES_ONLY}
+            entries = {a: _entry_text(text) for a, text in zip(header, row, strict=True) if a not in FILES_ONLY}
             own = [texts for name, texts in printed if name == key]
             if not any(entries.items() <= texts.items() for texts in own):
                 other = next((a for texts in own for a, text in entries.items() if texts.get(a) != text), "")
@@ -116,38 +116,37 @@ def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
                 yield Difference(FILE, f"{name}, {key}{', ' if other else ''}{other}", problem)
 
 
-def _check_definitions(page: Element, unit: str) -> Iterator[Difference]:
-    """Yield columns that the page does not define. `unit`: of the work, which all rates are in."""
-    facts = _facts(page)
+def _demand_definitions(page: Element, unit: str) -> Iterator[Demand]:
+    """Yield what the columns of the page are. `unit`: of the work, which all rates are in."""
+    facts = _facts_by_name(page)
     definitions = {heading: in_unit(column.definition, unit) for heading, column in HEADINGS.items()}
     definitions |= {in_unit(heading, unit): text for heading, text in definitions.items()}
-    headings = {heading for table in _tables(page).values() if table for heading in _headings(table)}
+    headings = {heading for table in _tables_by_file(page).values() if table for heading in _column_headings(table)}
     for heading in headings - {"findings"}:
         definition = definitions.get(heading.removesuffix(INTERVAL))
         if definition:
-            yield from Demand(heading, facts.get(heading), [definition]).missing()
+            yield Demand(heading, facts.get(heading), [definition])
 
 
-def _rows(table: Element) -> list[tuple[str, dict[str, str]]]:
+def _rows_of_table(table: Element) -> list[tuple[str, dict[str, str]]]:
     """Return the rows of a table: the heading of each, and heading of the column -> text."""
-    headings = _headings(table)
-    rows = [[_entry(part.text) for part in row.children if isinstance(part, Element)] for row in table.all("tr")]
-    return [
-        (row[0].removesuffix("†"), dict(zip(headings, row, strict=True))) for row in rows if len(row) == len(headings)
-    ]
+    headings = _column_headings(table)
+    rows = [[_entry_text(part.text) for part in row.children if isinstance(part, Element)] for row in table.all("tr")]
+    whole = [row for row in rows if len(row) == len(headings)]
+    return [(row[0].removesuffix("†"), dict(zip(headings, row, strict=True))) for row in whole]
 
 
-def _headings(table: Element) -> list[str]:
+def _column_headings(table: Element) -> list[str]:
     return [heading.text.replace(" %]", " %]") for heading in table.all("th", scope="col")]
 
 
-def _entry(text: str) -> str:
+def _entry_text(text: str) -> str:
     """Return an entry of a table without marks: of undecided ratios, notes, and that there are no findings."""
     without_marks = " ".join(text.replace("\u00a0", " ").replace(" (note)", "").removeprefix("~ ").split())
     return "" if without_marks in ("none", "–") else without_marks
 
 
-def _of_trust(page: Element, content: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Demand]:
+def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Demand]:
     """Yield whether the answer can be trusted, by the findings on the runs that it is made from."""
     findings, checks = content["findings"], content["checks"]
     ranking = largest_comparison(report)
@@ -182,9 +181,9 @@ def _rounded_up(percent: float) -> str:
     return f"{math.ceil(percent * 10**digits - 1e-9) / 10**digits:.{digits}f} %"
 
 
-def _of_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
+def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
     """Yield every finding with what to do about it, and below the table of cells those above a note."""
-    section, notes = _within(page, "section", "findings"), _within(page, "ul", "footnotes")
+    section, notes = _element(page, "section", "findings"), _element(page, "ul", "footnotes")
     if content["checks"]:
         yield Demand("findings", section, figures=[float(len(content["checks"]))])
     first: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -196,9 +195,9 @@ def _of_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
             yield Demand(code, notes, [f"{code} ({severity})", finding["evidence"]])
 
 
-def _of_series(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
+def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
     """Yield what stands below the table of cells, and the speed-up of the whole job beside the verdict."""
-    facts = _facts(page)
+    facts = _facts_by_name(page)
     for line in text_of(folder / "tables/scaling.md").splitlines():
         if line.startswith("In all rows: "):
             constant = line.removeprefix("In all rows: ").removesuffix(".")
@@ -207,11 +206,14 @@ def _of_series(page: Element, folder: Path, report: Mapping[str, Any], quantitie
     for series in scaled:
         text = f"{series['name']}: {series['kind']} scaling from {series['baseline']}"
         yield Demand("Speed-up", facts.get("Speed-up"), [text])
+    alone = [series["name"] for series in report["series"] if not series["kind"]]
+    if scaled and alone:
+        yield Demand("Speed-up", facts.get("Speed-up"), [f"no speed-up: {', '.join(alone)}."])
     points = [point for series in report["series"] for point in series["runs"].values()]
     singles = {point["best_single"] for point in points if point["speedup_vs_best_single"]} - {None}
     for single in singles if len(singles) <= MOST_NAMED else ():
         yield Demand("1-device", facts.get("1-device"), [single])
-    if _is_restated(csv_of(folder / "cells.csv")):
+    if _reach_loss_in_equal_steps(csv_of(folder / "cells.csv")):
         yield Demand("Time to loss", facts.get("Time to loss"), ["about the same number of steps"])
     ranking = largest_comparison(report)
     group = comparable(ranking) if ranking else []
@@ -232,7 +234,7 @@ def _of_series(page: Element, folder: Path, report: Mapping[str, Any], quantitie
             return
 
 
-def _is_restated(rows: Sequence[Mapping[str, str]]) -> bool:
+def _reach_loss_in_equal_steps(rows: Sequence[Mapping[str, str]]) -> bool:
     """Return whether all cells reach their target loss after about the same number of steps. `rows`: of cells.csv."""
     steps: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
@@ -243,20 +245,14 @@ def _is_restated(rows: Sequence[Mapping[str, str]]) -> bool:
     return bool(known) and all(len(group) > 1 and max(group) - min(group) <= 1 for group in steps.values())
 
 
-def _of_pairs(page: Element, folder: Path) -> Iterator[Demand]:
+def _demand_pairs(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield the ratio of every pair of A/B comparisons."""
-    section = _within(page, "section", "pairs", "details")
+    section = _element(page, "section", "pairs", "details")
     rows = list(section.all("tr")) if section else []
-    for entry in _compared(folder):
+    for entry in entries_of(folder / "comparison.json", "comparisons"):
         for label, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")) if entry["estimate"] else ():
             row = next((row for row in rows if row.text.startswith(f"{entry['name']} {label}")), None)
             yield Demand(f"{entry['name']}, pairs", row, figures=entry["estimate"][key])
-
-
-def _compared(folder: Path) -> list[Mapping[str, Any]]:
-    """Return the A/B comparisons of a campaign; none where it has none."""
-    path = folder / "comparison.json"
-    return list(json_of(path)["comparisons"]) if path.exists() else []
 
 
 def _is_traced(folder: Path) -> bool:
@@ -264,19 +260,22 @@ def _is_traced(folder: Path) -> bool:
     return any(json_of(path)["status"] == "ok" for path in folder.glob("traces/*/profile_summary.json"))
 
 
-def _of_traces(page: Element, folder: Path) -> Iterator[Demand]:
+def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield what the page says of each trace: the parts of a step, collectives, whom the others wait for."""
-    section = _within(page, "section", "step")
+    section = _element(page, "section", "step")
     blocks = [part for part in section.children if isinstance(part, Element)] if section else []
-    table = _within(page, "section", "step", "table")
-    rows = dict(_rows(table)) if table else {}
-    for trace in json_of(folder / "traces.json")["traces"] if (folder / "traces.json").exists() else ():
+    table = _element(page, "section", "step", "table")
+    rows = dict(_rows_of_table(table)) if table else {}
+    for trace in entries_of(folder / "traces.json", "traces"):
         cell = trace["cell"]
         where = f"trace of {cell}"
         if trace["status"] != "ok":
             yield Demand(where, section, [trace["reason"]])
             continue
         head = next((k for k, block in enumerate(blocks) if block.tag == "p" and block.text.startswith(f"{cell},")), -1)
+        entries = {heading: Element("td", children=[text]) for heading, text in rows.get(cell, {}).items()}
+        for heading, text in (("traced with", trace["tool"]), ("steps", trace["steps"])):
+            yield Demand(f"{where}, {heading}", entries.get(heading), [str(text)] if text else [])
         yield Demand(where, blocks[head] if head >= 0 else None, [cell, trace["tool"]], [trace["steps"]])
         items = list(blocks[head + 1].all("li")) if 0 <= head < len(blocks) - 1 else []
 
@@ -302,14 +301,13 @@ def _of_traces(page: Element, folder: Path) -> Iterator[Demand]:
             yield Demand(where, line(f"Rank {slowest['rank']} "), [counts], [slowest["caused_ms"]])
         for why in trace["unknown"].values():
             yield Demand(where, section, [why])
-        entries = {heading: Element("td", children=[text]) for heading, text in rows.get(cell, {}).items()}
         for heading, name in TRACED.items():
             yield Demand(f"{where}, {heading}", entries.get(heading), [], [means[name]])
         overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high")]
         yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], overhead)
 
 
-def _of_charts(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
+def _demand_charts(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
     """Yield every chart that was drawn of figures which there are."""
     known = {name.rsplit("/", 1)[1] for name in quantities if name.startswith("cells/")}
     sizes = max((len(series["runs"]) for series in report["series"] if series["kind"]), default=0)
@@ -320,7 +318,7 @@ def _of_charts(page: Element, folder: Path, report: Mapping[str, Any], quantitie
         **dict.fromkeys(("loss_step", "loss_seconds"), "loss_last" in known),
         "memory": "state_bytes" in known,
         "waterfall": bool(list(page.all("section", id="lost"))),
-        "comparison": any(entry["estimate"] for entry in _compared(folder)),
+        "comparison": any(entry["estimate"] for entry in entries_of(folder / "comparison.json", "comparisons")),
         **dict.fromkeys(("trace-timeline", "trace-steps", "trace-kernels"), _is_traced(folder)),
     }
     figures = {figure.attributes.get("id"): figure for figure in page.all("figure")}
@@ -333,9 +331,9 @@ def _of_charts(page: Element, folder: Path, report: Mapping[str, Any], quantitie
             yield Demand(f"chart {name}", figure, ["a series of as many sizes, or what else it shows"])
 
 
-def _of_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
+def _demand_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
     """Yield when and with what the runs were made, and why some have no numbers."""
-    facts = _facts(page)
+    facts = _facts_by_name(page)
     starts = [datetime.fromisoformat(run.metrics["timestamp_utc"]).astimezone(UTC) for run in runs]
     for name in ("Measured", "Date"):
         yield Demand(name, facts.get(name), [f"{min(starts):%Y-%m-%d %H:%M}", f"{len(runs)} run"])
@@ -346,7 +344,7 @@ def _of_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -
         yield Demand("Memory", facts.get("Memory"), ["GiB"], [memory])
         yield Demand("Measuring code", facts.get("Measuring code"), [metrics["code_sha256"][:12]])
         if metrics.get("failure"):
-            failed = _within(page, "section", "failed")
+            failed = _element(page, "section", "failed")
             yield Demand(run.name, failed, [run.cell, metrics["failure"]["class"], metrics["failure"]["reason"]])
         data, workload = metrics.get("data"), metrics["config"]["workload"]
         work = metrics["config"].get("work", {})
@@ -355,16 +353,18 @@ def _of_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -
         model, optimizer = metrics["model"], work["optimizer"]
         yield Demand("Model", facts.get("Model"), [workload["model"]] if isinstance(workload["model"], str) else [])
         yield Demand("Parameters", facts.get("Parameters"), [], [model["parameters"], model["flops_per_token"]])
-        yield Demand("Corpus", facts.get("Corpus"), [data["corpus"], data["tokenizer"], data["licence"]])
+        revision = data["revision"] or data["corpus_sha256"][:12]
+        texts = [f"{data['corpus']} ({revision})", data["tokenizer"], data["licence"]]
+        yield Demand("Corpus", facts.get("Corpus"), texts)
         yield Demand("Samples", facts.get("Samples"), [], [workload["seq_len"], work["global_batch"]])
         yield Demand("Steps", facts.get("Steps"), [], [work["warmup_steps"], work["steps"]])
         figures = [optimizer["learning_rate"], optimizer["max_grad_norm"] or None, work["seed"]]
         yield Demand("Optimizer", facts.get("Optimizer"), [optimizer["name"]], figures)
 
 
-def _of_words(page: Element, folder: Path) -> Iterator[Demand]:
+def _demand_words(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield what the sections of the page explain, and the words that they use."""
-    facts, definitions = _facts(page), _within(page, "div", "definitions")
+    facts, definitions = _facts_by_name(page), _element(page, "div", "definitions")
     sections = {element.attributes.get("id") for tag in ("section", "div") for element in page.all(tag)}
     sections = (sections - {"step"}) | ({"step"} if _is_traced(folder) else set())
     for section, names in EXPLAINED.items():
@@ -372,11 +372,15 @@ def _of_words(page: Element, folder: Path) -> Iterator[Demand]:
             yield Demand(name, facts.get(name))
     words = MEASURED | (PAIRS if "pairs" in sections else {}) | (TRACED_WORDS if "step" in sections else {})
     words |= LEARNT if any(row["validation_loss"] for row in csv_of(folder / "cells.csv")) else {}
-    yield Demand("definitions", definitions, list(words.values()))
-    yield Demand("sources", _within(page, "div", "sources"), ["scaleproof verify"])
+    defined = _facts_by_name(definitions) if definitions else {}
+    for word, meaning in words.items():
+        yield Demand(f"definition of {word}", defined.get(word), [meaning])
+    if "strong" in sections:
+        yield Demand("Rating", facts.get("Rating"), [], [LOW, EXCELLENT])
+    yield Demand("sources", _element(page, "div", "sources"), ["scaleproof verify"])
 
 
-def _facts(page: Element) -> dict[str, Element]:
+def _facts_by_name(page: Element) -> dict[str, Element]:
     """Return what stands beside a name on the page, in a list of terms or a table of facts."""
     facts: dict[str, Element] = {}
     for listed in page.all("dl"):
@@ -384,11 +388,11 @@ def _facts(page: Element) -> dict[str, Element]:
         facts |= {a.text: b for a, b in pairwise(parts) if (a.tag, b.tag) == ("dt", "dd")}
     for table in page.all("table", kind="facts"):
         for row in table.all("tr"):
-            facts |= {name.text: row for name in row.all("th")}
+            facts |= {name.text: fact for name, fact in zip(row.all("th"), row.all("td"), strict=False)}
     return facts
 
 
-def _within(page: Element, tag: str, identity: str, inside: str = "") -> Element | None:
+def _element(page: Element, tag: str, identity: str, inside: str = "") -> Element | None:
     """Return the element of an id, or the first one `inside` it; None where it is not there."""
     element = next(page.all(tag, id=identity), None)
     return next(element.all(inside), None) if element and inside else element

@@ -8,22 +8,30 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of, json_of
-from scaleproof.verify.fields import check_trace, check_waterfalls
 from scaleproof.verify.intervals import half_width
-from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differing, in_words
-from scaleproof.verify.recompute import by_cell, devices, waiting_share
+from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differing, differing_settings, in_words
+from scaleproof.verify.recompute import CONFIDENCE, by_cell, waiting_share
 
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
 SLACK = 1e-3  # of a derived target above what the slowest learner reaches
 LEARNT = 0.5  # of the median run's fall of the loss, below which a run has no say in a derived target
 TRACED = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "exposed_wait_ms")
 TRACE_PARTS = (*TRACED, "idle_ms")
+# Part of a waterfall -> where its milliseconds are from; that of the local batch is a cell.
+SOURCES = {
+    "exposed transfer": "trace",
+    "waiting for the slowest rank": "trace",
+    "exposed communication": "trace",
+    "waiting for data": "timed runs",
+    "host gaps": "traces",
+    "smaller local batch": None,
+}
 SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size", "command")
 
 
@@ -79,11 +87,10 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
             }
             if timed >= 0:
                 expected["seconds"] = statistics.fmean(curve.ends[timed] for curve in of_cell)
-            for name, value in expected.items():
-                if not math.isnan(value) and not close(float(row[name]), value, 1e-7):
-                    problem = f"is {row[name]}, steps.csv gives {significant(value, 9)}"
-                    yield Difference(file, f"{cell}, step {step}, {name}", problem)
-                    break  # one of a row is enough
+            known: dict[str, Any] = {name: value for name, value in expected.items() if not math.isnan(value)}
+            stated = {name: float(row[name]) for name in known} | {"phase": row["phase"]}
+            known["phase"] = "warmup" if timed < 0 else "window"
+            yield from islice(differing(file, f"{cell}, step {step}", stated, known, "steps.csv gives"), 1)
 
 
 def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -106,11 +113,11 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
             problem = f"is {row['target_loss']}, the raw files give {in_words(derived[cell])}"
             yield Difference(file, f"{cell}, target_loss", problem)
             continue
-        expected = _times(_reached(curves_of[cell], target))
+        expected = _expected_times(_when_reached(curves_of[cell], target))
         yield from differing(file, cell, {name: float(row[name]) if row[name] else None for name in expected}, expected)
 
 
-def _times(reached: Sequence[tuple[float, int]] | None) -> dict[str, float | None]:
+def _expected_times(reached: Sequence[tuple[float, int]] | None) -> dict[str, float | None]:
     """Return the mean time to the target with its interval, and the mean steps; None where it is not reached.
 
     `reached`: seconds and steps of each run.
@@ -123,12 +130,12 @@ def _times(reached: Sequence[tuple[float, int]] | None) -> dict[str, float | Non
     low = high = None
     if len(seconds) > 1:
         logs = [math.log(time) for time in seconds]
-        factor = math.exp(half_width(statistics.variance(logs) / len(logs), len(logs) - 1, 0.95))
+        factor = math.exp(half_width(statistics.variance(logs) / len(logs), len(logs) - 1, CONFIDENCE))
         low, high = value / factor, value * factor
     return dict(zip(names, (value, low, high, statistics.fmean(steps)), strict=True))
 
 
-def _reached(of_cell: Sequence[RawCurve], target: float) -> list[tuple[float, int]] | None:
+def _when_reached(of_cell: Sequence[RawCurve], target: float) -> list[tuple[float, int]] | None:
     """Return seconds and steps after which each run's smoothed loss is at the target; None where one has none."""
     reached = []
     for curve in of_cell:
@@ -179,37 +186,41 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
     }
     if set(entries) != set(expected):
         yield Difference(file, "", "its cells are not those beyond a baseline")
-    yield from check_waterfalls(entries, cells, expected)
     for cell in entries.keys() & expected.keys():
-        entry = entries[cell]
-        computed = _waterfall(folder, entry, cells, *expected[cell])
-        stated = {part["name"]: part["ms"] for part in entry["parts"]} | {
-            name: entry[name] for name in ("measured_ms", "ideal_ms", "compute_to_communication", "transfer_exposed")
-        }
-        for name, value in computed.items():
-            if name in stated and not close(stated[name], value, 1e-6):
-                gives = "none" if value is None else significant(value, 7)
-                yield Difference(file, f"{cell}, {name}", f"is {stated[name]}, the raw files give {gives}")
+        entry, (base, kind) = entries[cell], expected[cell]
+        parts = {part["name"]: part for part in entry["parts"]}
+        if len(parts) < len(entry["parts"]):
+            yield Difference(file, cell, "has a part twice")
+        for name, part in parts.items():
+            source = SOURCES.get(name, "")
+            if source == "" or (source and part["ms"] is not None and part["source"] != source):
+                yield Difference(file, f"{cell}, {name}", f"is no part of a step by {part['source']}")
+        strategy = cells[cell][0].metrics["config"]["execution"]["strategy"]
+        of_runs = {"strategy": strategy, "baseline": base, "kind": kind, "n": len(cells[cell])}
+        stated = entry | {name: part["ms"] for name, part in parts.items()}
+        computed = _expected_parts(folder, entry, cells, base, kind)
+        stated_parts = {name: value for name, value in computed.items() if name in stated}
+        yield from differing(file, cell, stated, of_runs | stated_parts)
         total = entry["ideal_ms"] + entry["unexplained_ms"] + math.fsum(part["ms"] or 0.0 for part in entry["parts"])
         if not close(total, entry["measured_ms"], 1e-7):
             sums = f"parts sum to {significant(total, 7)} ms, the step is {significant(entry['measured_ms'], 7)}"
             yield Difference(file, cell, sums)
 
 
-def _waterfall(
+def _expected_parts(
     folder: Path, entry: Mapping[str, Any], cells: Mapping[str, Sequence[RawRun]], base: str, kind: str
 ) -> dict[str, float | None]:
     """Return the parts of the step of an entry's cell, as far as runs and traces give them: name -> milliseconds."""
     group, base_group = cells[entry["cell"]], cells[base]
-    scale = devices(base_group[0]) / devices(group[0]) if kind == "strong" else 1.0  # ideal step over the baseline's
+    scale = base_group[0].devices / group[0].devices if kind == "strong" else 1.0  # ideal step over the baseline's
     measured, ideal = _step_ms(group), _step_ms(base_group) * scale
     steps, base_steps = _steps_of_trace(folder, entry["cell"]), _steps_of_trace(folder, base)
     computed: dict[str, float | None] = {
         "measured_ms": measured,
         "ideal_ms": ideal,
         "waiting for data": _data_ms(group) - scale * _data_ms(base_group),
-        **_smaller_batch(entry, group, cells, ideal),
-        **_exposed(steps, measured),
+        **_part_of_smaller_batch(entry, group, cells, ideal),
+        **_exposed_parts(steps, measured),
     }
     if steps and base_steps:
         gaps = _idle_share(steps) * measured - _data_ms(group)
@@ -220,7 +231,7 @@ def _waterfall(
 
 def _step_ms(runs: Sequence[RawRun]) -> float:
     """Return the mean time of a step: a global batch at the rate in samples of all runs."""
-    seconds = math.fsum(run.metrics["window"]["wall_time_sec"] for run in runs)
+    seconds = math.fsum(run.seconds for run in runs)
     samples = sum(step.samples for run in runs for step in run.window)
     return float(1e3 * runs[0].metrics["config"]["work"]["global_batch"] * seconds / samples)
 
@@ -230,7 +241,7 @@ def _data_ms(runs: Sequence[RawRun]) -> float:
     return waiting_share(runs) * _step_ms(runs)
 
 
-def _smaller_batch(
+def _part_of_smaller_batch(
     entry: Mapping[str, Any], group: Sequence[RawRun], cells: Mapping[str, Sequence[RawRun]], ideal: float
 ) -> dict[str, float | None]:
     """Return the part for the smaller local batch, by the cell that is said to have it on one device.
@@ -241,14 +252,12 @@ def _smaller_batch(
     if stated is None or stated["ms"] is None:
         return {}
     other = cells.get(stated["source"])
-    if other is None or devices(other[0]) != 1:
+    if other is None or other[0].devices != 1:
         return {stated["name"]: None}
-    local: dict[str, Any] = dict(dotted_items(group[0].metrics["config"]))
-    whole: dict[str, Any] = dict(dotted_items(other[0].metrics["config"]))
-    batch = local["work.global_batch"] / devices(group[0])
-    differing = {key for key in local.keys() | whole.keys() if local.get(key) != whole.get(key)}
-    sound = whole["work.global_batch"] == batch and not any(key.startswith("workload.") for key in differing)
-    return {stated["name"]: _step_ms(other) - ideal if sound else None}
+    config, other_config = group[0].metrics["config"], other[0].metrics["config"]
+    is_local = other_config["work"]["global_batch"] == config["work"]["global_batch"] / group[0].devices
+    other_work = any(key.startswith("workload.") for key in differing_settings(config, other_config))
+    return {stated["name"]: _step_ms(other) - ideal if is_local and not other_work else None}
 
 
 def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
@@ -259,31 +268,31 @@ def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
     return steps if known else []
 
 
-def _sum(steps: Sequence[Mapping[str, Any]], name: str) -> float:
+def _sum_over_steps(steps: Sequence[Mapping[str, Any]], name: str) -> float:
     """Return the milliseconds of one part of all steps."""
     return math.fsum(step[name] for step in steps)
 
 
 def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float:
     """Return the part of the traced steps in which the device has nothing to do."""
-    return _sum(steps, "idle_ms") / _sum(steps, "wall_ms")
+    return _sum_over_steps(steps, "idle_ms") / _sum_over_steps(steps, "wall_ms")
 
 
-def _exposed(steps: Sequence[Mapping[str, Any]], measured: float) -> dict[str, float | None]:
+def _exposed_parts(steps: Sequence[Mapping[str, Any]], measured: float) -> dict[str, float | None]:
     """Return exposed transfer and waiting as parts of the measured step, and how transfers compare with computing."""
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if not steps:
         return {transfer: None, waiting: None, "exposed communication": None}
-    wall, exposed = _sum(steps, "wall_ms"), _sum(steps, "exposed_ms")
+    wall, exposed = _sum_over_steps(steps, "wall_ms"), _sum_over_steps(steps, "exposed_ms")
     if any(step.get("exposed_wait_ms") is None for step in steps):
         return {"exposed communication": exposed / wall * measured, waiting: None}
-    waits = _sum(steps, "exposed_wait_ms")
-    transfers = _sum(steps, "communication_ms") - _sum(steps, "wait_ms")
+    waits = _sum_over_steps(steps, "exposed_wait_ms")
+    transfers = _sum_over_steps(steps, "communication_ms") - _sum_over_steps(steps, "wait_ms")
     has_transfers = transfers > 0
     return {
         transfer: (exposed - waits) / wall * measured,
         waiting: waits / wall * measured,
-        "compute_to_communication": _sum(steps, "compute_ms") / transfers if has_transfers else None,
+        "compute_to_communication": _sum_over_steps(steps, "compute_ms") / transfers if has_transfers else None,
         "transfer_exposed": max(0.0, exposed - waits) / transfers if has_transfers else None,
     }
 
@@ -305,17 +314,44 @@ def check_traces(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
         if sorted(part["rank"] for part in trace["per_rank"]) != sorted(profile.get("ranks", [])):
             yield Difference(file, where, "its ranks are not those of the profile")
         for place, stated, own in groups:
-            for name in TRACE_PARTS:
-                values = [step.get(name) for step in own]
-                computed = statistics.fmean(values) if values and None not in values else None
-                if not close(stated.get(name), computed, 1e-6):
-                    gives = "none" if computed is None else significant(computed, 7)
-                    yield Difference(file, f"{place}, {name}", f"is {stated.get(name)}, the profile gives {gives}")
-        yield from check_trace(trace, profile, runs)
+            means = {name: _mean([step.get(name) for step in own]) for name in TRACE_PARTS}
+            yield from differing(file, place, stated, means, "the profile gives")
+        yield from differing(file, where, trace, _of_profile_and_runs(trace, profile, runs))
         for name in sorted(trace.keys() & profile.keys()):
             if trace[name] != profile[name]:
                 yield Difference(file, f"{where}, {name}", "is not that of the profile")
         yield from _check_steps(f"traces/{where}/profile_summary.json", steps)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of values; None where one is unknown, or there is none."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known and len(known) == len(values) else None
+
+
+def _of_profile_and_runs(
+    trace: Mapping[str, Any], profile: Mapping[str, Any], runs: Sequence[RawRun]
+) -> dict[str, Any]:
+    """Return what a trace must state of its profile, and of the timed runs of its cell: phases, and what it costs."""
+    steps = profile.get("per_step", [])
+    phases = {name for step in steps for name in step["ranges_ms"]}
+    expected: dict[str, Any] = {
+        "phases_ms": {name: statistics.fmean(step["ranges_ms"].get(name, 0.0) for step in steps) for name in phases},
+        "classified_share": (profile.get("coverage") or {}).get("classified_share"),
+        "file": f"traces/{trace['cell']}/profile_summary.json",
+    }
+    alike = [run for run in runs if run.ok and run.metrics["fingerprint"] == profile.get("fingerprint")]
+    logs = [math.log(1e3 * run.seconds / len(run.window)) for run in alike]
+    traced = profile.get("step_time_ms") or []
+    if not logs or not traced:  # maybe as the files of its cell are at fault
+        return expected
+    timed = math.exp(statistics.fmean(logs))
+    ratio, n = statistics.fmean(traced) / timed, len(logs)
+    overhead = {"value": ratio, "n": n, "timed_step_ms": timed}
+    if n > 1:  # where one further run would lie
+        half = half_width(statistics.variance(logs) * (1 + 1 / n), n - 1, CONFIDENCE)
+        overhead |= {"low": ratio * math.exp(-half), "high": ratio * math.exp(half)}
+    return expected | {"overhead": overhead}
 
 
 def _check_steps(file: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:

@@ -19,6 +19,7 @@ NOISY_PAIR = 0.3  # level at which a pair, or a cell, is noisier than the others
 NOISY_CELLS = 0.1  # level at which cells are not equally noisy
 POWER = 0.8
 DRAWS = 50_000
+TOLERANCE_OF_DRAWS = 0.06  # of what they decide
 MEANS, STEP = np.linspace(-9, 9, 181, retstep=True)  # of a normal mean: the grid of an integral over it
 
 Logs = Mapping[int, float]  # repeat -> logarithm of a rate

@@ -12,12 +12,12 @@ import numpy as np
 from scipy import stats
 
 from scaleproof.verify.intervals import half_width
-from scaleproof.verify.printed import numbers, stands_for, without_ranges
-from scaleproof.verify.raw import Difference, RawRun, differing
-from scaleproof.verify.recompute import Quantities, by_cell
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, RawRun, differing, rate_of
+from scaleproof.verify.recompute import CONFIDENCE, Quantities, by_cell
 
 REPORT, CLAIMS = "scaling_report.json", "claims.json"
-CONFIDENCE, LEVEL = 0.95, 95.0
+LEVEL = 95.0
 FEWEST_SIZES, FEWEST_FITS = 3, 3  # of a fit; repeats of which a law can be shown to miss
 NO_MISS = 0.005  # logarithm of a speed-up
 NAME_OF = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"}
@@ -34,18 +34,17 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         if law is None:
             continue
         points = [point for point in series["runs"].values() if not point["incomparable"]]
-        of_repeats = [{run.metrics["repeat"]: run.rate for run in cells.get(point["cell"], [])} for point in points]
+        of_repeats = [{run.metrics["repeat"]: rate_of(run) for run in cells.get(point["cell"], [])} for point in points]
         complete = sorted(set.intersection(*map(set, of_repeats))) if points else []
         rates = {
             point["devices"]: [of_repeat[repeat] for repeat in complete]
             for point, of_repeat in zip(points, of_repeats, strict=True)
         }
         expected = fitted(series["kind"], rates)
-        if not expected and list(map(float, numbers(law["undefined"] or ""))) != _figures_of_reason(rates):
+        if not expected and list(map(float, numbers(law["undefined"] or ""))) != _figures_in_reason(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
-        stated = _stated(law)
-        for name in sorted(stated.keys() | expected.keys()):
-            yield from differing(REPORT, f"{series['name']}, law, {name}", stated.get(name), expected.get(name))
+        stated = _stated_law(law)
+        yield from differing(REPORT, f"{series['name']}, law", stated, dict.fromkeys(stated) | expected)
 
 
 def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
@@ -77,7 +76,7 @@ def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     return law | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
 
 
-def _figures_of_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
+def _figures_in_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
     """Return the figures in the sentence that says why there is no law, of `rates` as in `fitted`.
 
     That there are too few sizes: their number, and how many are needed. That none is one device: the smallest. Else
@@ -110,7 +109,7 @@ def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | No
     return int(sizes[place]), float(means[place])
 
 
-def _stated(law: Mapping[str, Any]) -> Fitted:
+def _stated_law(law: Mapping[str, Any]) -> Fitted:
     """Return what scaling_report.json states of a law, as `fitted` has it."""
     fraction, lack = law["fraction"] or {}, law["lack_of_fit"] or {}
     names = {"fraction": "value", "n": "n", "low": "low", "high": "high"}
@@ -131,7 +130,7 @@ def check_further_sentences(
 
     `report`: scaling_report.json; `comparisons`: the entries of comparison.json by name. Both are checked themselves.
     """
-    due = {"law": list(_of_laws(report)), "drift": list(_of_drift(comparisons, quantities))}
+    due = {"law": list(_sentences_due_on_laws(report)), "drift": list(_sentences_due_on_drift(comparisons, quantities))}
     for topic, expected in due.items():
         texts = [sentence["text"] for sentence in sentences if sentence["topic"] == topic]
         if len(texts) != len(expected):
@@ -141,7 +140,7 @@ def check_further_sentences(
             plain = text
             for name in sorted(names, key=len, reverse=True):
                 plain = plain.replace(name, " ")
-            printed = numbers(without_ranges(plain))
+            printed = numbers(plain)
             missing = [word for word in (*names, *words) if word not in text]
             wrong = [number for number in printed if not any(stands_for(number, figure) for figure in figures)]
             if missing:
@@ -153,11 +152,11 @@ def check_further_sentences(
 Due = tuple[list[str], list[str], list[float]]  # names and words that a sentence must have, figures that it may have
 
 
-def _of_laws(report: Mapping[str, Any]) -> Iterator[Due]:
+def _sentences_due_on_laws(report: Mapping[str, Any]) -> Iterator[Due]:
     """Yield what the sentence on each series says of its law, in their order."""
     for kind in ("strong", "weak"):
         for series in (series for series in report["series"] if series["kind"] == kind and series["law"]):
-            law, stated = series["law"], _stated(series["law"])
+            law, stated = series["law"], _stated_law(series["law"])
             words = [NAME_OF[law["law"]]]
             if law["undefined"]:
                 yield [series["name"]], [*words, law["undefined"]], [*map(float, numbers(law["undefined"]))]
@@ -171,7 +170,7 @@ def _of_laws(report: Mapping[str, Any]) -> Iterator[Due]:
             yield [series["name"]], words, [*figures, abs(lack or 0.0)]
 
 
-def _of_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[Due]:
+def _sentences_due_on_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[Due]:
     """Yield what is to be said of each arm whose rate is for certain not that of a cell with the same work."""
     for entry in comparisons.values():
         for arm, stated in (entry.get("arms") or {}).items():
@@ -180,8 +179,8 @@ def _of_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterato
                 there = quantities.get(f"cells/{cell}/tokens_per_s")
                 if there is None:
                     continue
-                here_error = _error(rate["low"], rate["high"], rate["n"])
-                there_error = _error(there.low, there.high, there.n)
+                here_error = _standard_error(rate["low"], rate["high"], rate["n"])
+                there_error = _standard_error(there.low, there.high, there.n)
                 if here_error is None or there_error is None:
                     continue
                 variance = here_error**2 + there_error**2
@@ -194,7 +193,7 @@ def _of_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterato
                     yield [entry[arm], cell], [], [rate["value"], there.value, ratio, *bounds, *counts, LEVEL]
 
 
-def _error(low: float | None, high: float | None, n: int) -> float | None:
+def _standard_error(low: float | None, high: float | None, n: int) -> float | None:
     """Return the standard error of a logarithm by its interval over `n` runs; None without one."""
     if not low or not high or n < 2:
         return None

@@ -23,7 +23,8 @@ DRAWN = ("path", "use", "text", "title", "image")  # elements of a chart
 OF_RUN = ("tokens_per_s", "wall_time_s", "loss_last")  # columns of numbers in the table of runs
 # Sections of the page, by the topics of the sentences that stand there; all others are of the answer.
 SECTIONS = {"lost": "lost", "pairs": "pairs", "drift": "pairs", "law": "strong"}
-CELLS_BEHIND = re.compile(r" \[[^\]]*\]| \(see [^)]*\)")  # in brackets in pages of before
+# Behind a sentence in pages of before: the cells that it does not name.
+CELLS_BEHIND = re.compile(r" \[[^\]]*\]| \(see [^)]*\)")
 # What the page says of the environment -> where a run has it.
 ENVIRONMENT = {
     "Machine": ("host", "hostname"),
@@ -55,8 +56,6 @@ def check_page(
         yield from _check_sentences(page, json_of(folder / CLAIMS)["sentences"])
         yield from _check_environment(page, runs)
         yield from check_demanded(page, folder, quantities, runs)
-    else:
-        yield from _check_rates(page, quantities)
 
 
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:
@@ -96,20 +95,22 @@ def _check_row(row: Element) -> Iterator[Difference]:
 
 def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[str]) -> Iterator[Difference]:
     """Yield the rows of the table of files that name another cell, another file or another hash."""
+    unlisted = {run.path: run for run in runs}
     hashes = {run.path: (run.cell, run.sha256[:12]) for run in runs}
-    listed = {row.attributes.get("data-file", "").split("runs/", 1)[-1] for row in page.all("tr")}
-    for run in runs:
-        if run.path.removeprefix("runs/") not in listed:
-            yield Difference(FILE, run.name, "is not in the table of runs")
     for row in page.all("tr"):
         cell, path = row.attributes.get("data-cell", ""), row.attributes.get("data-file", "")
+        run_path = f"runs/{path.split('runs/', 1)[-1]}"
+        unlisted.pop(run_path, None)
         if "data-sha" not in row.attributes or cell in at_fault:
             continue
-        known = hashes.get(f"runs/{path.split('runs/', 1)[-1]}")
+        known = hashes.get(run_path)
         if known is None or known[1] != row.attributes["data-sha"]:
             yield Difference(FILE, path, "the page was made from another file")
+        elif known[1] not in {code.text for code in row.all("code")}:
+            yield Difference(FILE, path, f"does not show its sha256, {known[1]}")
         elif known[0] != cell or not row.text.startswith(f"{cell}/"):
             yield Difference(FILE, path, f"is a file of {known[0]}, not of {cell}")
+    yield from (Difference(FILE, run.name, "is not in the table of runs") for run in unlisted.values())
 
 
 def _check_findings(page: Element, folder: Path, quantities: Quantities) -> Iterator[Difference]:
@@ -143,6 +144,10 @@ def _check_runs_of_findings(page: Element, findings: Sequence[Mapping[str, Any]]
         runs = {run for finding in group for run in finding["runs"]}
         where = next(part.all("span", kind="where"), Element("span")).text
         count = re.search(r"\((\d+) runs?\)", where)
+        cells = {cell for finding in group for cell in finding["cells"]}
+        said = re.sub(r" ?\(\d+ runs?\)$", "", where).removeprefix("in ")
+        if said != f"{len(cells)} cells" and set(said.split(", ")) - {""} != cells:
+            yield Difference(FILE, code, f'is said of "{said}", in findings.json of {", ".join(sorted(cells))}')
         if count and int(count[1]) != len(runs):
             yield Difference(FILE, code, f"is said of {count[1]} runs, in findings.json of {len(runs)}")
         for line in part.all("li"):
@@ -213,7 +218,7 @@ def _check_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> I
     printed = [next(answer.all("p", kind="verdict"), Element("p")).text, *(item.text for item in answer.all("li"))]
     expected = [plain(sentence["text"]) for sentence in sentences if sentence["topic"] not in SECTIONS]
     for text, stated in zip(printed, expected, strict=False):
-        if not _same(text, stated):
+        if CELLS_BEHIND.sub("", plain(text)) != CELLS_BEHIND.sub("", stated):
             yield Difference(FILE, "answer", f'is "{text[:80]}", {CLAIMS} has "{stated[:80]}"')
     if len(printed) != len(expected):
         yield Difference(FILE, "answer", f"{len(printed)} sentences, {CLAIMS} has {len(expected)}")
@@ -223,24 +228,16 @@ def _check_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> I
             yield Difference(FILE, sentence["topic"], f'does not have the sentence "{sentence["text"][:80]}"')
 
 
-def _same(printed: str, stated: str) -> bool:
-    """Return whether a sentence of the page is the stated one; cells that it does not name stand behind it there."""
-    return CELLS_BEHIND.sub("", plain(printed)) == CELLS_BEHIND.sub("", stated)
-
-
 def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield what the page says of processor, devices and versions that no run has, or leaves out."""
     section = next(page.all("div", id="environment"), Element("div"))
-    stated = {}
-    for row in section.all("tr"):
-        cells = [*row.all("th"), *row.all("td")]
-        if len(cells) == 2:
-            stated[cells[0].text] = cells[1].text
+    rows = [[*row.all("th"), *row.all("td")] for row in section.all("tr")]
+    stated = {cells[0].text: cells[1].text for cells in rows if len(cells) == 2}
     expected = {name: [run.metrics[section].get(key) for run in runs] for name, (section, key) in ENVIRONMENT.items()}
     hardware = [run.metrics["hardware"] for run in runs]
     expected["Processor"] = [f"{of_run['cpu_model']}, {of_run['cpu_allowed']} logical CPUs" for of_run in hardware]
     commits = {run.metrics["git_commit"][:12] for run in runs if run.metrics["git_commit"]}
-    if not commits <= _words(stated.get("Commit", "")):
+    if not commits <= {word.strip(";,") for word in stated.get("Commit", "").split()}:
         yield Difference(FILE, "Commit", "is not that of all runs")
     if "Devices" in stated:
         devices = [rank["device_name"] for run in runs for rank in run.metrics.get("ranks") or []]
@@ -253,16 +250,3 @@ def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Differ
     head = next((element.text for element in page.all("dd") if "logical CPUs" in element.text), "")
     if runs and not any(text in head for text in expected["Processor"]):
         yield Difference(FILE, "On", f'is "{head[:80]}", which no run has')
-
-
-def _words(text: str) -> set[str]:
-    """Return the words of a text, without the marks behind them."""
-    return {word.strip(";,") for word in text.split()}
-
-
-def _check_rates(page: Element, quantities: Quantities) -> Iterator[Difference]:
-    """Yield rates in the answer that no cell or run has: of pages that were made before there were claims."""
-    rates = [quantity.value for name, quantity in quantities.items() if name.endswith("/tokens_per_s")]
-    for printed in re.findall(r"([\d,]+(?:\.\d+)?) (?:tokens|samples|steps|runs)/s", answer_of(page).text):
-        if not any(stands_for(printed, rate) for rate in rates):
-            yield Difference(FILE, "answer", f"no cell or run has a rate of {printed}/s")

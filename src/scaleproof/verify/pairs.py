@@ -12,15 +12,22 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from scaleproof.verify.contents import json_of
-from scaleproof.verify.fields import check_pairs
-from scaleproof.verify.intervals import DRAWS, POWER, half_width
-from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differing, in_words, read_runs
-from scaleproof.verify.recompute import log_interval
+from scaleproof.verify.contents import json_of, schema_of
+from scaleproof.verify.intervals import DRAWS, POWER, TOLERANCE_OF_DRAWS, half_width
+from scaleproof.verify.raw import (
+    METRICS,
+    TOLERANCE,
+    Difference,
+    RawRun,
+    close,
+    differing,
+    differing_settings,
+    rate_of,
+    read_runs,
+)
+from scaleproof.verify.recompute import CONFIDENCE, log_interval
 
 FILE = "comparison.json"
-CONFIDENCE = 0.95
-TOLERANCE_OF_DRAWS = 0.06  # of what draws decide
 EFFECT = 0.02  # for which the pairs needed are stated
 FEWEST_PAIRS, MOST_PAIRS = 6, 1000
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
@@ -56,7 +63,8 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
     `cells`: runs of the campaign's own cells, among which each arm names those that do its work.
     """
     report = json_of(folder / FILE)
-    with_bounds = tuple(map(int, report["schema_version"].split("."))) >= WITH_BOUNDS
+    with_bounds = schema_of(report) >= WITH_BOUNDS
+    yield from differing(FILE, "confidence", report["confidence"], CONFIDENCE)
     for entry in report["comparisons"]:
         if not entry["estimate"]:
             if entry["status"] == "ok":
@@ -67,21 +75,28 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
             yield from differences
             continue
         listed = json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"]
-        pairs = _paired(listed, runs)
-        yield from check_pairs(entry, listed, pairs.runs, cells)
-        expected = dict(_figures(pairs)) | (dict(_bounds(pairs)) if with_bounds else {})
+        pairs = _paired_runs(listed, runs)
+        configs = {run.cell: run.metrics["config"] for run in pairs.runs}
+        declared = differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
+        stated: dict[str, Any] = {"status": "ok", "why": None, "pairs": len(listed), "declared": declared}
+        if entry.get("metrics_paths"):  # in the folder that they state
+            at = entry["metrics_paths"][0].split("compare/")[0]
+            folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
+            stated["metrics_paths"] = [f"{at}{place}/{METRICS}" for place in folders]
+        yield from differing(FILE, entry["name"], entry, stated)
+        expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
         for name, value in expected.items():
             if not _agrees(name, entry["estimate"][name], value):
-                stated, computed = in_words(entry["estimate"][name]), in_words(value)
-                yield Difference(FILE, f"{entry['name']}, {name}", f"is {stated}, the pairs give {computed}")
-        yield from _check_arms(entry, pairs.runs)
+                where = f"{entry['name']}, {name}"
+                yield from differing(FILE, where, entry["estimate"][name], value, "the pairs give")
+        yield from _check_arms(entry, pairs.runs, cells)
         for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
             stated = entry["estimate"][name]
             if len(values) != len(stated) or not all(map(close, values, stated)):
                 yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
 
 
-def _paired(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> PairedRuns:
+def _paired_runs(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> PairedRuns:
     """Return the ratios of the pairs in which both runs have numbers. `pairs`: of pairs.json."""
     run_of_arm = {tuple(Path(run.path).parts[-3:-1]): run for run in runs if run.ok}  # by ("pair1", "a")
     ratios: dict[bool, list[float]] = {False: [], True: []}  # under True of A/A pairs
@@ -89,51 +104,53 @@ def _paired(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> Paire
     for pair in pairs:
         a, b = (run_of_arm.get((f"pair{pair['pair']}", arm)) for arm in "ab")
         if a and b:
-            ratios[pair["null"]].append(_rate_of([b]) / _rate_of([a]))
+            ratios[pair["null"]].append(rate_of(b) / rate_of(a))
             whole += [a, b]
     return PairedRuns(ratios[False], ratios[True], whole)
 
 
-def _figures(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
+def _expected_figures(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     """Yield the figures that every version states, by name."""
     yield "ratio", math.exp(statistics.fmean(pairs.logs))
     yield "n", len(pairs.ratios)
-    yield "floor", math.expm1(_floor(pairs))
+    yield "floor", math.expm1(_noise_floor(pairs))
 
 
-def _floor(pairs: PairedRuns) -> float:
+def _noise_floor(pairs: PairedRuns) -> float:
     """Return the logarithm that the mean of as many A/A pairs stays below with 95 %."""
     return half_width(pairs.spread**2 / len(pairs.ratios), pairs.freedom, CONFIDENCE)
 
 
-def _bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
+def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     """Yield the bounds, what is claimed, and which effects would be."""
     n, mean = len(pairs.ratios), statistics.fmean(pairs.logs)
     half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
     yield "low", math.exp(mean - half)
     yield "high", math.exp(mean + half)
-    claimed = abs(mean) > half and abs(mean) > _floor(pairs)  # the interval is without 1, the mean above the noise
+    claimed = abs(mean) > half and abs(mean) > _noise_floor(
+        pairs
+    )  # the interval is without 1, the mean above the noise
     yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
     nulls = len(pairs.null_ratios)
-    unit = _detectable(n, nulls)
+    unit = _detectable_effect(n, nulls)
     for name, probability in (("detectable_low", 0.975), ("detectable_high", 0.025)):
         quantile = float(stats.chi2.ppf(probability, pairs.freedom))
         spread = pairs.spread * math.sqrt(pairs.freedom / quantile)
         yield name, math.expm1(unit * spread)
-        yield name.replace("detectable", "pairs"), _needed(spread, nulls)
+        yield name.replace("detectable", "pairs"), _pairs_needed(spread, nulls)
     if abs(abs(mean) / (unit * pairs.spread) - 1) > TOLERANCE_OF_DRAWS:
         yield "overstated", claimed and abs(mean) < unit * pairs.spread
 
 
-def _needed(spread: float, nulls: int) -> int | None:
+def _pairs_needed(spread: float, nulls: int) -> int | None:
     """Return how many pairs with that spread would show EFFECT: an even number; None of more than MOST_PAIRS."""
     numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
-    place = bisect_left(numbers, True, key=lambda n: _detectable(n, nulls) * spread <= math.log1p(EFFECT))
+    place = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls) * spread <= math.log1p(EFFECT))
     return numbers[place] if place < len(numbers) else None
 
 
 @lru_cache(maxsize=1024)
-def _detectable(n: int, nulls: int) -> float:
+def _detectable_effect(n: int, nulls: int) -> float:
     """Return the effect, in standard deviations of a pair, that `n` pairs claim 8 times in 10, by simulation."""
     random = np.random.default_rng(11)
     own, of_null = random.chisquare(n - 1, DRAWS), random.chisquare(nulls, DRAWS)
@@ -158,22 +175,23 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
     return close(stated, computed, TOLERANCE)
 
 
-def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where the rate of A or of B over all of their runs, or its interval, is another one."""
+def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where the rate of A or of B over all of their runs is another one, or other cells do the same work."""
+    known = {run.cell for run in cells}
     arms = entry.get("arms", {})  # which files of before do not have
     if arms is None:
         yield Difference(FILE, f"{entry['name']}, arms", "are missing")
     for arm, stated in (arms or {}).items():
         own = [run for run in runs if run.cell == entry[arm]]
-        value = _rate_of(own)
-        below, above = log_interval([_rate_of([run]) for run in own])
-        expected = {"value": value, "low": below and value * below, "high": above and value * above}
+        value = rate_of(*own)
+        below, above = log_interval([rate_of(run) for run in own])
+        expected = {"value": value, "n": len(own), "low": below and value * below, "high": above and value * above}
         where = f"{entry['name']}, tokens/s of {arm.upper()}"
         yield from differing(FILE, where, stated["tokens_per_s"], expected, "the runs give")
-
-
-def _rate_of(runs: Sequence[RawRun]) -> float:
-    """Return the tokens/s of some runs: all tokens over all time of their windows."""
-    windows = [run.metrics["window"] for run in runs]
-    seconds = math.fsum(window["wall_time_sec"] for window in windows)
-    return float(sum(window["tokens_processed_global"] for window in windows) / seconds)
+        by_any_strategy = {"execution.strategy"} if own[0].devices == 1 else set()
+        config = own[0].metrics["config"]
+        differences = [(run.cell, differing_settings(config, run.metrics["config"])) for run in cells]
+        alike = {cell for cell, keys in differences if keys.keys() in (set(), by_any_strategy)}
+        if alike != known & set(stated["same_work"]):
+            other = ", ".join(sorted(alike ^ (known & set(stated["same_work"]))))
+            yield Difference(FILE, f"{entry['name']}, {arm.upper()}, same_work", f"is another of {other}")

@@ -2,18 +2,12 @@
 
 import re
 
-NUMBER = re.compile(r"-?\d(?:[\d,]*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?")
-OF_A_RANGE = re.compile(r"(?<=\d)-(?=\d)")
+NUMBER = re.compile(r"(?:(?<![\w.])-)?(?<![\w.])\d(?:[\d,]*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def numbers(text: str) -> list[str]:
-    """Return the numbers of a text as printed; "95 %" of a heading and the like are the caller's business."""
+    """Return the numbers of a text as printed; of a range, such as 1.05-1.40, both; none of names, such as n1x2."""
     return NUMBER.findall(text.replace("\u00a0", " "))
-
-
-def without_ranges(text: str) -> str:
-    """Return the text with its ranges, such as 1.05-1.40, as two numbers each."""
-    return OF_A_RANGE.sub(" ", text)
 
 
 def stands_for(printed: str, value: float) -> bool:

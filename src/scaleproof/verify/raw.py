@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
@@ -72,10 +73,36 @@ class RawRun:
         return f"{self.cell}/rep{self.metrics['repeat']}"
 
     @property
-    def rate(self) -> float:
-        """Tokens/s of the window."""
-        window = self.metrics["window"]
-        return float(window["tokens_processed_global"] / window["wall_time_sec"])
+    def tokens(self) -> float:
+        """Tokens of the window."""
+        return float(self.metrics["window"]["tokens_processed_global"])
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the window."""
+        return float(self.metrics["window"]["wall_time_sec"])
+
+    @property
+    def job_seconds(self) -> float:
+        """Seconds of the whole run."""
+        return float(self.metrics["total_wall_time_sec"])
+
+    @property
+    def nodes(self) -> int:
+        return int(self.metrics["config"]["execution"]["geometry"].split("x")[0])
+
+    @property
+    def devices(self) -> int:
+        """Devices of all nodes."""
+        return self.nodes * int(self.metrics["config"]["execution"]["geometry"].split("x")[1])
+
+    @property
+    def batch(self) -> int | None:
+        """Samples of a step; of a command the work of a step in its unit, None where nobody says it."""
+        if "reading" in self.metrics:
+            per_step = self.metrics["reading"]["per_step"]
+            return None if per_step is None else round(per_step)
+        return int(self.metrics["config"]["work"]["global_batch"])
 
     @property
     def ok(self) -> bool:
@@ -89,7 +116,7 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
     for place in sorted(folder.glob(pattern)):
         relative = str(place.relative_to(folder))
         try:
-            run = _read(place, relative)
+            run = _read_run(place, relative)
             if pattern == PLACES and run.name != f"{place.parent.name}/{place.name}":
                 raise _Damaged(METRICS, f"is the record of {run.name}")
             problems = _inconsistencies(run)
@@ -102,6 +129,11 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
         runs.append(run)
         differences += problems
     return runs, differences
+
+
+def rate_of(*runs: RawRun) -> float:
+    """Return the tokens/s of some runs: all tokens over all time of their windows."""
+    return math.fsum(run.tokens for run in runs) / math.fsum(run.seconds for run in runs)
 
 
 def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
@@ -122,7 +154,7 @@ class _Damaged(Exception):
         self.file, self.problem = file, problem
 
 
-def _content(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
+def _parsed_file(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
     """Return what `parse` makes of a file of the run in `place`, and the file's sha256. Raises _Damaged."""
     try:
         data = read_regular(place / file)
@@ -134,7 +166,7 @@ def _content(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[
         raise _Damaged(file, f"not readable: {problem}") from None
 
 
-def _metrics(data: bytes) -> dict[str, Any]:
+def _parsed_metrics(data: bytes) -> dict[str, Any]:
     """Return the metrics as they stand in the file's content `data`. Raises where they are not of our schema."""
     metrics: dict[str, Any] = parsed_json(data)
     if not isinstance(metrics, dict):
@@ -144,14 +176,14 @@ def _metrics(data: bytes) -> dict[str, Any]:
     return metrics
 
 
-def _read(place: Path, relative: str) -> RawRun:
+def _read_run(place: Path, relative: str) -> RawRun:
     """Return the run in the folder `place`, which is `relative` in the campaign's folder. Raises _Damaged."""
-    metrics, sha256 = _content(place, METRICS, _metrics)
-    (window, warmup, ends), sha256_of_steps = _content(place, STEPS, _steps)
+    metrics, sha256 = _parsed_file(place, METRICS, _parsed_metrics)
+    (window, warmup, ends), sha256_of_steps = _parsed_file(place, STEPS, _parsed_steps)
     return RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, sha256_of_steps)
 
 
-def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
+def _parsed_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     """Parse steps.csv: steps of the window, those of the warm-up, and the end of each of the window in seconds from it.
 
     A step ends when the slowest rank, by its own times added up, has ended it. Raises ValueError.
@@ -173,7 +205,7 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
         if len(line) != len(heading):
             raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
         try:
-            phase, rank, row = _row([line[place] for place in places])
+            phase, rank, row = _parsed_row([line[place] for place in places])
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{STEPS}, line {lines.line_num}: {error}") from None
         rows[phase].append(row)
@@ -184,7 +216,7 @@ def _steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     return merged_steps(rows["window"]), merged_steps(rows["warmup"]), [ends[step] for step in sorted(ends)]
 
 
-def _row(values: list[str]) -> tuple[str, int, Row]:
+def _parsed_row(values: list[str]) -> tuple[str, int, Row]:
     """Parse the values of COLUMNS in one row of steps.csv: phase, rank, and the step of this rank.
 
     Raises ValueError. The loss of a run that failed may be NaN.
@@ -255,12 +287,21 @@ def fingerprint_of(config: dict[str, Any]) -> str:
 def differing(
     file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give"
 ) -> Iterator[Difference]:
-    """Yield where `stated` is not what is `expected`, of a section every field that is; figures to TOLERANCE."""
+    """Yield where `stated` is not what is `expected`, of a section every field that is; figures to TOLERANCE.
+
+    `source`: what gives the expected values, with its verb.
+    """
     if isinstance(expected, Mapping) and isinstance(stated, Mapping):
         for name, value in expected.items():
             yield from differing(file, f"{where}, {name}".lstrip(", "), stated.get(name), value, source)
     elif not (close(stated, expected, TOLERANCE) if isinstance(expected, float) else stated == expected):
         yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
+
+
+def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the keys, "section.key", to which two configurations give other values, with both."""
+    one, two = dict(dotted_items(a)), dict(dotted_items(b))
+    return {key: [one.get(key), two.get(key)] for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
 
 
 def in_words(value: Any) -> str:
@@ -270,15 +311,10 @@ def in_words(value: Any) -> str:
     return "none" if value is None else significant(value, 10) if isinstance(value, float) else str(value)[:80]
 
 
-def _is_number(value: Any) -> bool:
-    """Return whether a value of JSON is a number; bool, which is an int to Python, is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     """Return whether two numbers are equal to a relative `tolerance`, or both None; no other value equals anything."""
     if a is None or b is None:
         return a is b
-    if not _is_number(a) or not _is_number(b):
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in (a, b)):
         return False
     return math.isclose(float(a), float(b), rel_tol=tolerance, abs_tol=1e-12)

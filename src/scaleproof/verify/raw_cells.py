@@ -12,10 +12,9 @@ from typing import Any
 
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
-from scaleproof.verify.raw import RawRun
-from scaleproof.verify.recompute import batch, by_cell, devices, has_speedup
+from scaleproof.verify.raw import RawRun, rate_of
+from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
 
-CONFIDENCE = 0.95
 BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # of two cells that do the same work
 
 
@@ -29,25 +28,21 @@ class RawCell:
     @cached_property
     def logs(self) -> dict[int, float]:
         """Repeat -> logarithm of the rate."""
-        return {run.metrics["repeat"]: math.log(_tokens(run) / _seconds(run)) for run in self.runs}
+        return {run.metrics["repeat"]: math.log(rate_of(run)) for run in self.runs}
 
     @cached_property
     def job_logs(self) -> dict[int, float]:
         """Repeat -> logarithm of whole jobs per second."""
-        return {run.metrics["repeat"]: -math.log(run.metrics["total_wall_time_sec"]) for run in self.runs}
+        return {run.metrics["repeat"]: -math.log(run.job_seconds) for run in self.runs}
 
     @property
     def rate(self) -> float:
         """Tokens/s: all tokens over all time of the windows."""
-        return math.fsum(map(_tokens, self.runs)) / math.fsum(map(_seconds, self.runs))
+        return rate_of(*self.runs)
 
     @property
     def devices(self) -> int:
-        return devices(self.runs[0])
-
-    @property
-    def nodes(self) -> int:
-        return int(self.config["execution"]["geometry"].split("x")[0])
+        return self.runs[0].devices
 
     @property
     def config(self) -> dict[str, Any]:
@@ -60,7 +55,7 @@ class RawCell:
 
     @property
     def batch(self) -> int | None:
-        return batch(self.runs[0])
+        return self.runs[0].batch
 
     @property
     def work(self) -> tuple[str, ...]:
@@ -87,16 +82,6 @@ class RawCell:
             for name, value in (fields | {key: hardware[key] for key in ("cpu_model", "cpu_count")}).items():
                 values.setdefault(name, set()).add(str(value))
         return values
-
-
-def _tokens(run: RawRun) -> float:
-    """Return the tokens of a run's window, its timed steps."""
-    return float(run.metrics["window"]["tokens_processed_global"])
-
-
-def _seconds(run: RawRun) -> float:
-    """Return the seconds of a run's window."""
-    return float(run.metrics["window"]["wall_time_sec"])
 
 
 @dataclass(frozen=True)
@@ -218,9 +203,7 @@ def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds |
 
 def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
     """Return the bounds of the ratio of whole jobs per second; of two runs by Welch."""
-    seconds, base_seconds = (
-        math.fsum(run.metrics["total_wall_time_sec"] for run in runs) for runs in (cell.runs, base.runs)
-    )
+    seconds, base_seconds = (math.fsum(run.job_seconds for run in runs) for runs in (cell.runs, base.runs))
     value = len(cell.runs) / seconds * base_seconds / len(base.runs)
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)
     fewest = min(len(cell.runs), len(base.runs))

@@ -16,7 +16,7 @@ from scipy.stats import t as student
 from scaleproof.ground.number_format import fixed, integer, significant
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.intervals import NOISY_PAIR
-from scaleproof.verify.raw import RawRun
+from scaleproof.verify.raw import RawRun, rate_of
 
 CONFIDENCE = 0.95
 
@@ -39,14 +39,11 @@ class RecomputedQuantity:
 Quantities = dict[str, RecomputedQuantity]
 
 
-def cell_quantities(runs: list[RawRun]) -> Quantities:
-    """Return the figures `cells/<cell>/<column>` of every measured cell, ratios aside."""
-    quantities: Quantities = {}
-    for cell, group in by_cell(runs).items():
-        measured = [run for run in group if run.ok]
-        if measured:
-            quantities |= {f"cells/{cell}/{column}": figure for column, figure in _figures_of_cell(measured).items()}
-    return quantities
+def cell_quantities(runs: Sequence[RawRun]) -> Quantities:
+    """Return the figures `cells/<cell>/<column>` of a cell, ratios aside; none where none of its runs is measured."""
+    measured = [run for run in runs if run.ok]
+    figures = _figures_of_cell(measured) if measured else {}
+    return {f"cells/{runs[0].cell}/{column}": figure for column, figure in figures.items()}
 
 
 def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantities:
@@ -58,7 +55,7 @@ def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantit
     logs: dict[str, dict[int, float]] = {}  # cell -> repeat -> logarithm of the rate
     for run in runs:
         if run.ok:
-            logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(run.rate)
+            logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate_of(run))
     changed = dict(quantities)
     for cell, own in logs.items():
         alike = [logs_of_cell for logs_of_cell in logs.values() if set(logs_of_cell) == set(own)]
@@ -112,11 +109,6 @@ def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
     return {cell: sorted(group, key=lambda run: run.metrics["repeat"]) for cell, group in groups.items()}
 
 
-def sources_of(runs: list[RawRun]) -> tuple[tuple[str, str], ...]:
-    """Return path and sha256 of the metrics of each run."""
-    return tuple((run.path, run.sha256) for run in runs)
-
-
 def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
     """Return the factors from a mean to the bounds of its 95 % interval; None, None of fewer than two values.
 
@@ -131,13 +123,13 @@ def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]
 
 def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     """Return every figure of a cell by its column, from its measured runs."""
-    n, sources = len(runs), sources_of(runs)
+    n, sources = len(runs), tuple((run.path, run.sha256) for run in runs)
     windows = [run.metrics["window"] for run in runs]
-    seconds = math.fsum(window["wall_time_sec"] for window in windows)
+    seconds = math.fsum(run.seconds for run in runs)
     tokens = sum(step.tokens for run in runs for step in run.window)
     samples = sum(step.samples for run in runs for step in run.window)
     rate = tokens / seconds
-    rates = [run.rate for run in runs]
+    rates = [rate_of(run) for run in runs]
     below, above = log_interval(rates)
     times = [step.seconds for run in runs for step in run.window]
 
@@ -145,18 +137,15 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
         return RecomputedQuantity(value, n, formula, sources)
 
     figures = {
-        "tokens_per_s": RecomputedQuantity(
-            rate,
-            n,
-            f"sum of window tokens / sum of window seconds = {integer(tokens)} / {fixed(seconds, 6)} s",
-            sources,
-            None if below is None else rate * below,
-            None if above is None else rate * above,
+        "tokens_per_s": replace(
+            quantity(rate, f"sum of window tokens / sum of window seconds = {integer(tokens)} / {fixed(seconds, 6)} s"),
+            low=below and rate * below,
+            high=above and rate * above,
         ),
         "samples_per_s": quantity(
             samples / seconds, f"samples / window seconds = {integer(samples)} / {fixed(seconds, 6)} s"
         ),
-        "tokens_per_s_per_device": quantity(rate / devices(runs[0]), f"tokens/s / {devices(runs[0])} devices"),
+        "tokens_per_s_per_device": quantity(rate / runs[0].devices, f"tokens/s / {runs[0].devices} devices"),
         "tokens_per_s_median": quantity(statistics.median(rates), "median of the rates of the runs"),
         "steps": quantity(len(times), "timed steps of all runs"),
         "step_time_max_s": quantity(max(times), "largest step time of all runs"),
@@ -176,7 +165,7 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
             formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
             figures[f"step_time_p{percent:02}_s"] = quantity(quantile(times, percent / 100), formula)
     for name, (how, path) in FROM_METRICS.items():
-        values = [value for run in runs if (value := _at(run.metrics, path)) is not None]
+        values = [value for run in runs if (value := _figure_at(run.metrics, path)) is not None]
         if len(values) == n:  # a run without it leaves the figure unknown
             figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
     figures |= {name: quantity(value, formula) for name, (value, formula) in _shares(runs, rate).items()}
@@ -196,11 +185,11 @@ def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
     loads = [load for run in runs if (load := _load(run.metrics["ranks"])) is not None]
     if loads:
         shares["device_load"] = (statistics.median(loads), "median over runs of the mean load of devices")
-    joules = [energy for run in runs if (energy := _at(run.metrics, "energy.joules")) is not None]
+    joules = [energy for run in runs if (energy := _figure_at(run.metrics, "energy.joules")) is not None]
     if len(joules) == len(runs):
-        tokens = sum(run.metrics["window"]["tokens_processed_global"] for run in runs)
+        tokens = math.fsum(run.tokens for run in runs)
         shares["joules_per_token"] = (math.fsum(joules) / tokens, "all joules / all tokens")
-    mfu = _at(runs[0].metrics, "utilization.mfu")
+    mfu = _figure_at(runs[0].metrics, "utilization.mfu")
     if mfu is not None:
         own_rate = runs[0].metrics["window"]["tokens_per_sec_global"]
         shares["mfu"] = (mfu * rate / own_rate, "MFU of the first run, at the rate of the cell")
@@ -230,21 +219,7 @@ def _has_steps(run: RawRun) -> bool:
     return reading is None or reading["first_step"] is not None
 
 
-def devices(run: RawRun) -> int:
-    """Return the number of devices of a run, on all of its nodes."""
-    nodes, per_node = run.metrics["config"]["execution"]["geometry"].split("x")
-    return int(nodes) * int(per_node)
-
-
-def batch(run: RawRun) -> int | None:
-    """Return the samples of a step of a run; of a command the work of a step in its unit, None where nobody says it."""
-    if "reading" in run.metrics:
-        per_step = run.metrics["reading"]["per_step"]
-        return None if per_step is None else round(per_step)
-    return int(run.metrics["config"]["work"]["global_batch"])
-
-
-def _at(metrics: dict[str, Any], path: str) -> float | None:
+def _figure_at(metrics: dict[str, Any], path: str) -> float | None:
     """Return the figure of the metrics at `path`, "section.key" or "key"; None where it, or its section, is missing."""
     section_name, _, key = path.rpartition(".")
     section = metrics.get(section_name) if section_name else metrics  # a command has no memory, no start-up
@@ -318,34 +293,23 @@ def _derived_ratios(
     `groups`: the measured runs of each cell.
     """
     s = speedup.value  # the S of the formulas
-    n_devices, base_devices = devices(groups[cell][0]), devices(groups[base][0])
+    n_devices, base_devices = groups[cell][0].devices, groups[base][0].devices
     factor = n_devices / base_devices
-    efficiency = RecomputedQuantity(
-        s / factor,
-        speedup.n,
-        f"speed-up / ({n_devices} / {base_devices} devices) = {significant(s, 7)} / {significant(factor, 6)}",
-        speedup.sources,
-    )
-    if not strong:
-        return {f"cells/{cell}/scaling_efficiency": efficiency}
-    # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
-    jobs = {name: len(groups[name]) / math.fsum(_job_s(run) for run in groups[name]) for name in (cell, base)}
-    formula = (
-        f"mean wall time of a job of {base} / that of {cell} = {significant(1 / jobs[base], 6)} s / "
-        f"{significant(1 / jobs[cell], 6)} s"
-    )
-    by_job = RecomputedQuantity(jobs[cell] / jobs[base], speedup.n, formula, speedup.sources)
-    ratios = {f"cells/{cell}/scaling_efficiency": efficiency, f"cells/{cell}/speedup_by_job_wall_time": by_job}
-    if base_devices == 1 and 1 < s <= n_devices:
-        karp_flatt = (1 / s - 1 / n_devices) / (1 - 1 / n_devices)
-        formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {n_devices}"
-        ratios[f"cells/{cell}/karp_flatt"] = RecomputedQuantity(karp_flatt, speedup.n, formula, speedup.sources)
-    return ratios
-
-
-def _job_s(run: RawRun) -> float:
-    """Return the seconds of a whole run."""
-    return float(run.metrics["total_wall_time_sec"])
+    formula = f"speed-up / ({n_devices} / {base_devices} devices) = {significant(s, 7)} / {significant(factor, 6)}"
+    figures = {"scaling_efficiency": (s / factor, formula)}
+    if strong:
+        # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
+        job, base_job = (statistics.fmean(run.job_seconds for run in groups[name]) for name in (cell, base))
+        means = f"{significant(base_job, 6)} s / {significant(job, 6)} s"
+        formula = f"mean wall time of a job of {base} / that of {cell} = {means}"
+        figures["speedup_by_job_wall_time"] = base_job / job, formula
+        if base_devices == 1 and 1 < s <= n_devices:
+            formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {n_devices}"
+            figures["karp_flatt"] = (1 / s - 1 / n_devices) / (1 - 1 / n_devices), formula
+    return {
+        f"cells/{cell}/{name}": replace(speedup, value=value, formula=formula)
+        for name, (value, formula) in figures.items()
+    }
 
 
 def run_quantities(runs: list[RawRun]) -> Quantities:
@@ -355,7 +319,6 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
         if not run.ok:
             continue
         window = run.metrics["window"]
-        sources = sources_of([run])
         figures = {
             "tokens_per_s": (window["tokens_per_sec_global"], "tokens / wall time of the window"),
             "step_time_p95_s": (window["step_time_p95_sec"], "95 % quantile of the step times"),
@@ -372,6 +335,6 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
         for name, (value, formula) in figures.items():
             of_run.pop(name, None)
             if value is not None and (_has_steps(run) or not name.startswith("step")):
-                of_run[name] = RecomputedQuantity(value, 1, formula, sources)
+                of_run[name] = RecomputedQuantity(value, 1, formula, ((run.path, run.sha256),))
         quantities |= {f"runs/{run.name}/{name}": figure for name, figure in of_run.items() if name != "n"}
     return quantities

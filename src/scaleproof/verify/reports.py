@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
-from scaleproof.verify.contents import json_of
+from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.raw import Difference, differing
-from scaleproof.verify.recompute import Quantities, RecomputedQuantity
+from scaleproof.verify.recompute import Quantities
 
 # The figures of a size in scaling_report.json.
 POINT = (*SERIES_FIGURES, "speedup_vs_best_single")
-UNKNOWN = "cannot be recomputed from the raw files"
 
 
 def check_scaling_report(
@@ -23,48 +22,36 @@ def check_scaling_report(
 
     Where cells are `at_fault`, figures that cannot be recomputed are passed over: it may be for their sake.
     """
-    for difference in _scaling_report(report, quantities):
-        if not at_fault or difference.problem != UNKNOWN:
-            yield difference
 
+    def check(where: str, stated: dict[str, Any] | None, cell: str, column: str) -> Iterator[Difference]:
+        quantity = quantities.get(f"cells/{cell}/{column}")
+        if stated is None or quantity:
+            names = [name for name in ("value", "n", "low", "high") if getattr(quantity, name, None) is not None]
+            yield from differing(file, where, stated, {name: getattr(quantity, name) for name in names} or None)
+        elif not at_fault:
+            yield Difference(file, where, "cannot be recomputed from the raw files")
 
-def _scaling_report(report: dict[str, Any], quantities: Quantities) -> Iterator[Difference]:
-    """Yield the differences of the sizes of all series, then those of the ranking."""
     file = "scaling_report.json"
     for series in report["series"]:
         for point in series["runs"].values():
             for name in POINT:
-                quantity = quantities.get(f"cells/{point['cell']}/{COLUMNS[name].figure or name}")
-                yield from _estimate_differences(file, f"{point['cell']}, {name}", point[name], quantity)
+                yield from check(f"{point['cell']}, {name}", point[name], point["cell"], COLUMNS[name].figure or name)
     for ranking in report["ranking"]:
         # Cells that are short of repeats come last.
         order = [("repeats" in e["incomparable"], -e["tokens_per_sec_global"]["value"]) for e in ranking["cells"]]
         if order != sorted(order):
             yield Difference(file, f"ranking on {ranking['devices']} devices", "is not in the order of its rates")
         for entry in ranking["cells"]:
-            where = f"ranking, {entry['cell']}"
-            rate = quantities.get(f"cells/{entry['cell']}/tokens_per_s")
-            yield from _estimate_differences(file, where, entry["tokens_per_sec_global"], rate)
-            relative = quantities.get(f"cells/{entry['cell']}/relative_to_fastest")
-            where = f"{where}, relative_to_fastest"
-            yield from _estimate_differences(file, where, entry["relative_to_fastest"], relative)
+            cell, where = entry["cell"], f"ranking, {entry['cell']}"
+            yield from check(where, entry["tokens_per_sec_global"], cell, "tokens_per_s")
+            relative = entry["relative_to_fastest"]
+            yield from check(f"{where}, relative_to_fastest", relative, cell, "relative_to_fastest")
 
 
-def _estimate_differences(
-    file: str, where: str, stated: dict[str, Any] | None, quantity: RecomputedQuantity | None
-) -> Iterator[Difference]:
-    """Yield where a stated value, its number of runs and its known bounds are not the recomputed ones."""
-    if stated is not None and quantity is None:
-        yield Difference(file, where, UNKNOWN)
-        return
-    names = [name for name in ("value", "n", "low", "high") if getattr(quantity, name, None) is not None]
-    yield from differing(file, where, stated, {name: getattr(quantity, name) for name in names} or None)
-
-
-def check_finding_codes(folder: Path, cells: list[dict[str, str]]) -> Iterator[Difference]:
-    """Yield where the codes in the rows `cells` of cells.csv are not in findings.json, or lack one."""
+def check_finding_codes(folder: Path) -> Iterator[Difference]:
+    """Yield where the codes in the rows of cells.csv are not in findings.json, or lack one."""
     findings = json_of(folder / "findings.json")["findings"]
-    for row in cells:
+    for row in csv_of(folder / "cells.csv"):
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
         codes = {finding["code"] for finding in of_cell}
         own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have

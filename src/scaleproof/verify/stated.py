@@ -13,10 +13,10 @@ from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.records.metrics import current_names
 from scaleproof.verify.contents import csv_of, json_of, text_of
-from scaleproof.verify.printed import numbers, stands_for, without_ranges
-from scaleproof.verify.raw import Difference, RawRun, close
-from scaleproof.verify.recompute import by_cell, devices
-from scaleproof.verify.tables import markdown_table
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference, RawRun
+from scaleproof.verify.recompute import by_cell
+from scaleproof.verify.tables import is_figure, markdown_table
 
 ENVIRONMENT = "environment.json"
 RATIOS = (*SERIES_FIGURES, "speedup_vs_best_single")  # figures of a size in scaling_report.json, as in its tables
@@ -27,6 +27,7 @@ OF_RUN = {
     "max_cuda_mem_reserved_bytes": ("memory", "max_cuda_mem_reserved_bytes_global"),
 }
 PARTS = ("low", "high", "n")
+LAWS = ("strong", "weak")  # kinds of scaling, each with a table
 JOINED = ("incomparable", "best_single_incomparable", "findings")  # lists of words, in one column
 # Heading of tables/comparison.md -> fields of an estimate in comparison.json, and the printed figure over the stored.
 OF_PAIRS: dict[str, tuple[tuple[str, ...], float]] = {
@@ -43,9 +44,8 @@ def settings_of(run: RawRun) -> dict[str, object]:
     settings = {column.name: known[column.setting] for column in COLUMNS.values() if column.setting in known}
     if settings.get("vocab_size") == "derive":  # as many as the corpus has
         del settings["vocab_size"]
-    nodes = run.metrics["config"]["execution"]["geometry"].partition("x")[0]
     evidence = run.metrics.get("evidence", "built")
-    return settings | {"nodes": int(nodes), "devices": devices(run), "evidence": evidence}
+    return settings | {"nodes": run.nodes, "devices": run.devices, "evidence": evidence}
 
 
 def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -68,9 +68,7 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
                 expected[name] = (first.metrics.get(section) or {}).get(key)
         else:
             expected["runs"] = len(group)
-        for name, value in expected.items():
-            if name in row and not _is_text_of(row[name], value):
-                yield Difference(file, f"{row['cell']}, {name}", f"is {row[name] or 'empty'}, its runs have {value}")
+        yield from _differing_texts(file, row["cell"], row, expected, "its runs have")
 
 
 def check_table_of_points(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
@@ -94,13 +92,15 @@ def check_table_of_points(folder: Path, file: str, report: Mapping[str, Any]) ->
             figures = {name: values[name] or {} for name in RATIOS}
             parts = {f"{name}_{part}": figure.get(part) for name, figure in figures.items() for part in PARTS}
             stated[cell] = values | lists | parts | {name: figure.get("value") for name, figure in figures.items()}
-    for row in csv_of(folder / file):
-        of_cells = {"findings"} if file == "tables/scaling.csv" else set()  # which has notes as well
-        for column in row.keys() & stated.get(row["cell"], {}).keys() - of_cells:
-            value = stated[row["cell"]][column]
-            if not _is_text_of(row[column], value):
-                problem = f"is {row[column] or 'empty'}, scaling_report.json has {value}"
-                yield Difference(file, f"{row['cell']}, {column}", problem)
+            if file == "tables/scaling.csv":  # which has the codes of notes as well
+                del stated[cell]["findings"]
+    rows = csv_of(folder / file)
+    kind = Path(file).stem
+    cells = [point["cell"] for one in report["series"] if one["kind"] == kind for point in one["runs"].values()]
+    if kind in LAWS and sorted(row["cell"] for row in rows) != sorted(cells):
+        yield Difference(file, "", "its cells are not those of scaling_report.json")
+    for row in rows:
+        yield from _differing_texts(file, row["cell"], row, stated.get(row["cell"], {}), "scaling_report.json has")
 
 
 def check_comparison_table(folder: Path) -> Iterator[Difference]:
@@ -113,10 +113,9 @@ def check_comparison_table(folder: Path) -> Iterator[Difference]:
         return
     for row in rows:
         entry = entries[row["name"]]
-        for column, value in {**entry, **(entry["estimate"] or {})}.items():
-            if column in row and not isinstance(value, list | dict) and not _is_text_of(row[column], value):
-                problem = f"is {row[column] or 'empty'}, comparison.json has {value}"
-                yield Difference(file, f"{row['name']}, {column}", problem)
+        values = {**entry, **(entry["estimate"] or {})}
+        figures = {name: value for name, value in values.items() if not isinstance(value, list | dict)}
+        yield from _differing_texts(file, row["name"], row, figures, "comparison.json has")
     file = "tables/comparison.md"
     for printed in markdown_rows(folder / file):
         entry = entries.get(printed["comparison"])
@@ -132,7 +131,7 @@ def _check_printed_pairs(file: str, row: Mapping[str, str], estimate: Mapping[st
         yield Difference(file, f"{row['comparison']}, claim", f"is {row['claim']}, not {estimate['claim']}")
     for heading, text in row.items():
         fields, factor = OF_PAIRS.get(re.sub(r",? *(?:\(%\)|\w+/s \[95 %\])$", "", heading), ((), 1.0))
-        for name, printed in zip(fields, numbers(without_ranges(text)), strict=False):
+        for name, printed in zip(fields, numbers(text), strict=False):
             if not stands_for(printed, factor * estimate[name]):
                 problem = f"is {printed}, comparison.json has {factor * estimate[name]:.6g}"
                 yield Difference(file, f"{row['comparison']}, {heading}", problem)
@@ -140,22 +139,20 @@ def _check_printed_pairs(file: str, row: Mapping[str, str], estimate: Mapping[st
 
 def check_waterfall_table(folder: Path) -> Iterator[Difference]:
     """Yield where tables/waterfall.csv and .md have other parts of a step than waterfall.json, or other sources."""
-    expected: dict[tuple[str, str], tuple[float | None, str]] = {}  # (cell, part) -> milliseconds and source
-    kinds, baselines = {}, {}
+    expected: dict[tuple[str, str], dict[str, Any]] = {}  # (cell, part) -> column -> value
+    kinds = {}
     for entry in json_of(folder / "waterfall.json")["cells"]:
-        kinds[entry["cell"]], baselines[entry["cell"]] = entry["kind"], entry["baseline"]
+        kinds[entry["cell"]] = entry["kind"]
         parts = [(part["name"], part["ms"], part["source"]) for part in entry["parts"]]
         parts += [("ideal", entry["ideal_ms"], entry["baseline"]), ("measured", entry["measured_ms"], "timed runs")]
         parts += [("unexplained", entry["unexplained_ms"], "the rest")]
         parts += [("compute / transfer", entry["compute_to_communication"], "")]
-        expected |= {(entry["cell"], name): (ms, source) for name, ms, source in parts}
+        of_cell = {"kind": entry["kind"], "baseline": entry["baseline"]}
+        expected |= {(entry["cell"], name): {**of_cell, "ms": ms, "source": source} for name, ms, source in parts}
     file = "tables/waterfall.csv"
     for row in csv_of(folder / file):
-        ms, source = expected.get((row["cell"], row["part"]), (None, None))
-        words = (kinds.get(row["cell"]), baselines.get(row["cell"]), source)
-        if (row["kind"], row["baseline"], row["source"]) != words or not _is_text_of(row["ms"], ms):
-            problem = f"is {row['ms'] or 'empty'} ({row['source']}), waterfall.json has {ms} ({source})"
-            yield Difference(file, f"{row['cell']}, {row['part']}", problem)
+        values = expected.get((row["cell"], row["part"]), dict.fromkeys(("kind", "baseline", "ms", "source")))
+        yield from _differing_texts(file, f"{row['cell']}, {row['part']}", row, values, "waterfall.json has")
     file = "tables/waterfall.md"
     for printed in markdown_rows(folder / file):
         cell = printed.pop("cell")
@@ -163,7 +160,7 @@ def check_waterfall_table(folder: Path) -> Iterator[Difference]:
             yield Difference(file, cell, "is not in waterfall.json with that kind of scaling")
             continue
         for heading, text in printed.items():
-            ms, _ = expected.get((cell, heading.removesuffix(" (ms)")), (None, ""))
+            ms = expected.get((cell, heading.removesuffix(" (ms)")), {}).get("ms")
             figures = numbers(text)
             if bool(figures) != (ms is not None) or (figures and ms is not None and not stands_for(figures[0], ms)):
                 yield Difference(file, f"{cell}, {heading}", f"is {text}, waterfall.json has {ms}")
@@ -205,8 +202,17 @@ def _is_text_of(text: str, value: object) -> bool:
     if value is None or value == "":
         return not text
     if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return close(float(text), value, 1e-9)
-        except ValueError:
-            return False
+        return is_figure(text, value)
     return text == str(value)
+
+
+def _differing_texts(
+    file: str, where: str, row: Mapping[str, str], expected: Mapping[str, object], source: str
+) -> Iterator[Difference]:
+    """Yield the columns of a row of a CSV file whose text is none of the expected value, of columns that it has.
+
+    `source`: where the values are from, with its verb.
+    """
+    for name, value in expected.items():
+        if name in row and not _is_text_of(row[name], value):
+            yield Difference(file, f"{where}, {name}", f"is {row[name] or 'empty'}, {source} {value}")

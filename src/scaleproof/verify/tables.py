@@ -19,16 +19,16 @@ from scaleproof.ground.columns import (
     SERIES_TABLE,
     Column,
 )
-from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import csv_of, text_of
+from scaleproof.ground.number_format import is_useless, significant
+from scaleproof.verify.contents import csv_of, entries_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell
 
-# Heading of the tables for people -> column.
+# Heading of the tables for people -> column, of several the first, which the page explains.
 HEADINGS = {
     heading.removesuffix(INTERVAL): column
-    for column in COLUMNS.values()
+    for column in reversed(COLUMNS.values())
     for heading in (column.heading, column.in_series)
     if heading
 }
@@ -82,8 +82,8 @@ def check_runs_table(
             yield Difference("runs.csv", run.name, f"status is {row['status']}, not {run.metrics['status']}")
         for name, text in row.items():
             quantity = quantities.get(f"runs/{run.name}/{name}")
-            if quantity and not _equal(text, quantity.value):
-                yield _wrong("runs.csv", f"{run.name}, {name}", text, quantity.value)
+            if quantity and not is_figure(text, quantity.value):
+                yield _wrong_text("runs.csv", f"{run.name}, {name}", text, quantity.value)
 
 
 def check_cells_table(
@@ -111,8 +111,8 @@ def check_cells_table(
             suffix = column.removeprefix(base)
             value = {"": quantity.value, "_low": quantity.low, "_high": quantity.high}[suffix]
             is_unknown_bound = bool(suffix) and value is None
-            if not is_unknown_bound and not _equal(text, value, 1e-6 if suffix else 1e-9):
-                yield _wrong(file, f"{row['cell']}, {column}", text, value)
+            if not is_unknown_bound and not is_figure(text, value, 1e-6 if suffix else 1e-9):
+                yield _wrong_text(file, f"{row['cell']}, {column}", text, value)
 
 
 def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
@@ -132,9 +132,13 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
         for column, heading, entry in zip(columns, header, printed, strict=True):
             if column and column.name in row and not _stands_for_entry(entry, column, row_with_base):
                 words = _in_place_of_a_figure(column, row_with_base)
-                yield _wrong(file, f"{row['cell']}, {heading}", entry, words or row[column.name])
+                yield _wrong_text(file, f"{row['cell']}, {heading}", entry, words or row[column.name])
     yield from _check_common(file, text, rows)
-    common = _common(text)
+    sentences = entries_of(folder / "claims.json", "sentences") if name in ("strong", "weak") else ()
+    for law in (sentence["text"] for sentence in sentences if sentence["topic"] == "law"):
+        if any(law.startswith(f"{series}: ") for series in first_of) and _letters(law) not in _letters(text):
+            yield Difference(file, "", f'does not have the sentence "{law[:80]}"')
+    common = _text_on_all_rows(text)
     for column in known_columns:
         is_known = column.name == "findings" or any(_is_printed(column, row) for row in rows)
         if not rows or not is_known or column in columns:
@@ -169,8 +173,9 @@ def _stands_for_entry(entry: str, column: Column, row: Mapping[str, str]) -> boo
         return entry == {"True": "yes", "False": "no"}.get(stated, stated)
     bounds = (row.get(f"{column.name}_{bound}") for bound in ("low", "high"))
     values = [float(text) * column.factor for text in (stated, *bounds) if text]
-    if "(n=" in entry:  # in place of bounds
-        values.append(float(row.get(f"{column.name}_n") or row["n"]))
+    n = float(row.get(f"{column.name}_n") or row["n"])
+    if "(n=" in entry and (len(values) < 3 or is_useless(values[1], values[2], n)):  # in place of bounds
+        values = [values[0], n]
     printed = numbers(entry)
     return len(printed) == len(values) and all(map(stands_for, printed, values))
 
@@ -195,7 +200,7 @@ def _in_place_of_a_figure(column: Column, row: Mapping[str, str]) -> str | None:
     return "1 (baseline)" if row["cell"] == row.get(base) else None
 
 
-def _common(text: str) -> str:
+def _text_on_all_rows(text: str) -> str:
     """Return what a Markdown file says of all rows of its table."""
     sentence = re.search(r"^In all rows: (.*)\.$", text, re.MULTILINE)
     return sentence[1] if sentence else ""
@@ -203,7 +208,7 @@ def _common(text: str) -> str:
 
 def _check_common(file: str, text: str, rows: Sequence[Mapping[str, str]]) -> Iterator[Difference]:
     """Yield where the sentence on what all rows have in common states what a row of the CSV file has not."""
-    for part in filter(None, _common(text).split(", ")):
+    for part in filter(None, _text_on_all_rows(text).split(", ")):
         heading, _, entry = part.rpartition(" ")
         column = HEADINGS.get(heading)
         for row in rows if column else ():
@@ -221,10 +226,8 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
     header, rows = markdown_table(markdown)
     table, below = text.split(r"\toprule")[1].split(r"\bottomrule")
     head, body = table.split(r"\midrule")
-    settings, has_settings, _ = below.partition("Intervals are")
-    for number in numbers(settings) if has_settings else ():
-        if number not in numbers(markdown):
-            yield Difference(file, "below the table", f"has {number}, which {name}.md does not have")
+    if _letters(markdown.rpartition("|\n")[2]) not in _letters(below):
+        yield Difference(file, "below the table", f"does not have what stands below that of {name}.md")
     headings = _latex_entries(head)
     for heading in header:
         column = HEADINGS.get(heading.removesuffix(INTERVAL))
@@ -235,15 +238,22 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
     for row, line in zip(rows, lines, strict=False):
         expected = dict(zip(header, row, strict=True))
         for heading, entry in zip(headings, _latex_entries(line), strict=True):
-            if heading in expected and _plain(expected[heading]) != _plain(entry):
+            if heading in expected and _without_marks(expected[heading]) != _without_marks(entry):
                 yield Difference(file, f"{row[0]}, {heading}", f"is {entry}, {name}.md has {expected[heading]}")
     if len(rows) != len(lines):
         yield Difference(file, "", f"{len(lines)} rows, {name}.md has {len(rows)}")
 
 
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text, with what LaTeX has in place of special characters left out."""
+    return re.sub(r"\\(?:text\w+|times|[gl]eq|approx|rightarrow|ldots)\b|[^A-Za-z0-9]", "", text)
+
+
 def _latex_entries(line: str) -> list[str]:
     """Return the entries of a row of LaTeX as plain text."""
-    plain = re.sub(r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", _one_line, line.strip())
+    plain = re.sub(
+        r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", lambda stack: stack[1].replace(r" \\{} ", " "), line.strip()
+    )
     plain = plain.removesuffix(r"\\").strip()
     # An escaped & becomes NUL for a while: a plain one separates entries.
     for special, character in ((r"\&", "\0"), (r"\%", "%"), (r"\_", "_"), (r"\#", "#"), ("--", "–"), ("~", " ")):
@@ -251,12 +261,7 @@ def _latex_entries(line: str) -> list[str]:
     return [part.strip().replace("\0", "&") for part in plain.split("&")]
 
 
-def _one_line(stack: re.Match[str]) -> str:
-    """Return the text of a heading that LaTeX breaks into lines, as one line."""
-    return stack[1].replace(r" \\{} ", " ")
-
-
-def _plain(text: str) -> str:
+def _without_marks(text: str) -> str:
     """Return a text without spaces and the marks of LaTeX."""
     return re.sub(r"\\text\w+|[\\{}$\s]", "", text.replace("\u00a0", " "))
 
@@ -273,7 +278,7 @@ def markdown_table(text: str) -> tuple[list[str], list[list[str]]]:
     return header, body
 
 
-def _equal(text: str, value: float | None, tolerance: float = 1e-9) -> bool:
+def is_figure(text: str, value: float | None, tolerance: float = 1e-9) -> bool:
     """Return whether the text of a CSV field is the figure `value`; an empty field is None."""
     try:
         return close(float(text) if text else None, value, tolerance)
@@ -281,7 +286,7 @@ def _equal(text: str, value: float | None, tolerance: float = 1e-9) -> bool:
         return False
 
 
-def _wrong(file: str, where: str, stated: Any, computed: Any) -> Difference:
+def _wrong_text(file: str, where: str, stated: Any, computed: Any) -> Difference:
     """Return the difference of what a file states and what the raw files give."""
     figure = significant(computed, 10) if isinstance(computed, float) else computed
     return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")

@@ -1,9 +1,10 @@
 """Sentences that claims.json must have by what the campaign's other files say, whether or not they state a figure."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from scaleproof.verify.printed import stands_for
 from scaleproof.verify.raw import Difference
 from scaleproof.verify.raw_cells import largest_comparison
 
@@ -14,7 +15,7 @@ HIDES = 3.0  # computing over transfers that usually hides them
 Sentences = Sequence[Mapping[str, Any]]
 
 
-def unsaid(
+def check_unsaid(
     sentences: Sentences,
     expected: Mapping[str, Any],
     report: Mapping[str, Any],
@@ -26,24 +27,24 @@ def unsaid(
     `expected`: the claims by their ids; `report`: scaling_report.json; `comparisons`, `lost`: the entries of
     comparison.json and of waterfall.json by name.
     """
-    yield from not_said(sentences, expected, report)
+    yield from check_largest_size(sentences, expected, report)
     for sentence in sentences:
         if sentence["topic"] == "lost":
-            yield from _unmeasured(sentence["text"], lost)
+            yield from _check_lost_time(sentence["text"], lost)
         if sentence["topic"] in ("recommended", "fastest"):
-            yield from _not_rested_on(sentence["topic"], sentence["claims"], expected)
+            yield from _check_ratios_listed(sentence["topic"], sentence["claims"], expected)
     texts: dict[str, list[str]] = {}
     for sentence in sentences:
         texts.setdefault(sentence["topic"], []).append(sentence["text"])
     if not any(map(NEXT.search, texts.get("next", ()))):
         yield Difference(FILE, "next", "no sentence says what to do next, and with which command")
-    for topic, words in _due(report, comparisons, lost):
+    for topic, words in _due_words(report, comparisons, lost):
         if not any(all(word in text for word in words) for text in texts.get(topic, ())):
             yield Difference(FILE, topic, f"no sentence says {' and '.join(words)}")
     yield from _unsaid_scaling(sentences, report)
 
 
-def _due(
+def _due_words(
     report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield topic and words of each sentence that must be there."""
@@ -78,7 +79,7 @@ def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator
     if report["status"] != "ok":
         return
     stated = [set(sentence["claims"]) for sentence in sentences if sentence["topic"] in ("scaling", "one-device")]
-    claims_of_all: Collection[str] = set().union(*stated)
+    claims_of_all: set[str] = set().union(*stated)
     last_of = [list(series["runs"].values())[-1] for series in report["series"] if len(series["runs"]) > 1]
     several = [point for point in last_of if point["speedup_in_answer"]]
     if len(several) >= FEW_SERIES:
@@ -87,22 +88,16 @@ def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator
         several = [point for point in several if any(point in series["runs"].values() for series in of_fastest)]
     for point in several:
         cell = point["cell"]
-        if not {f"speed-up/{cell}", f"one-device/{cell}"} & set(claims_of_all):
+        if claims_of_all.isdisjoint({f"speed-up/{cell}", f"one-device/{cell}"}):
             yield Difference(FILE, "scaling", f"no sentence says the speed-up of {cell}")
-        efficiency = point["scaling_efficiency"]
         is_faster = (point["speedup_in_answer"]["low"] or 0) > 1
         in_scaling = any(f"speed-up/{cell}" in claims and f"one-device/{cell}" not in claims for claims in stated)
-        if (
-            is_faster
-            and in_scaling
-            and efficiency
-            and 0 < efficiency["value"] <= 1
-            and f"efficiency/{cell}" not in claims_of_all
-        ):
+        has_efficiency = 0 < (point["scaling_efficiency"] or {"value": 0})["value"] <= 1
+        if is_faster and in_scaling and has_efficiency and f"efficiency/{cell}" not in claims_of_all:
             yield Difference(FILE, "scaling", f"no sentence says the efficiency of {cell}")
 
 
-def _not_rested_on(topic: str, claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_ratios_listed(topic: str, claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield the ratios of cells that may be as fast, on which a sentence rests and which it does not list, or others.
 
     Where a cell is shown to be fastest, the sentence on it lists the next one alone.
@@ -110,21 +105,20 @@ def _not_rested_on(topic: str, claims: Sequence[str], expected: Mapping[str, Any
     places = [identity.partition("/")[2] for identity in claims if identity.startswith(f"{topic}/")]
     fastest = [expected[f"fastest/{place}"] for place in places if f"fastest/{place}" in expected]
     for first in fastest:
-        others = [
-            claim for claim in expected.values() if claim["kind"] == "ratio" and claim["baseline"] == first["subject"]
-        ]
-        listed = [claim["id"] for claim in others if claim["word"] != "slower" and claim["subject"] != first["subject"]]
-        if topic == "fastest":
-            listed = [claim["id"] for claim in others][:1] if first["word"] == "shown" else listed
-            if others and others[0]["word"] == "unclaimed":
-                listed = []
-        for identity in {claim["id"] for claim in others}:
+        ratios = [claim for claim in expected.values() if claim["kind"] == "ratio"]
+        words = {claim["id"]: claim["word"] for claim in ratios if claim["baseline"] == first["subject"]}
+        listed = [identity for identity, word in words.items() if word != "slower"]
+        if topic == "fastest" and first["word"] == "shown":
+            listed = list(words)[:1]
+        if topic == "fastest" and "unclaimed" in [*words.values()][:1]:
+            listed = []
+        for identity, word in words.items():
             if (identity in listed) != (identity in claims):
                 verb = "does not list" if identity in listed else "lists"
-                yield Difference(FILE, topic, f"{verb} {identity}, whose word is {expected[identity]['word']}")
+                yield Difference(FILE, topic, f"{verb} {identity}, whose word is {word}")
 
 
-def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_lost_time(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield a sentence on lost time whose parts that were not measured are others than those of waterfall.json."""
     cell = lost.get(text.split(" (n=")[0].split(":")[0])
     if cell is None or cell["measured_ms"] <= cell["ideal_ms"]:
@@ -133,6 +127,15 @@ def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
     stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
     if (stated[1] if stated else "") != unknown:
         yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
+    rest = cell["unexplained_ms"]
+    parts = {part["name"]: part["ms"] for part in cell["parts"]} | {"unexplained": rest if rest > 0 else None}
+    due = [(rf"[:,] {re.escape(name)} (-?[\d.,]+) ms", ms) for name, ms in parts.items() if ms]
+    due += [] if rest > 0 else [(r", together (-?[\d.,]+) ms more than the loss", -rest)]
+    for pattern, ms in due:
+        said = re.search(pattern, text)
+        if not said or not stands_for(said[1], ms):
+            problem = f"does not say {ms:.3g} ms where it should" if not said else f"says {said[1]} ms, not {ms:.3g}"
+            yield Difference(FILE, f'lost: "{text[:60]}"', problem)
     ratio, exposed = cell["compute_to_communication"], cell["transfer_exposed"]
     if ratio is not None and exposed is not None:
         word = "too short to hide" if ratio < HIDES else "long enough to hide"
@@ -140,15 +143,9 @@ def _unmeasured(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
             yield Difference(FILE, f'lost: "{text[:60]}"', f'does not say "{word}" of {ratio:.3g} times')
 
 
-def _kinds_of_verdict(expected: Mapping[str, Any], report: Mapping[str, Any], has_ranking: bool) -> tuple[str, ...]:
-    """Return the kinds of claims that a verdict may rest on first: the campaign's question, else its largest size."""
-    question = report["question"]
-    if question:
-        return ("question",) if f"question/{question['is']}" in expected else ()
-    return ("recommended", "fastest", "one-device") if has_ranking else ()
-
-
-def not_said(sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Difference]:
+def check_largest_size(
+    sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]
+) -> Iterator[Difference]:
     """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
     if report["status"] != "ok" or not report["series"]:
         return
@@ -157,10 +154,13 @@ def not_said(sentences: Sentences, expected: Mapping[str, Any], report: Mapping[
     verdict = sentences[0] if sentences and sentences[0]["topic"] == "verdict" else None
     if not verdict:
         yield Difference(FILE, "verdict", "is missing")
-    elif verdict["claims"] and (kinds := _kinds_of_verdict(expected, report, bool(places))):
-        kind = verdict["claims"][0].partition("/")[0]
-        if kind not in kinds:
-            yield Difference(FILE, "verdict", f"is about {kind}, and not {' or '.join(kinds)}")
+    elif verdict["claims"]:
+        question, kind = report["question"], verdict["claims"][0].partition("/")[0]
+        kinds = {"recommended", "fastest", "one-device"} if places else set()  # the largest size, where one is ranked
+        if question:
+            kinds = {"question"} & {name.partition("/")[0] for name in expected}
+        if kinds and kind not in kinds:
+            yield Difference(FILE, "verdict", f"is about {kind}, and not {' or '.join(sorted(kinds))}")
     if not places:
         return
     largest = places[-1]  # rankings come in the order of their sizes

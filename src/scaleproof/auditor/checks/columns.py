@@ -48,11 +48,6 @@ class Figures:
     def __getitem__(self, rows: Rows) -> "Figures":
         return Figures(self.low[rows], self.high[rows])
 
-    def larger_of(self, other: "Figures") -> "Figures":
-        """Row by row the figure whose middle is larger."""
-        is_larger = self.middle >= other.middle
-        return Figures(np.where(is_larger, self.low, other.low), np.where(is_larger, self.high, other.high))
-
     def scaled(self, factor: float, offset: float = 0.0) -> "Figures":
         """factor x figures + offset; a negative factor turns the intervals round."""
         ends = (self.low * factor + offset, self.high * factor + offset)

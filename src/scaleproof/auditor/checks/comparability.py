@@ -10,7 +10,7 @@ import numpy as np
 from scaleproof.auditor.checks.baselines import CONDITIONS, MOST_CONFIGURATIONS, configuration
 from scaleproof.auditor.checks.context import AuditContext, differences, digits_of, grouped_by, listed, of_evidence
 from scaleproof.auditor.read.logged_steps import Figures
-from scaleproof.auditor.read.reported import REPEAT, ReportedRun
+from scaleproof.auditor.read.reported import PART_OF_REPEAT, ReportedRun
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Code, Flag
@@ -242,7 +242,7 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
     configurations: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
         # Where a folder of repeats is audited by itself, the whole name is a repeat.
-        name = "" if REPEAT.fullmatch(run.name.lower()) else run.name_without_repeat
+        name = "" if PART_OF_REPEAT.fullmatch(run.name.lower()) else run.name_without_repeat
         configurations[name, run.format].append(run)
     for repeats in configurations.values():
         for first, second in combinations(repeats, 2):

@@ -113,10 +113,7 @@ class _Efficiency:
 
 
 def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
-    """The printed efficiencies of a series whose rows have a speed-up, or a rate or time that gives one.
-
-    [] where it is unknown what they are over. Example: 100 and 360 tokens/s on 1 and 4 GPUs, 90 % -> that of 4.
-    """
+    """The printed efficiencies of rows with a speed-up, or a rate or time that gives one: 90 % beside 3.6x on 4."""
     has_speedups = is_over_fewest(series, "speedup")
     is_unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
     if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):

@@ -285,14 +285,16 @@ def batches_are_equal(context: AuditContext) -> Iterator[Flag]:
 def _strategies_with_own_batch(rows: list[ReportedRow]) -> Iterator[Flag]:
     """Flag rows whose strategies have one batch each, the largest twice the smallest or more: ddp 24, zero3 160."""
     # Of one kind: the global batch of a row is not compared with the micro-batch of another.
-    kinds = [kind for kind in ("global_batch", "batch", "micro_batch") if all(row.value(kind) for row in rows)]
+    kinds = ("global_batch", "batch", "micro_batch")
+    kind = next((kind for kind in kinds if all(row.value(kind) for row in rows)), None)
+    if kind is None:
+        return
     batches: dict[str, set[float]] = defaultdict(set)
     for row in rows:
         strategy = row.words.get("strategy") or row.words.get("run")
-        batch = row.value(kinds[0]) if kinds else None
-        if strategy is None or batch is None:
-            return
-        batches[strategy].add(batch)
+        if strategy is None:
+            return  # a row of unknown strategy may be of any
+        batches[strategy].add(row.value(kind) or 0.0)
     if len(batches) < 2 or any(len(sizes) > 1 for sizes in batches.values()):
         return  # one strategy, or a sweep over batches
     batch_of = {strategy: next(iter(sizes)) for strategy, sizes in batches.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
 from scaleproof.auditor.checks.published_claims import SHARES_CONTRADICT
 from scaleproof.auditor.checks.training import UPDATES_SKIPPED
-from scaleproof.auditor.read.reported import BROKEN, OperatorTable, ReportedRun
+from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, OperatorTable, ReportedRun
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import FILE_UNREADABLE, Code, Flag
@@ -93,7 +93,7 @@ def one_poller(context: AuditContext) -> Iterator[Flag]:
 def files_were_read(context: AuditContext) -> Iterator[Flag]:
     """Flag files that could not be read."""
     for unread in context.evidence.unread:
-        if unread.kind in BROKEN:
+        if unread.kind in KINDS_OF_LOST_RESULTS:
             yield Flag(unread.reason, [unread])
 
 

@@ -28,6 +28,7 @@ FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formul
 FEWEST_EVIDENCE_OF_NAMED = 1.0  # evidence that suffices where the heading names one of two columns
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
 COARSE_WIDTH = 0.15  # relative width of figures that agree with nearly everything
+ONLY_MEANING = 2  # how far a formula is expected that alone can be meant
 TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
 
 
@@ -72,7 +73,7 @@ TOTAL_TIMES = ("total_time_s", "time_s")  # that may hold start-up and evaluatio
 
 
 def family(column: FigureColumn) -> str | None:
-    """What can be divided by figures of a column: "time", "rate", others of an unknown unit; None of settings."""
+    """The quantity of a column, "time", "rate" or "unknown": ratios are of two of one family. None of settings."""
     if column.kind in QUALITY or is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
         return None
     if column.kind is None or column.kind in SETTINGS:
@@ -93,8 +94,8 @@ def is_ratio(column: FigureColumn) -> bool:
 class Formula:
     """What a column may be computed by. `values`: of each row; `sources`: the columns that it is formed of.
 
-    `expected`: how far the heading or custom suggest it. 0: not at all; 1: a baseline as they usually are, or one of
-    two columns is named; 2: nothing else can be meant. `above`, `below`: the cells that are divided, row by row.
+    `above`, `below`: the cells that are divided, row by row. `expected`: how far the heading or custom suggest it. 0:
+    not at all; 1: a usual baseline, or one of two columns is named; ONLY_MEANING: nothing else can be meant.
     """
 
     name: str
@@ -127,7 +128,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             expected = max(columns_named(target.heading, *headings), int(len(sources) == 2))
             yield Formula(name, headings, ratio, expected, above.texts, below.texts)
             if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
-                larger = ratio.larger_of(below.figures / above.figures)
+                inverse = below.figures / above.figures
+                larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))
                 yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
     meant = columns_of_speedups(target, sources)
@@ -166,7 +168,7 @@ def _over_rows(
         above, below = (source.texts, texts_at_base) if upwards else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         of_times = family(source) == "time" and meant != "overhead"
-        expected = 2 if meant and upwards != of_times else usual
+        expected = ONLY_MEANING if meant and upwards != of_times else usual
         yield Formula(name, headings, ratio, usual if meant == "efficiency" else expected, above, below, is_steady)
         if devices is not None:
             more = devices / devices[base]
@@ -281,7 +283,7 @@ class Explanation:
 
     @cached_property
     def evidence(self) -> float:
-        """-log10 of the probability that the rows that agree do so by chance."""
+        """-log10 of the probability that the rows that agree do so by chance: 2 for one with figures of many digits."""
         values = self.formula.values
         distinct = {f"{value:.3g}": i for i, value in enumerate(values.middle) if self.agrees[i]}
         chance = [min(1.0, self.stated.width[i] + values.width[i] + 2 * FIT_TOLERANCE) for i in distinct.values()]
@@ -298,7 +300,7 @@ class Explanation:
     def is_meant(self, tried: int) -> bool:
         """Whether the rows that agree, or the heading, prove that it is meant: 4 rows of 5, far from 1, do."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
-        if self.formula.expected == 2:
+        if self.formula.expected == ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:
             return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
@@ -314,7 +316,7 @@ class Explanation:
 
     def explains(self, row: int, usual: "Explanation") -> bool:
         """Whether a row that contradicts the `usual` explanation follows from this one."""
-        if usual.formula.expected == 2 and len(usual.formula.sources) == 2:
+        if usual.formula.expected == ONLY_MEANING and len(usual.formula.sources) == 2:
             return False  # the heading leaves no other meaning
         if not self.agrees[row]:
             return False

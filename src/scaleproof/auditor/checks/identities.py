@@ -263,12 +263,12 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
     factors, over = (figures[:-1], figures[-1]) if identity.over else (figures, None)
     product = exact(1.0)
     for factor in factors:
-        product = product * _interval(factor)
+        product = product * _possible_values(factor)
     if over is not None:
-        product = product / _interval(over)
+        product = product / _possible_values(over)
     if not product.low or all(figure in table.figures for figure in (stated, *figures)):
         return None
-    ratio, devices = _interval(stated) / product, _devices(table, row, figures)
+    ratio, devices = _possible_values(stated) / product, _devices(table, row, figures)
     readings = {
         with_devices: ratio / float(devices or 1) if with_devices else ratio
         for with_devices in _possible_readings(stated, factors, devices)
@@ -302,12 +302,14 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedR
     """(row, a sentence) where a perplexity is not e to the loss, as in most rows: loss 3.0, perplexity 25."""
     pairs = [(row, row.known("perplexity"), row.known("val_loss") or row.known("loss")) for row in rows]
     stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
-    wrong = [each for each in stated if not _interval(each[1]).contains(each[3], FIT_TOLERANCE + each[2].resolution)]
+    wrong = [
+        each for each in stated if not _possible_values(each[1]).contains(each[3], FIT_TOLERANCE + each[2].resolution)
+    ]
     right = len(stated) - len(wrong)
     if right < len(wrong):
         return
     for row, ppl, loss, expected in wrong:
-        if not _interval(ppl).contains(expected, CONTRADICTION + loss.resolution):
+        if not _possible_values(ppl).contains(expected, CONTRADICTION + loss.resolution):
             terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
             others = f"{plural(right, 'other row')} of the table follow"
             yield row, f"{row.description}: {terms}, {ppl.heading} is {ppl.printed}; {others}"
@@ -368,11 +370,11 @@ def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]
     return row.devices or (int(stated.value) if stated else None)
 
 
-def _interval(quantity: Quantity) -> PrintedInterval:
+def _possible_values(quantity: Quantity) -> PrintedInterval:
     """What a figure may have been: a count itself; of "1T" 0.5T to 1.5T, since nobody cuts 1.9T off to 1T."""
     if quantity.kind in EXACT_KINDS and quantity.resolution <= 1:
         return exact(quantity.value)
-    if quantity.resolution > COARSE_RESOLUTION * quantity.value:
+    if quantity.resolution > COARSE_RESOLUTION * quantity.value:  # it was rounded, not cut off
         return replace(quantity, resolution=quantity.resolution / 2).interval
     return quantity.interval
 

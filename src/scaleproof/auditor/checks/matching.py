@@ -115,9 +115,12 @@ def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
 
 def runs_in_tables(evidence: Evidence, runs: Sequence[ReportedRun]) -> Iterator[tuple[ReportedTable, dict[int, str]]]:
     """Each table whose headings are understood, with id(row) -> name of the one of `runs` that has its figures."""
-    index = runs_index(runs) if runs else FigureIndex([])
-    for table in (table for table in evidence.tables if table.checked and runs):
-        yield table, {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
+    if not runs:
+        return
+    index = runs_index(runs)
+    for table in evidence.tables:
+        if table.checked:
+            yield table, {id(row): name for row in table.rows if (name := run_of(row, index)) is not None}
 
 
 def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:

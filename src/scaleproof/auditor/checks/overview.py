@@ -263,10 +263,7 @@ def _configuration(series: RowSeries) -> str:
 
 
 def _scaling_line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
-    """The line of a row; `name` is its configuration's. On 4 GPUs beside one: "3.6x", "90 %" and the baseline's name.
-
-    These are empty where its figures leave open which speed-up it is.
-    """
+    """The line of a row: "3.6x" and "90 %", unless its figures leave open which. `name`: its configuration's."""
     devices = (row.devices or 1) / (series.bases[0].devices or 1)
     line = ScalingLine(configuration=name, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
     beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]

@@ -118,10 +118,11 @@ def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> b
 
 def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
     """Whether a sentence stands alone right above a table, which is then of the one strategy that it names, too."""
-    if table.grid is None or not any(stated.sentence in paragraph for paragraph in table.grid.before):
+    paragraphs = table.grid.before if table.grid else []
+    if len(paragraphs) != 1 or stated.sentence not in paragraphs[0]:
         return False
-    named = names_in(" . ".join((*table.grid.before, *table.section)))["strategy"]
-    return named == {stated.words.get("strategy")} and len(table.grid.before) == 1
+    named = names_in(" . ".join((*paragraphs, *table.section)))["strategy"]
+    return named == {stated.words.get("strategy")}
 
 
 @dataclass(frozen=True)

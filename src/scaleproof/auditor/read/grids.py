@@ -66,11 +66,11 @@ def box_tables(lines: list[Line]) -> Iterator[Grid]:
     while i < len(lines):
         text = texts[i]
         if len(text) > 4 and text[0] in "+┌┏╒╔╭" and BORDER.fullmatch(text):
-            j = i + 1
-            while j < len(lines) and texts[j][:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
-                j += 1
-            yield from _table_in_box(lines[i:j])
-            i = max(j, i + 1)
+            stop = i + 1
+            while stop < len(lines) and texts[stop][:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
+                stop += 1
+            yield from _table_in_box(lines[i:stop])
+            i = max(stop, i + 1)
         else:
             i += 1
 
@@ -119,7 +119,7 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
             continue
 
         spans = _rule_spans(texts[i])
-        rules_below = [j for j in rules[k + 1 : k + 3] if _rule_spans(texts[j]) == spans]
+        rules_below = [below for below in rules[k + 1 : k + 3] if _rule_spans(texts[below]) == spans]
         if rules_below and rules_below[0] - i <= 4:  # headings between two rules
             top, start = i + 1, rules_below[0]
             lines_of_headings = [_cells_at(text, spans) for text in texts[top:start]]
@@ -129,15 +129,20 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
             header = _cells_at(texts[top], spans)
 
         rows: list[tuple[int, list[str]]] = []
-        j = start + 1
-        while j < len(lines) and texts[j].strip() and not RULE.fullmatch(texts[j].strip()) and len(rows) < MOST_ROWS:
-            number, text = lines[j]
+        stop = start + 1
+        while (
+            stop < len(lines)
+            and texts[stop].strip()
+            and not RULE.fullmatch(texts[stop].strip())
+            and len(rows) < MOST_ROWS
+        ):
+            number, text = lines[stop]
             rows.append((number, _cells_at(text, spans)))
-            j += 1
+            stop += 1
         if len(spans) >= 2 and rows and any(header):
             first_line, _ = lines[top]
             yield Grid("reStructuredText table", first_line, header, rows)
-            end = j
+            end = stop
 
 
 def _rule_spans(rule: str) -> list[tuple[int, int]]:
@@ -158,16 +163,16 @@ def right_aligned_tables(lines: list[Line]) -> Iterator[Grid]:
     while i + 2 < len(lines):
         first_line, text = lines[i]
         words = text.split()
-        j = i + 1
+        stop = i + 1
         if len(words) >= 3 and not any(_FIGURE_WORD.fullmatch(word) for word in words):
             edges = _right_edges(text)
-            while j < len(lines) and j - i <= MOST_ROWS and _right_edges(lines[j][1]) == edges:
-                j += 1
-        rows = [(number, text.split()) for number, text in lines[i + 1 : j]]
+            while stop < len(lines) and stop - i <= MOST_ROWS and _right_edges(lines[stop][1]) == edges:
+                stop += 1
+        rows = [(number, text.split()) for number, text in lines[i + 1 : stop]]
         figures = sum(bool(_FIGURE_WORD.fullmatch(word)) for _, cells in rows for word in cells)
         if len(rows) >= 2 and 2 * figures >= len(rows) * len(words):
             yield Grid("text table", first_line, words, rows)
-        i = j
+        i = stop
 
 
 def _right_edges(text: str) -> list[int]:
@@ -188,15 +193,15 @@ def aligned_tables(lines: list[Line]) -> Iterator[Grid]:
         if not _is_row(fields):
             i += 1
             continue
-        j = i + 1
-        while j < len(lines) and j - i < MOST_ROWS:
-            further = _fields(texts[j])
+        stop = i + 1
+        while stop < len(lines) and stop - i < MOST_ROWS:
+            further = _fields(texts[stop])
             if len(further) != len(fields) or not _is_row(further):
                 break
-            j += 1
-        if grid := _aligned_table(lines, i, j):
+            stop += 1
+        if grid := _aligned_table(lines, i, stop):
             yield grid
-        i = j
+        i = stop
 
 
 def _may_be_row(text: str) -> bool:

@@ -115,6 +115,7 @@ def in_english(text: str) -> str:
 
 
 def _east_asian_in_english(text: str) -> str:
+    """Return a text with its Chinese, Japanese and Korean terms in English: "2机8卡" -> "2 nodes"."""
     text = text.translate(_FULL_WIDTH)
     # On several nodes the cards of each are meant, or all of them.
     text = NODES_AND_CARDS.sub(lambda m: f" {m[2]} gpus " if m[1] in ("1", "单") else f" {m[1]} nodes ", text)

@@ -335,20 +335,9 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
     return "flops_per_s" if unit.dimension == "flops" and unit_of(phrase) == unit else None
 
 
-RATE_KINDS = {
-    "tokens": "tokens_per_s",
-    "samples": "samples_per_s",
-    "images": "samples_per_s",
-    "sequences": "samples_per_s",
-    "steps": "steps_per_s",
-}
-
-
-KINDS_IN_PERCENT = {
-    "memory_bytes": "memory_share",
-    "communication_time_s": "communication_share",
-    "speedup": "change",
-}
+RATE_KINDS = dict.fromkeys(("samples", "images", "sequences"), "samples_per_s")
+RATE_KINDS |= {"tokens": "tokens_per_s", "steps": "steps_per_s"}
+KINDS_IN_PERCENT = {"memory_bytes": "memory_share", "communication_time_s": "communication_share", "speedup": "change"}
 ITEMS_IN_HEADINGS = {"tok": "tokens", "img": "images", "ima": "images", "seq": "sequences"}
 
 

@@ -16,14 +16,8 @@ from scaleproof.auditor.read.units import RESULTS
 MOST_LEVELS, MOST_RECORDS = 8, 5_000
 MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue
 WEAK_RESULTS = {
-    "time_s",
-    "latency_s",
-    "memory_bytes",
-    "memory_share",
-    "change",
-    "bandwidth_bytes_per_s",
-    "utilization",
-    "rate",
+    *("time_s", "latency_s", "memory_bytes", "memory_share"),
+    *("change", "bandwidth_bytes_per_s", "utilization", "rate"),
 }
 STRONG_RESULTS = RESULTS - WEAK_RESULTS  # that nothing but a measurement has
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")  # parts of one result
@@ -150,7 +144,7 @@ def _scalars(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _path_below(path: str, key: str) -> str:
-    """Return the path of an entry, as programs write it: `runs[2].ddp`, `runs["2 GPUs"]`."""
+    """Return the path of an entry, as programs write it: `runs[2].ddp`, `runs['2 GPUs']`."""
     is_word = re.fullmatch(r"[A-Za-z_][\w-]*", key)
     return f"{path}.{key}".lstrip(".") if is_word else f"{path}[{key!r}]"
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import zip_longest
 
 from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid
 
@@ -179,14 +180,11 @@ class _TableParser(HTMLParser):
         rows, self._rows = self._rows, None
         if not rows or len(rows) < 2:
             return
-        body_starts = next((k for k, (_, _, is_headings) in enumerate(rows[:-1]) if not is_headings), len(rows) - 1)
-        body_starts = max(body_starts, 1)
-        lines = [cells for _, cells, _ in rows[:body_starts]]
-        width = max(map(len, lines))
-        header = [
-            " ".join(dict.fromkeys(cells[k] for cells in lines if k < len(cells) and cells[k])) for k in range(width)
-        ]
-        body = [(line, cells) for line, cells, _ in rows[body_starts:]]
+        lines_of_headings = next((k for k, (_, _, has_th) in enumerate(rows[:-1]) if not has_th), len(rows) - 1)
+        lines_of_headings = max(lines_of_headings, 1)
+        by_column = zip_longest(*(cells for _, cells, _ in rows[:lines_of_headings]), fillvalue="")
+        header = [" ".join(dict.fromkeys(filter(None, headings))) for headings in by_column]
+        body = [(line, cells) for line, cells, _ in rows[lines_of_headings:]]
         self.grids.append(Grid("HTML table", self._line_of_table, header, body, caption=self._caption_text.strip()))
 
 

@@ -11,8 +11,6 @@ from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.units import KINDS_OF_UNITS, RESULTS
 from scaleproof.auditor.read.words import Description, described
 
-# Columns are configurations
-
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
     """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are.
@@ -68,8 +66,6 @@ def _is_value(heading: str) -> bool:
 
 RATIOS = ("speedup", "efficiency", "change")
 
-# One column for each number of devices, or for each strategy
-
 
 def read_configuration_columns(
     grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place
@@ -79,9 +75,7 @@ def read_configuration_columns(
     `settings`: the index of each such column, and what its heading says. Other columns hold for all of them.
     """
     quantity_of_table = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
-    device_counts = {setting.numbers.get("devices") for setting in settings.values()}
-    # Between two sizes, ratios are those of the larger one.
-    size_of_ratios = max(filter(None, device_counts)) if len(device_counts) == 2 and None not in device_counts else None
+    size_of_ratios = _larger_size(settings)  # whose speed-up a column beside both of them states
     for line, cells in grid.rows:
         if not cells:
             continue
@@ -103,6 +97,12 @@ def read_configuration_columns(
                 for ratio, cell_of_ratio in ratios:
                     take_figures(row, ratio, cell_of_ratio, place)
             table.rows.append(row)
+
+
+def _larger_size(settings: dict[int, Description]) -> int | None:
+    """Return the larger of two numbers of devices: 8 of "1 GPU", "8 GPUs". None where there are not exactly two."""
+    sizes = {setting.numbers.get("devices") for setting in settings.values()}
+    return max(filter(None, sizes)) if len(sizes) == 2 and None not in sizes else None
 
 
 def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, setting: Description) -> ReportedRow:

@@ -40,16 +40,8 @@ VERDICT = re.compile(
 MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
 # In this order: "&amp;lt;" is "&lt;" as text.
 ENTITIES = {"&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
-LATEX_SYMBOLS = {"\\#": "#", "\\mu": "µ", "\\uparrow": "", "\\downarrow": ""} | {
-    "\\times": "×",
-    "\\pm": "±",
-    "\\%": "%",
-    "\\sim": "~",
-    "\\approx": "~",
-    "\\,": " ",
-    "\\&": "&",
-    "\\_": "_",
-}
+LATEX_SYMBOLS = {"\\times": "×", "\\pm": "±", "\\%": "%", "\\sim": "~", "\\approx": "~", "\\,": " ", "\\&": "&"}
+LATEX_SYMBOLS |= {"\\_": "_", "\\#": "#", "\\mu": "µ", "\\uparrow": "", "\\downarrow": ""}
 CLOCK_TIME = re.compile(r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 TIME_IN_PARTS = re.compile(
     r"(?:(\d+) ?h(?:ours?|rs?)?)? ?(?:(\d+) ?m(?:in(?:ute)?s?)?)? ?(?:(\d+(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?", re.I

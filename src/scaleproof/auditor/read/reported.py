@@ -13,7 +13,7 @@ from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedTab
 from scaleproof.auditor.read.words import is_inference
 
 # Parts of a path that only tell repeats apart: `rep3`, `seed_1.log`, MLPerf's `result_0.txt`, the id of a run.
-REPEAT = re.compile(
+PART_OF_REPEAT = re.compile(
     r"(?:(?:run|rep|repeat|seed|trial)[_-]?[0-9]*|(?:result|attempt|replicate|repetition)[_-]?[0-9]+|"
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.(?:log|txt|out|json|csv))?"
 )
@@ -21,7 +21,7 @@ REPEAT = re.compile(
 
 @dataclass(slots=True)
 class TimedSpan:
-    """Something that was timed as a whole: an epoch, or all steps of a run."""
+    """Something that was timed: an epoch, or all steps of a run."""
 
     index: int | None = None
     seconds: float | None = None
@@ -38,14 +38,14 @@ class TimedSpan:
 
 
 def positive(value: float | None) -> float | None:
-    """A time or a rate; None where it is 0 or below, which no time and no rate is."""
+    """Return a time or a rate. None where it is 0 or below, which no time and no rate is."""
     return value if value is not None and value > 0 else None
 
 
 def step_of(
     step: int, seconds: float | None, values: dict[str, float | None], line: int, epoch: int | None = None
 ) -> LoggedStep:
-    """The step of a line with these figures by kind, in base units."""
+    """Return the step of a line with these figures by kind, in base units: {"loss": 2.3, "tokens_per_s": 1e5}."""
     logged = LoggedStep(step, positive(seconds), values.get("loss"), epoch=epoch, mfu=values.get("mfu"), line=line)
     for kind in ("tokens_per_s", "samples_per_s", "flops_per_s"):
         setattr(logged, kind, positive(values.get(kind)))
@@ -53,7 +53,7 @@ def step_of(
 
 
 def span_of(index: int | None, seconds: float | None, values: dict[str, float | None]) -> TimedSpan:
-    """The epoch, or the whole run, with these figures by kind, in base units."""
+    """Return an epoch, or with `index` None the run, with these figures by kind, in base units."""
     span = TimedSpan(index, positive(seconds), train_loss=values.get("loss"), val_loss=values.get("val_loss"))
     span.tokens_per_s, span.samples_per_s = positive(values.get("tokens_per_s")), positive(values.get("samples_per_s"))
     return span
@@ -131,46 +131,48 @@ class ReportedRun:
 
     @property
     def phase(self) -> str:
-        """ "inference" where its name says so; "" for training."""
+        """ "inference" where the name of the run says so. "" for training."""
         return "inference" if is_inference([re.sub(r"[_./-]", " ", self.name)]) else ""
 
     @property
     def is_timed(self) -> bool:
-        """Whether it says how fast it was: a loss alone has no devices to be divided by."""
+        """Whether the run says how fast it was. A loss alone does not: it has no devices to be divided by."""
         series = self.logged_steps
-        rated = any(series.values(name).size for name in ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s"))
-        spans = any(span.seconds or span.tokens_per_s or span.samples_per_s for span in self.timed_spans)
-        return rated or spans or bool(self.progress_bar)
+        has_steps = any(
+            series.values(name).size for name in ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s")
+        )
+        has_spans = any(span.seconds or span.tokens_per_s or span.samples_per_s for span in self.timed_spans)
+        return has_steps or has_spans or bool(self.progress_bar)
 
     @property
     def seconds(self) -> float | None:
-        """Time of all spans together; None where one has none."""
+        """The time of all spans together. None where one has none."""
         times = [span.seconds for span in self.timed_spans if span.seconds]
         return sum(times) if times and len(times) == len(self.timed_spans) else None
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of all spans together; None where one has none."""
+        """The tokens of all spans together. None where one has none."""
         counts = [span.tokens for span in self.timed_spans if span.tokens]
         return sum(counts) if counts and len(counts) == len(self.timed_spans) else None
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens per second, as stated; over several spans all tokens over all time. None where a span states none."""
-        rated = [(span.tokens_per_s, span.seconds) for span in self.timed_spans if span.tokens_per_s]
-        if not rated or len(rated) < len(self.timed_spans):
+        """Tokens per second, as stated: over several spans, all tokens over all time. None where a span states none."""
+        rates = [span.tokens_per_s for span in self.timed_spans if span.tokens_per_s]
+        if not rates or len(rates) < len(self.timed_spans):
             return None
-        if len(rated) == 1:
-            only_rate, _ = rated[0]
-            return only_rate
+        if len(rates) == 1:
+            return rates[0]
         if self.seconds is None:
             return None
-        return sum(rate * (seconds or 0.0) for rate, seconds in rated) / self.seconds
+        times = [span.seconds or 0.0 for span in self.timed_spans]
+        return sum(rate * seconds for rate, seconds in zip(rates, times, strict=True)) / self.seconds
 
     @property
     def name_without_repeat(self) -> str:
-        """The name without what tells repeats apart."""
-        parts = [p for p in self.name.split("/") if not REPEAT.fullmatch(p.lower())]
+        """The name without what tells repeats apart: "ddp/seed_1/train.log" -> "ddp/train.log"."""
+        parts = [part for part in self.name.split("/") if not PART_OF_REPEAT.fullmatch(part.lower())]
         return "/".join(parts) or self.name
 
 
@@ -268,7 +270,7 @@ UnreadKind = Literal[
 
 
 # Kinds of files that may have been results.
-BROKEN: tuple[UnreadKind, ...] = ("damaged", "limit", "permission", "special")
+KINDS_OF_LOST_RESULTS: tuple[UnreadKind, ...] = ("damaged", "limit", "permission", "special")
 
 
 @dataclass(slots=True)
@@ -305,7 +307,6 @@ class Evidence:
     @property
     def anything(self) -> bool:
         """Whether there is a result, or a file that should have been one."""
-        broken = [file for file in self.unread if file.kind in BROKEN]
+        lost = [file for file in self.unread if file.kind in KINDS_OF_LOST_RESULTS]
         sentences = [stated for stated in self.stated_figures if not stated.hypothetical]
-        kinds = (self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, sentences, broken)
-        return any(kinds)
+        return any((self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, sentences, lost))

@@ -45,21 +45,21 @@ class PrintedInterval:
         return PrintedInterval(self.low / other, self.high / other)
 
     def widened(self, relative: float) -> "PrintedInterval":
-        """Both ends moved outwards by a share of their own value."""
+        """Return the interval, both ends moved outwards by a share of their value: 100-200 by 0.1 -> 90-220."""
         return PrintedInterval(self.low * (1 - relative), self.high * (1 + relative))
 
     def meets(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
         """Whether one value, give or take a relative difference, can be in both."""
-        wide = self.widened(relative)
-        return wide.low <= other.high and other.low <= wide.high
+        widened = self.widened(relative)
+        return widened.low <= other.high and other.low <= widened.high
 
     def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
-        """Whether they meet, or would if a mark of thousands was taken for a decimal point in one or two figures."""
+        """Whether they meet, or would if "1.234" of one or two figures was meant as 1,234."""
         return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
 
     def contains(self, value: float, relative: float = TOLERANCE) -> bool:
-        wide = self.widened(relative)
-        return wide.low <= value <= wide.high
+        widened = self.widened(relative)
+        return widened.low <= value <= widened.high
 
     @property
     def middle(self) -> float:
@@ -83,14 +83,10 @@ class Quantity:
     value: float
     text: str  # the cell as printed
     heading: str  # of its column (or row, in a table on its side)
-    resolution: float = (
-        0.0  # what one unit of the last printed digit is worth, in the base unit; 0 where it is not known
-    )
+    resolution: float = 0.0  # what one unit of the last digit is worth, in the base unit; 0 where it is not known
     spread: float | None = None  # the figure after "±", in the base unit
     statistic: Statistic | None = None
-    per_device: bool | None = (
-        None  # of rates, memory, FLOP/s: True for one device, False for all, None where it is not said
-    )
+    per_device: bool | None = None  # of rates, memory, FLOP/s; False: of all devices, None: it is not said
     item: str | None = None  # of rates: what is counted ("images", "sequences", "tokens")
     bound: Literal["<", ">", "~"] | None = None  # "~12", "<1", ">4"
     remark: Remark | None = None
@@ -165,26 +161,24 @@ class ReportedRow:
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
         """Return the figure of a kind. Without `statistic` the unspecified one, else the mean, the median, or None."""
-        of_kind = sorted((q for q in self.figures if q.kind == kind), key=lambda q: q.remark is not None)
+        figures = sorted(self.all_of(kind), key=lambda figure: figure.remark is not None)
         preferred: tuple[Statistic | None, ...] = (statistic,) if statistic else (None, "mean", "median", "p50")
-        for candidate in preferred:
-            for quantity in of_kind:
-                if quantity.statistic == candidate:
-                    return quantity
-        return None
+        matching = (figure for candidate in preferred for figure in figures if figure.statistic == candidate)
+        return next(matching, None)
 
     def value(self, kind: str, statistic: Statistic | None = None) -> float | None:
-        """The value of `figure`, in the base unit."""
+        """Return the value of `figure`, in the base unit. None without one."""
         quantity = self.figure(kind, statistic)
         return None if quantity is None else quantity.value
 
     def all_of(self, kind: str) -> list[Quantity]:
-        """All figures of a kind: several statistics, or two columns that say the same."""
-        return [q for q in self.figures if q.kind == kind]
+        """Return all figures of a kind: several statistics, or two columns that say the same."""
+        return [figure for figure in self.figures if figure.kind == kind]
 
     def usable(self, kind: str) -> Quantity | None:
-        """A positive figure of a kind that can be compared: measured, without a bound, and, of a ratio, over fewer
-        devices and not over another configuration.
+        """Return a positive figure of a kind that can be compared: measured, and without a bound. None without one.
+
+        Of a ratio: over fewer devices and not over another configuration.
         """
         quantity = self.figure(kind)
         if quantity is None or quantity.value <= 0 or quantity.bound in ("<", ">") or quantity.remark or quantity.over:
@@ -192,7 +186,7 @@ class ReportedRow:
         return quantity
 
     def known(self, kind: str) -> Quantity | None:
-        """A usable figure in a stated unit: its value can be multiplied with others, not only its ratios."""
+        """Return a usable figure in a stated unit, whose value can be multiplied with others. None without one."""
         quantity = self.usable(kind)
         return quantity if quantity is not None and quantity.unit_stated else None
 
@@ -201,8 +195,7 @@ class ReportedRow:
         """Devices in all: stated, or the processes, or nodes x devices per node, of which some may be idle."""
         stated = self.value("devices") or self.value("processes")
         if stated is None:
-            nodes, each = self.value("nodes"), self.value("devices_per_node")
-            stated = nodes * each if nodes and each else None
+            stated = (self.value("nodes") or 0.0) * (self.value("devices_per_node") or 0.0)
         return int(stated) if stated and stated == int(stated) and stated > 0 else None
 
     @property
@@ -257,23 +250,24 @@ class ReportedTable:
     @property
     def not_understood(self) -> list[str]:
         """Headings of the columns that no quantity is known for."""
-        return [c.heading for c in self.columns if c.kind is None and not c.words and c.devices is None]
+        unknown = [column for column in self.columns if column.kind is None]
+        return [column.heading for column in unknown if not column.words and column.devices is None]
 
     def column(self, kind: str) -> list[Quantity]:
-        """The figures of a kind, row by row, of the rows that have one."""
-        return [q for row in self.rows if (q := row.figure(kind)) is not None]
+        """Return the figures of a kind, row by row, of the rows that have one."""
+        return [figure for row in self.rows if (figure := row.figure(kind)) is not None]
 
     def kinds(self) -> set[str]:
-        """Kinds of which at least one row has a figure."""
-        return {q.kind for row in self.rows for q in row.figures}
+        """Return the kinds of which at least one row has a figure."""
+        return {figure.kind for row in self.rows for figure in row.figures}
 
     def groups(self, *keys: str) -> Iterator[tuple[tuple[str | float | None, ...], list[ReportedRow]]]:
-        """Yield (values of `keys`, rows that agree in them), in the order of the table. Keys are words or kinds."""
-        grouped: dict[tuple[str | float | None, ...], list[ReportedRow]] = {}
+        """Yield the rows that agree in `keys`, words or kinds, with their values: ("ddp", 8.0), [row, ...]."""
+        groups: dict[tuple[str | float | None, ...], list[ReportedRow]] = {}
         for row in self.rows:
-            key = tuple(row.words.get(k) if k in WORDS else row.value(k) for k in keys)
-            grouped.setdefault(key, []).append(row)
-        yield from grouped.items()
+            values = tuple(row.words.get(key) if key in WORDS else row.value(key) for key in keys)
+            groups.setdefault(values, []).append(row)
+        yield from groups.items()
 
 
 def resolution_of(number: str) -> float:

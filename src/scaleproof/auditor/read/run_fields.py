@@ -241,11 +241,8 @@ DEBUGGING_ARGUMENTS = {
 DEBUGGING_VARIABLES = {
     "NCCL_DEBUG": ("", "WARN", "VERSION", "0"),
     "TORCH_DISTRIBUTED_DEBUG": ("", "OFF", "0"),
-    "CUDA_LAUNCH_BLOCKING": ("", "0"),
-    "TORCH_NCCL_TRACE_BUFFER_SIZE": ("", "0"),
-    "NCCL_LOGS": ("", "0"),
-    "NSYS": ("", "0"),
     "TORCH_CPP_LOG_LEVEL": ("", "ERROR", "WARNING"),
+    **dict.fromkeys(("CUDA_LAUNCH_BLOCKING", "TORCH_NCCL_TRACE_BUFFER_SIZE", "NCCL_LOGS", "NSYS"), ("", "0")),
 }
 
 

@@ -241,7 +241,7 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Return the pairs of a line that are understood: "gpus=8, loss=2.3" -> ("gpus", "8"), ("loss", "2.3").
+    """Return the pairs of a line that are understood: "gpus=8; loss=2.3" -> ("gpus", "8"), ("loss", "2.3").
 
     Of "Throughput: 390 img/s (best of 3)" the value is all that follows.
     """

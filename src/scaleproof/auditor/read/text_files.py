@@ -42,13 +42,10 @@ def head(path: Path) -> bytes:
 
 def encoding(start: bytes) -> str | None:
     """Return how a file that begins so is encoded: "utf-8". None for a binary one."""
-    for mark, name in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if start.startswith(mark):
-            return name
+    if start.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
     if b"\0" in start:
         return _utf16_without_mark(start)
     try:

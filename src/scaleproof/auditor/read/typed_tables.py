@@ -52,16 +52,8 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     columns = columns_of(grid.header, [cells for _, cells in grid.rows])
     _ignore_monitor_columns(columns, grid)
 
-    table = ReportedTable(
-        place.file,
-        grid.line,
-        grid.form,
-        columns,
-        rows=[],
-        caption=grid.caption,
-        heading=grid.section[-1] if grid.section else "",
-        section=grid.section,
-    )
+    table = ReportedTable(place.file, grid.line, grid.form, columns, [], grid.caption)
+    table.heading, table.section = grid.section[-1] if grid.section else "", grid.section
     table.cut_off, table.grid = grid.cut_off, grid
     _read_grid(grid, table, place)
     if not table.kinds() & RESULTS and (typed := columns_by_units(grid, columns)):

@@ -131,32 +131,19 @@ ITEMS = {
 FLOPS = {"g": 1e9, "t": 1e12, "p": 1e15, "": 1.0}
 PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 UNITS_BY_NAME = {
-    "tps": Unit("rate", 1.0, "tokens"),
-    "wps": Unit("rate", 1.0, "tokens"),
     "tgs": Unit("rate", 1.0, "tokens", True),
     "sps": Unit("rate", 1.0, "samples"),
-    "ips": Unit("rate", 1.0, "images"),
-    "fps": Unit("rate", 1.0, "images"),
-    "%": Unit("percent", 0.01),
-    "percent": Unit("percent", 0.01),
-    "pct": Unit("percent", 0.01),
-    "x": Unit("times", 1.0),
-    "×": Unit("times", 1.0),
-    "times": Unit("times", 1.0),
-    "w": Unit("power", 1.0),
-    "watt": Unit("power", 1.0),
-    "watts": Unit("power", 1.0),
-    "kw": Unit("power", 1e3),
-    "j": Unit("energy", 1.0),
-    "kj": Unit("energy", 1e3),
-    "mj": Unit("energy", 1e6),
-    "wh": Unit("energy", 3600.0),
-    "kwh": Unit("energy", 3.6e6),
-    "mwh": Unit("energy", 3.6e9),
     "gbps": Unit("bandwidth", 1e9 / 8),
-    "$": Unit("cost", 1.0),
-    "usd": Unit("cost", 1.0),
+    "kw": Unit("power", 1e3),
+    **dict.fromkeys(("tps", "wps"), Unit("rate", 1.0, "tokens")),
+    **dict.fromkeys(("ips", "fps"), Unit("rate", 1.0, "images")),
+    **dict.fromkeys(("%", "percent", "pct"), Unit("percent", 0.01)),
+    **dict.fromkeys(("x", "×", "times"), Unit("times", 1.0)),
+    **dict.fromkeys(("w", "watt", "watts"), Unit("power", 1.0)),
+    **dict.fromkeys(("$", "usd"), Unit("cost", 1.0)),
 }
+_JOULES = {"j": 1.0, "kj": 1e3, "mj": 1e6, "wh": 3600.0, "kwh": 3.6e6, "mwh": 3.6e9}
+UNITS_BY_NAME |= {name: Unit("energy", joules) for name, joules in _JOULES.items()}
 DEVICE = r"(?:gpus?|devices?|accelerators?|cards?|chips?|ranks?|workers?|tpus?|npus?|hpus?|xpus?|gcds?|process(?:es)?)"
 # Also of rates "per H100" or "/A100".
 NAMED_DEVICE = r"(?:[abhlv]\d{2,3}[a-z]?|g[bh]200|gb300|t4|l4|mi\d{3}[ax]?)"

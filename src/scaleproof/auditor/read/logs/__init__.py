@@ -38,21 +38,8 @@ __all__ = [
 FEW_LINES = 8  # that are read one by one
 # The most particular first. KeyValues reads what no other knows, and says that it guessed.
 READERS: tuple[type[LogReader], ...] = (
-    RankBlocks,
-    GptNeoX,
-    Megatron,
-    TorchTitan,
-    LlmC,
-    NanoChat,
-    ModdedNanoGPT,
-    MaxText,
-    NanoGPT,
-    Paddle,
-    MLPerf,
-    DLLogger,
-    HuggingFaceConsole,
-    TfCnnBenchmarks,
-    Keras,
+    *(RankBlocks, GptNeoX, Megatron, TorchTitan, LlmC, NanoChat, ModdedNanoGPT, MaxText, NanoGPT, Paddle),
+    *(MLPerf, DLLogger, HuggingFaceConsole, TfCnnBenchmarks, Keras),
 )
 
 

@@ -211,7 +211,10 @@ class KeyValues(LogReader):
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Add a step to its run. Steps may count from 0 in every epoch; ranks may print one step after the other."""
+        """Add a step to its run, or count it as repeated where the line before has the same step: another rank's.
+
+        In another epoch, steps that count from 0 again begin no other run.
+        """
         before, self._place_before = self._place_before, (logged.step, logged.epoch)
         if before == self._place_before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1

@@ -36,9 +36,9 @@ for step in range({STEPS}):
 """
 
 
-def make(path: Path, targets: Sequence[Path], options: Sequence[str] = ()) -> None:
+def make(campaign: Path, targets: Sequence[Path], options: Sequence[str] = ()) -> None:
     """Make the runs that `targets` need, and findings and analysis where the page is among them."""
-    loaded = LoadedCampaign(path, RESULTS)
+    loaded = LoadedCampaign(campaign, RESULTS)
     rule = loaded.campaign.repeat_until
     looks = rule.looks() if rule else [loaded.campaign.most_repeats]
     for repeats in looks:
@@ -50,12 +50,12 @@ def make(path: Path, targets: Sequence[Path], options: Sequence[str] = ()) -> No
                     run_cell(PlannedRun(cell, loaded.name, Path(), loaded.time_limit_s, repeat), folder, read=_read_log)
         if rule and repeats < looks[-1]:
             out = RESULTS / loaded.name / "looks" / f"{repeats}.json"
-            stage("look", str(path), "--repeats", str(repeats), "--out", str(out))
+            stage("look", str(campaign), "--repeats", str(repeats), "--out", str(out))
             if '"goes_on": true' not in out.read_text():
                 break
     if targets[-1].name == "report.html":
-        stage("findings", str(path))
-        stage("analyse", str(path))
+        stage("findings", str(campaign))
+        stage("analyse", str(campaign))
 
 
 def stage(*words: str) -> None:

@@ -205,17 +205,17 @@ FAULTS = {
     "A19 interval of A/B": Fault(
         "accumulation, low",
         ("comparison", "report"),
-        wrap(ab_comparison, "compare", estimate(low=lambda p: p.ratio * 0.99, high=lambda p: p.ratio * 1.01)),
+        wrap(ab_comparison, "compare_ratios", estimate(low=lambda p: p.ratio * 0.99, high=lambda p: p.ratio * 1.01)),
     ),
     "A20 claim of A/B inverted": Fault(
         "accumulation, claim",
         ("comparison", "report"),
-        wrap(ab_comparison, "compare", estimate(claim=lambda p: "faster")),
+        wrap(ab_comparison, "compare_ratios", estimate(claim=lambda p: "faster")),
     ),
     "A21 detectable effect": Fault(
         "detectable_low",
         ("comparison", "report"),
-        wrap(ab_comparison, "compare", estimate(detectable_low=lambda p: p.detectable_low / 10)),
+        wrap(ab_comparison, "compare_ratios", estimate(detectable_low=lambda p: p.detectable_low / 10)),
     ),
     "A26 inverse ratio": Fault(
         "-n1x2 is at 0.",

@@ -10,16 +10,45 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from workflow.snakemake_server import Server
+from workflow.forked_programs import MAINS, ask
 from workflow_texts import TINY
+
+FORKED = Path(__file__).with_name("forked_programs.py")
+
+
+class Programs:
+    """Snakemake and `scaleproof`, forked from a process that has imported their libraries."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = str(folder / "socket")
+        self.commands = folder / "bin"  # for the jobs of Snakemake, and for shells
+        self.commands.mkdir()
+        for name in MAINS:
+            command = self.commands / name
+            command.write_text(f'#!/bin/sh\nexec {sys.executable} -SEs {FORKED} {self._socket} {name} "$@"\n')
+            command.chmod(0o755)
+        line = [sys.executable, str(FORKED), self._socket]
+        self._server = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._server.stdout.readline() == "ready\n"
+
+    def run(self, program: str, *words: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess:
+        with open(os.devnull) as nothing, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            files = [file.fileno() for file in (nothing, out, err)]
+            code = ask(self._socket, program, [*words], str(folder), environment, files)
+            said = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (out, err)]
+        return subprocess.CompletedProcess([program, *words], code, *said)
+
+    def close(self) -> None:
+        self._server.stdin.close()
+        self._server.wait()
 
 
 class Copy:
     """A checkout of its own: its files, its Snakemake, its campaigns."""
 
-    def __init__(self, root: Path, repository: Path, sentences: list[str], server: Server) -> None:
+    def __init__(self, root: Path, repository: Path, sentences: list[str], programs: Programs) -> None:
         self.root = root
-        self.server = server
+        self.programs = programs
         for name in ("src", "workflow", "config", "profiles", "envs"):
             shutil.copytree(repository / name, root / name, ignore=shutil.ignore_patterns("*.egg-info"))
         shutil.copy(repository / "Snakefile", root)
@@ -39,12 +68,13 @@ class Copy:
         return path
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess:
+        if arguments[0] == "scaleproof":
+            return self.programs.run(*arguments, folder=self.root, environment=self.env)
         return subprocess.run(arguments, cwd=self.root, env=self.env, capture_output=True, text=True)
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
-        words = ["--cores", "2", *arguments]
-        with tempfile.TemporaryDirectory() as scratch:
-            return subprocess.CompletedProcess(words, *self.server.run(words, self.root, self.env, Path(scratch)))
+        environment = self.env | {"PATH": f"{self.programs.commands}:{self.env['PATH']}"}
+        return self.programs.run("snakemake", "--cores", "2", *arguments, folder=self.root, environment=environment)
 
     def build(self, *targets: str) -> str:
         """Run Snakemake and return what it said."""
@@ -68,16 +98,16 @@ class Copy:
 
 
 @pytest.fixture(scope="package")
-def server():
-    server = Server(dict(os.environ))
-    yield server
-    server.close()
+def programs(tmp_path_factory):
+    programs = Programs(tmp_path_factory.mktemp("programs"))
+    yield programs
+    programs.close()
 
 
 @pytest.fixture(scope="package")
-def make_copy(tmp_path_factory, sentences, server):
+def make_copy(tmp_path_factory, sentences, programs):
     def make() -> Copy:
-        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences, server)
+        return Copy(tmp_path_factory.mktemp("copy"), Path(__file__).parents[2], sentences, programs)
 
     return make
 

@@ -1,6 +1,7 @@
 """Broken input, failing runs, a driver that is killed: what is said, and what is kept."""
 
 import json
+import shutil
 import signal
 import subprocess
 
@@ -69,38 +70,41 @@ def test_a_cell_that_changed_since_the_dag_was_made_is_not_run(built, command):
     assert "was changed while the workflow ran" in done.stderr
 
 
-def test_a_failed_cell_is_a_row_and_the_campaign_goes_on(built):
+@pytest.fixture(scope="module")
+def failed(built):
+    """The folder of a campaign in which one cell has failed: the other cell is measured, and the report is made."""
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     built.campaign("failing", text.replace("[1x1, 1x2]", "[1x1, 2x1]"))
     built.build("results/failing/report.html")
-    table = (built.root / "results/failing/tables/scaling.md").read_text()
-    failed, measured = sorted(
-        (line for line in table.splitlines() if line.startswith("| ddp")), key=lambda r: "1x1" in r
-    )
-    assert "not_applicable: 2 nodes need a cluster" in failed
-    assert "0 of 1" in failed
+    return built.root / "results/failing"
+
+
+def test_a_failed_cell_is_a_row_and_the_campaign_goes_on(failed):
+    table = (failed / "tables/scaling.md").read_text()
+    row, measured = sorted((line for line in table.splitlines() if line.startswith("| ddp")), key=lambda r: "1x1" in r)
+    assert "not_applicable: 2 nodes need a cluster" in row
+    assert "0 of 1" in row
     assert "1 of 1" not in measured
-    page = (built.root / "results/failing/report.html").read_text()
+    page = (failed / "report.html").read_text()
     assert "<strong>ddp-n2x1/rep1</strong>" in page
     assert "ddp-n1x1/rep1" in page
 
 
 @pytest.mark.fault("failed runs are to be repeated", "`scaleproof retry`, then snakemake")
-def test_failed_runs_are_repeated_on_request(built):
+def test_failed_runs_are_repeated_on_request(built, failed, tmp_path):
     """`retry` takes the failed runs away and nothing else; the next Snakemake makes them again."""
-    text = (built.root / "config/campaigns/tiny.yaml").read_text()
-    built.campaign("again", text.replace("[1x1, 1x2]", "[1x1, 2x1]"))
-    report = "results/again/report.html"
-    built.build(report)
-    done = built.command("scaleproof", "retry", "config/campaigns/again.yaml")
+    report = "results/failing/report.html"
+    shutil.copytree(failed, tmp_path / "failing")
+    done = built.command("scaleproof", "retry", "config/campaigns/failing.yaml")
     assert done.returncode == 0
-    assert "removed results/again/runs/ddp-n2x1/rep1" in done.stdout
+    assert "removed results/failing/runs/ddp-n2x1/rep1" in done.stdout
     assert "1 run will be repeated" in done.stdout
     computed = next(line for line in done.stdout.splitlines() if line.startswith("removed what was computed"))
     assert "report.html" in computed
     assert built.planned(report)["train"] == 1
-    built.command("scaleproof", "retry", "config/campaigns/again.yaml", "--cell", "ddp-n1x1")
+    built.command("scaleproof", "retry", "config/campaigns/failing.yaml", "--cell", "ddp-n1x1")
     assert built.planned(report)["train"] == 2
+    shutil.copytree(tmp_path / "failing", failed, dirs_exist_ok=True)
 
 
 @pytest.mark.fault("a run fails, the report is made", "a row; said at the end; exit code 3")

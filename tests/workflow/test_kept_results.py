@@ -38,8 +38,7 @@ def command_after(words: str, text: str) -> str:
 
 def typed(copy, line: str) -> subprocess.CompletedProcess:
     """What happens if it is typed."""
-    shell = f'set -e; snakemake() {{ python -m snakemake "$@"; }}; {line}'
-    return copy.command("bash", "-c", shell)
+    return copy.command("bash", "-c", f"set -e; PATH={copy.programs.commands}:$PATH; {line}")
 
 
 @pytest.mark.fault(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scaleproof.conclude.forecast.sweep_file import Sweep
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.findings.forecast_report import SweepLink
 
 # Rooms are imported inside the commands: `campaign show` must not wait for scipy, nor a chart for torch.
 
@@ -31,6 +30,7 @@ def sweep_groups(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merge_sweeps, pair_rows
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.findings.forecast_report import SweepLink
 
     loaded = LoadedCampaign(args.campaign)
     groups = groups_of(loaded)
@@ -47,9 +47,10 @@ def sweep_groups(args: argparse.Namespace) -> None:
         group: Ranks = next(iter(groups))
         _publish_sweep(merge_sweeps([from_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
         return
+    link = SweepLink(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
     for ranks, cell in groups.items():
         with stoppable("the sweep will be made again"):
-            made = measure_sweep(loaded, ranks, cell, folder / str(ranks), args.launches, _link(args))
+            made = measure_sweep(loaded, ranks, cell, folder / str(ranks), args.launches, link)
         _publish_sweep(made, folder / str(ranks))
         draw_node_pairs(pair_rows(made), folder / str(ranks))
 
@@ -255,13 +256,6 @@ def _score(evidence: "ForecastEvidence", results: Path) -> None:
         add_to_ledger(results / "forecasts" / LEDGER, scores)
         inside = sum(score.inside for score in scores)
         print(f"scored {len(scores)} forecasts of {evidence.loaded.name}: {inside} inside their interval")
-
-
-def _link(args: argparse.Namespace) -> "SweepLink | None":
-    """Return what the link is said to carry, and by whom; None where no option says so."""
-    from scaleproof.ground.findings.forecast_report import SweepLink
-
-    return SweepLink(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
 
 
 def _publish_sweep(made: "Sweep", folder: Path) -> None:

@@ -3,12 +3,13 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 from measure.watch.test_watch import STEPS, Tiny, batches, codes, trained
 from torch import nn
 
 import scaleproof
-from scaleproof.conclude.checks.watched import WatchedRun
+from scaleproof.conclude.checks.watched import WatchedRun, differences
 from scaleproof.ground.records.watched import read_watched
 
 
@@ -54,6 +55,20 @@ def test_ranks_that_were_ended_need_not_end_at_the_same_step(tmp_path):
     assert not {"steps-differ-between-ranks", "ranks-train-apart"} & set(ended)
     far = [first, second.model_copy(update={"step_s": first.step_s[:-3]})]
     assert "steps-differ-between-ranks" in codes(WatchedRun("a", far, was_ended=True))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "different"),
+    [
+        ([4, 4, 4, 4], [4, 4, 4, 3], []),  # the last batch of an epoch
+        ([4, 4, 4, 3], [8, 8, 8, 3], ["samples in a step: 4 in a, 8 in b"]),
+        ([4, 4, 4, 4], [5, 7, 3, 9], []),  # nothing is usual
+    ],
+)
+def test_the_amount_of_work_is_that_of_most_steps(tmp_path, a, b, different):
+    rank = trained(tmp_path).ranks[0]
+    runs = [WatchedRun(name, [rank.model_copy(update={"samples": x})]) for name, x in (("a", a), ("b", b))]
+    assert differences(*runs) == different
 
 
 INTERRUPTED = """

@@ -1,6 +1,7 @@
 """Checks of a training loop that was watched from inside its process: those that need no formula."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -271,16 +272,26 @@ def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
 def _comparable_work(run: WatchedRun) -> dict[str, Any]:
     """Return what a run must have in common with another for their rates to compare, by name; None: not known.
 
-    Model and steps are taken from rank 0, because every rank has the same; the last step is of all ranks together.
+    Model and steps are taken from rank 0, because every rank has the same; samples and tokens are of all of them.
     """
     rank_0 = run.ranks[0]
     return {
         "parameters": rank_0.parameters,
         "trained parameters": rank_0.trainable,
-        "samples in a step": sum(rank.samples[-1] for rank in run.ranks),
-        "tokens in a step": sum(rank.tokens[-1] for rank in run.ranks),
+        "samples in a step": _usual_amount([rank.samples for rank in run.ranks]),
+        "tokens in a step": _usual_amount([rank.tokens for rank in run.ranks]),
         "optimizer steps": len(rank_0.step_s),
         "dtypes of weights": rank_0.parameter_dtypes,
         "dtypes of matrix products": rank_0.probed.products if rank_0.probed else None,
         "precision of fp32 products": rank_0.float32_products,
     }
+
+
+def _usual_amount(counts: Sequence[Sequence[int]]) -> int | None:
+    """Return what most steps of all ranks together have; None where no amount is that of most, as with texts.
+
+    The last batch of an epoch may be smaller. `counts`: of each step, by rank.
+    """
+    amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
+    amount, times = amounts.most_common(1)[0]
+    return amount if 2 * times > amounts.total() else None

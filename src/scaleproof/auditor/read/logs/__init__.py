@@ -5,22 +5,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from scaleproof.auditor.read import text_files
+from scaleproof.auditor.read.logs import step_lines
 from scaleproof.auditor.read.logs.base import LogReader
 from scaleproof.auditor.read.logs.json_lines import DLLogger, HuggingFaceConsole, MLPerf
 from scaleproof.auditor.read.logs.key_values import LEAST_LINES, KeyValues
 from scaleproof.auditor.read.logs.megatron import GptNeoX, Megatron
 from scaleproof.auditor.read.logs.rank_blocks import RankBlocks
-from scaleproof.auditor.read.logs.step_lines import (
-    Keras,
-    LlmC,
-    MaxText,
-    ModdedNanoGPT,
-    NanoChat,
-    NanoGPT,
-    Paddle,
-    TfCnnBenchmarks,
-    TorchTitan,
-)
 from scaleproof.auditor.read.reported import ReportedRun
 
 __all__ = [
@@ -38,8 +28,9 @@ __all__ = [
 FEW_LINES = 8  # that are read one by one
 # The most particular first. KeyValues reads what no other knows, and says that it guessed.
 READERS: tuple[type[LogReader], ...] = (
-    *(RankBlocks, GptNeoX, Megatron, TorchTitan, LlmC, NanoChat, ModdedNanoGPT, MaxText, NanoGPT, Paddle),
-    *(MLPerf, DLLogger, HuggingFaceConsole, TfCnnBenchmarks, Keras),
+    *(RankBlocks, GptNeoX, Megatron, step_lines.TorchTitan, step_lines.LlmC, step_lines.NanoChat),
+    *(step_lines.ModdedNanoGPT, step_lines.MaxText, step_lines.NanoGPT, step_lines.Paddle),
+    *(MLPerf, DLLogger, HuggingFaceConsole, step_lines.TfCnnBenchmarks, step_lines.Keras),
 )
 
 

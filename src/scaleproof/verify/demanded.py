@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import INTERVAL
-from scaleproof.ground.number_format import in_unit
+from scaleproof.ground.number_format import in_unit, is_useless
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
 from scaleproof.ground.words import TRACED as TRACED_WORDS
 from scaleproof.verify.answer import EXCELLENT, LOW
@@ -225,6 +225,8 @@ def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quant
         if job is None or not last["speedup_by_job_wall_time"]:
             continue
         figures = [job.value, job.low, job.high]
+        if job.low and job.high and is_useless(job.low, job.high, job.n):  # bounds that say nothing are left out
+            figures = [job.value]
         if len(scaled) <= MOST_NAMED:
             yield Demand("Whole job", facts.get("Whole job"), [last["cell"]], figures)
         is_meant = last["cell"] == (advice.get("cell") or (group or [last["cell"]])[0])

@@ -205,7 +205,8 @@ def _check_claim(claim: Claim, expected: Claim, counted: Mapping[str, int]) -> I
 
     `counted`: the number of runs that its figure is over, where it is known, as "n".
     """
-    identity, stated, figure = claim["id"], claim["figure"], expected["figure"]
+    identity = claim["id"]
+    stated, figure = claim["figure"], expected["figure"]
     words = {key: expected[key] for key in ("kind", "subject", "baseline", "word", "method", "inputs")}
     yield from differing(FILE, identity, claim, words)
     if stated and figure:

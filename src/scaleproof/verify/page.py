@@ -145,9 +145,9 @@ def _check_runs_of_findings(page: Element, findings: Sequence[Mapping[str, Any]]
         where = next(part.all("span", kind="where"), Element("span")).text
         count = re.search(r"\((\d+) runs?\)", where)
         cells = {cell for finding in group for cell in finding["cells"]}
-        said = re.sub(r" ?\(\d+ runs?\)$", "", where).removeprefix("in ")
-        if said != f"{len(cells)} cells" and set(said.split(", ")) - {""} != cells:
-            yield Difference(FILE, code, f'is said of "{said}", in findings.json of {", ".join(sorted(cells))}')
+        subject = re.sub(r" ?\(\d+ runs?\)$", "", where).removeprefix("in ")
+        if subject != f"{len(cells)} cells" and set(subject.split(", ")) - {""} != cells:
+            yield Difference(FILE, code, f'is said of "{subject}", in findings.json of {", ".join(sorted(cells))}')
         if count and int(count[1]) != len(runs):
             yield Difference(FILE, code, f"is said of {count[1]} runs, in findings.json of {len(runs)}")
         for line in part.all("li"):

@@ -132,9 +132,9 @@ def _check_lost_time(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]
     due = [(rf"[:,] {re.escape(name)} (-?[\d.,]+) ms", ms) for name, ms in parts.items() if ms]
     due += [] if rest > 0 else [(r", together (-?[\d.,]+) ms more than the loss", -rest)]
     for pattern, ms in due:
-        said = re.search(pattern, text)
-        if not said or not stands_for(said[1], ms):
-            problem = f"does not say {ms:.3g} ms where it should" if not said else f"says {said[1]} ms, not {ms:.3g}"
+        match = re.search(pattern, text)
+        if not match or not stands_for(match[1], ms):
+            problem = f"says {match[1]} ms, not {ms:.3g}" if match else f"does not say {ms:.3g} ms where it should"
             yield Difference(FILE, f'lost: "{text[:60]}"', problem)
     ratio, exposed = cell["compute_to_communication"], cell["transfer_exposed"]
     if ratio is not None and exposed is not None:

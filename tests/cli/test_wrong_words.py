@@ -23,7 +23,7 @@ COMMANDS = [
     (["version"], 'Did you mean "--version"?'),
     (["help"], 'Did you mean "--help"?'),
     (["auditt"], 'Did you mean "audit"?'),
-    ([], "a command is missing; allowed: init, campaign, model, corpus"),
+    ([], "a command is missing; allowed: init, doctor, campaign, model, corpus"),
     (["campaign"], "a command is missing; allowed: validate, show, schema"),
     (["campaign", "lint", "x.yaml"], 'there is no "lint". Allowed: validate, show, schema'),
     (["campaign", "config/x.yaml"], "A command comes first: scaleproof campaign validate config/x.yaml."),

@@ -54,7 +54,12 @@ def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any], str]] = {
     "the slope": (scaling_laws, "_slope", lambda slope: 0.8 * slope, "law, fraction"),
     "a law that misses": (scaling_laws, "_lack_of_fit", lambda lack: None, "law, devices"),
-    "two sizes are enough": (scaling, "fit", lambda law: replace_law(law, undefined="2 sizes; a fit needs 3"), "law"),
+    "two sizes are enough": (
+        scaling,
+        "fit_law",
+        lambda law: replace_law(law, undefined="2 sizes; a fit needs 3"),
+        "law",
+    ),
     "no sentence on the law": (claims_report, "law_sentences", lambda texts: [], "law: has 0 sentences, not 1"),
     "a law is said to hold": (
         claims_report,

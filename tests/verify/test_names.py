@@ -10,11 +10,13 @@ import pytest
 from pydantic import BaseModel
 
 from scaleproof.conclude.analysis import ranking
+from scaleproof.conclude.analysis.run_tables import MEASURED, TIMED
 from scaleproof.ground.findings.finding import Correction, Finding, Findings
 from scaleproof.ground.records import census, claims, metrics, open_sections, scaling_report
 from scaleproof.verify import answer, reports, tables
-from scaleproof.verify.raw import Step
-from scaleproof.verify.recompute import FROM_METRICS
+from scaleproof.verify.raw import Step, read_runs
+from scaleproof.verify.recompute import FROM_METRICS, run_quantities
+from scaleproof.verify.stated import OF_RUN
 
 ROOT = Path(__file__).parents[2]
 VERIFY = sorted((ROOT / "src/scaleproof/verify").glob("*.py"))
@@ -111,3 +113,11 @@ def test_every_recomputed_column_is_one_of_the_tables(written):
 def test_what_disturbs_a_run_is_the_same_for_the_recommendation_and_for_verify():
     assert ranking.DISTURBED == answer.DISTURBING
     assert ranking.DISTURBED_UNPAIRED == answer.DISTURBING | answer.DISTURBING_ROUNDS
+
+
+def test_every_figure_of_a_run_is_recomputed():
+    """A new column of runs.csv alone belongs in OF_RUN of verify/stated.py; of cells, too, in verify/recompute.py."""
+    runs, _ = read_runs(PUBLISHED)
+    recomputed = {name.rsplit("/", 1)[1] for name in run_quantities(runs)} | set(OF_RUN)
+    not_of_the_demo = {"accuracy", "joules_per_token", "max_cuda_mem_allocated_bytes", "mfu", "step_time_p95_s"}
+    assert {*TIMED, *MEASURED} - recomputed == not_of_the_demo

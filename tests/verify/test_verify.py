@@ -23,7 +23,7 @@ from scaleproof.verify.contents import json_of
 from scaleproof.verify.manifest import write_manifest
 from scaleproof.verify.pairs import check_comparison
 from scaleproof.verify.raw import Difference, read_runs
-from scaleproof.verify.recompute import cell_quantities, ratio_quantities, with_pooled_intervals
+from scaleproof.verify.recompute import Quantities, by_cell, cell_quantities, ratio_quantities, with_pooled_intervals
 from scaleproof.verify.reports import check_scaling_report
 
 EDITS = 60
@@ -73,7 +73,10 @@ def test_weak_scaling_has_neither_a_serial_part_nor_a_ratio_of_jobs(tmp_path):
     assert [series["kind"] for series in report["series"]] == ["weak"]
     raw, differences = read_runs(tmp_path)
     assert differences == []
-    quantities = with_pooled_intervals(cell_quantities(raw), raw)
+    quantities: Quantities = {}
+    for runs_of_cell in by_cell(raw).values():
+        quantities |= cell_quantities(runs_of_cell)
+    quantities = with_pooled_intervals(quantities, raw)
     quantities |= ratio_quantities(quantities, raw, report)
     assert "cells/ddp-n1x2/scaling_efficiency" in quantities
     assert list(check_scaling_report(report, quantities)) == []

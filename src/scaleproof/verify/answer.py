@@ -153,7 +153,7 @@ def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     bounds: Bounds | None
     n = min(len(answer.cells[cell].runs) for cell in (name, base))
     if family and answer.reference(series, point) == base:
-        n, bounds = family.n, family.bounds(name, base)
+        bounds = family.bounds(name, base)
     else:
         has_ranking = any(answer.family(place) for place in range(len(answer.report["ranking"])))
         largest = [(one, list(one["runs"].values())[-1]) for one in answer.report["series"]]
@@ -369,7 +369,7 @@ def _check_resolution(
     now = shown_by(n, answer.confidence)
     later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
     for name, one, effect in (("detectable", stated, now), ("further, detectable", stated["further"], later)):
-        if not close(one["detectable"], effect, TOLERANCE_OF_DRAWS):
+        if not close(math.log1p(one["detectable"]), math.log1p(effect), TOLERANCE_OF_DRAWS):
             yield from differing(REPORT, f"{where}, {name}", one["detectable"], effect)
     repeats = stated["repeats"]
     fewer = max((one for one in looks if one < (repeats or math.inf)), default=None)

@@ -15,7 +15,7 @@ from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, differing
 from scaleproof.verify.recompute import Quantities
-from scaleproof.verify.unsaid import HIDES, check_unsaid
+from scaleproof.verify.unsaid import HIDES, cells_of_codes, check_unsaid
 
 FILE = "claims.json"
 # Kind of claim -> column of the figure.
@@ -246,7 +246,7 @@ def _further_figures(
     of_looks += [*look.get("looks", ()), 100 * look.get("resolve", 0)]
     return {
         "": sorted(counts),
-        "reservation": [rate for rate in rates if rate],
+        "reservation": [*(rate for rate in rates if rate), *map(float, map(len, cells_of_codes(points).values()))],
         "repeats": [float(value) for value in of_looks if value],
         "pairs": of_pairs,
         "comparison": of_pairs,

@@ -176,7 +176,8 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     ratio, half = {}, {}
     own = {(name, name): PairNoise(0.0, 1, counts[name]) for name in names}
     for a, b in combinations(names, 2):
-        noise = pair_noise(logs[a], logs[b])
+        # Of one method for all pairs: some may have matching repeats where others have not.
+        noise = pair_noise(logs[a], logs[b]) if matched else welch([logs[a], logs[b]], min(counts[a], counts[b]))
         assert noise is not None
         spread = pooled if matched else pooled * math.sqrt(1 / counts[a] + 1 / counts[b])
         alone = half_width(noise.variance, max(noise.freedom, 1.0), 1 - (1 - confidence) / claims)

@@ -1,7 +1,7 @@
 """Sentences that claims.json must have by what the campaign's other files say, whether or not they state a figure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scaleproof.verify.printed import stands_for
@@ -9,6 +9,7 @@ from scaleproof.verify.raw import Difference
 from scaleproof.verify.raw_cells import largest_comparison
 
 FILE = "claims.json"
+MOST_NAMED = 5  # cells; of more a sentence says how many they are
 FEW_SERIES = 3  # of fewer the scaling of each is stated, else that of the fastest cell's
 NEXT = re.compile("scaleproof (?:plan|retry|explain) |snakemake |make a campaign|are not worth their time")
 HIDES = 3.0  # computing over transfers that usually hides them
@@ -44,15 +45,25 @@ def check_unsaid(
     yield from _unsaid_scaling(sentences, report)
 
 
+def cells_of_codes(points: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return code of a finding -> the cells that have it. `points`: of all series of scaling_report.json."""
+    cells: dict[str, list[str]] = {}
+    for point in points:
+        for code in dict.fromkeys(point["findings"]):
+            cells.setdefault(code, []).append(point["cell"])
+    return cells
+
+
 def _due_words(
     report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield topic and words of each sentence that must be there."""
     points = [point for series in report["series"] for point in series["runs"].values()]
-    for point in points:
-        for code in point["findings"]:
-            all_have_it = len(points) > 2 and all(code in other["findings"] for other in points)
-            yield "reservation", [code] if all_have_it else [code, point["cell"]]
+    for code, cells in cells_of_codes(points).items():
+        if len(cells) > MOST_NAMED or (len(cells) == len(points) > 2):  # "6 cells", "all 3 cells"
+            yield "reservation", [code, f"{len(cells)} cells"]
+        else:
+            yield from (("reservation", [code, cell]) for cell in cells)
     for entry in comparisons.values():
         yield "pairs", [entry["b"], entry["a"]] if entry["estimate"] else [entry["name"]]
     for cell, entry in lost.items():

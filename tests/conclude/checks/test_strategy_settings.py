@@ -5,6 +5,8 @@ from sound_records import census_of, complete, sealed
 from synthetic import cells, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.conclude.checks.strategy_settings import TRACES
+from scaleproof.ground.campaign.config import AXES
 from scaleproof.ground.records.run import MeasuredRun
 
 
@@ -234,3 +236,8 @@ def test_a_key_that_is_tried_in_one_strategy_is_not_held_against_the_others(tmp_
         return change
 
     assert "knob-without-trace" not in codes([sealed(run, settings(run)) for run in runs])
+
+
+def test_every_key_of_execution_that_can_vary_leaves_a_trace():
+    keys = {name for name, (section, _) in AXES.items() if section == "execution"}
+    assert keys - {"strategy", "geometry"} == set(TRACES)

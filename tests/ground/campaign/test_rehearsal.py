@@ -3,7 +3,7 @@
 import pytest
 
 from scaleproof.ground.campaign.cells import expand_cells
-from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.config import Campaign, Resources
 from scaleproof.ground.campaign.rehearsal import is_rehearsal, rehearsal_of
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, load_campaign
 
@@ -63,3 +63,9 @@ def test_without_a_gpu_all_is_on_the_cpu():
 def test_its_results_are_known_by_their_name():
     assert is_rehearsal("rehearsal-demo")
     assert not is_rehearsal("demo")
+
+
+def test_every_key_of_resources_was_looked_at():
+    """A new key may make a rehearsal as long as its campaign: drop it in `rehearsal_of`, or add it here."""
+    kept = {"time_limit", "cpus_per_device", "same_allocation", "minutes_per_job", "exclusive", "memory_per_device"}
+    assert set(Resources.model_fields) == kept | {"witness"}

@@ -168,7 +168,7 @@ def _set_intervals_of_families(
                 value=cells[point.cell].rate.value / cells[reference].rate.value,
                 low=family.low(own_place, reference_place),
                 high=family.high(own_place, reference_place),
-                n=family.n,
+                n=min(len(cells[point.cell].runs), len(cells[reference].runs)),
             )
             point.speedup_vs_best_single = speedup if point.best_single else None
             point.speedup_in_answer = speedup if reference == one_series.baseline else None

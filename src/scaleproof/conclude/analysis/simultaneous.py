@@ -158,6 +158,7 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     pooled = np.sqrt(float(squares.sum()) / freedom * (1 / runs[:, None] + 1 / runs[None, :]))
     variance_of_mean = squares / (runs - 1) / runs
     variance_of_pair = variance_of_mean[:, None] + variance_of_mean[None, :]
+    np.fill_diagonal(variance_of_pair, 0.0)  # a cell is no pair with itself
     parts = variance_of_mean**2 / (runs - 1)
     satterthwaite = variance_of_pair**2 / np.maximum(parts[:, None] + parts[None, :], np.finfo(float).tiny)
     unequal = are_unequal(squares, runs - 1.0, UNEQUAL_NOISE)

@@ -23,7 +23,7 @@ from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import Kind
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.claims import _check_sentence
-from scaleproof.verify.laws import check_further_sentences, fitted
+from scaleproof.verify.laws import check_further_sentences, refit_law
 from scaleproof.verify.recompute import RecomputedQuantity
 
 MISSED: Times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.051, ("ddp", "1x4"): 0.048}
@@ -41,7 +41,7 @@ def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
     efficiency = {n: float(chance.uniform(0.4, 1.05)) if n > 1 else 1.0 for n in sizes}
     runs = 1 + seed % 5
     rates = {n: [100 * n * efficiency[n] * float(chance.lognormal(0, 0.01)) for _ in range(runs)] for n in sizes}
-    law, own = fit_law(kind, {n: dict(enumerate(values)) for n, values in rates.items()}), fitted(kind, rates)
+    law, own = fit_law(kind, {n: dict(enumerate(values)) for n, values in rates.items()}), refit_law(kind, rates)
     assert (law.fraction is None) == (own == {})
     if law.fraction:
         lack = law.lack_of_fit

@@ -247,7 +247,11 @@ def _check_ranking(answer: RawAnswer, place: int, ranking: Mapping[str, Any]) ->
         yield Difference(REPORT, f"{where}, recommendation", "is one, though cells were not compared")
     if family and ranking["resolve"]:
         yield from _check_resolution(
-            ranking["resolve"], where, family.n, lambda n, level: intervals.shown_by_family(n, family, level), answer
+            ranking["resolve"],
+            where,
+            family.n,
+            lambda n, level: intervals.detectable_by_family(n, family, level),
+            answer,
         )
     elif bool(family) != bool(ranking["resolve"]):
         yield Difference(REPORT, f"{where}, resolve", "is there without a comparison, or is missing")
@@ -345,7 +349,7 @@ def _check_resolve(
     """Yield where further repeats of a ratio with that noise show other differences than stated; None: none are."""
     if stated and noise:
         yield from _check_resolution(
-            stated, where, noise.n, lambda n, level: intervals.shown_by_pair(n, noise, level), answer
+            stated, where, noise.n, lambda n, level: intervals.detectable_by_pair(n, noise, level), answer
         )
     elif stated or noise:  # it needs three runs of each cell
         problem = "cannot be recomputed from the raw files" if stated else "is missing"

@@ -18,14 +18,17 @@ def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
     unsaid: set[str] = set()
     for match in MANY.finditer(text):
         ends = text[match.end() :].split(" to ", 1)
-        group = next((group for group in _alike(claims) if len(group) == int(match[1]) and _ends_with(group, ends)), [])
+        group = next(
+            (group for group in _summed_up_groups(claims) if len(group) == int(match[1]) and _ends_with(group, ends)),
+            [],
+        )
         if not group:
             return unsaid, f'says "{match[0].strip()}" of other cells than its claims'
         unsaid |= {claim["id"] for claim in group[1:-1]}
     return unsaid, ""
 
 
-def _alike(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
+def _summed_up_groups(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
     """Yield the claims on a ratio, in order: all of a kind, and those of one word."""
     of_ratios = [claim for claim in claims if claim["kind"] in ("ratio", "one-device")]
     for keys in (("kind",), ("kind", "word")):

@@ -222,8 +222,8 @@ def _quantile(confidence: float, freedom: float, within: Callable[[np.ndarray], 
     return float(brentq(missed, 0.0, 1000.0))
 
 
-def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
-    """Return the difference that `n` repeats of the cells of a family show 8 times in 10, by simulation."""
+def detectable_by_family(n: int, family: CellFamily, confidence: float) -> float:
+    """Return the smallest relative difference that `n` repeats of a family show with probability POWER, simulated."""
     k = len(family.cells)
     pairs = k * (k - 1) // 2
     if family.unequal:
@@ -245,11 +245,15 @@ def shown_by_family(n: int, family: CellFamily, confidence: float) -> float:
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
         needed = np.where(is_mistaken, among_all, np.maximum(alone, by_all))
-    return _shown(needed, n, spread, freedom, random)
+    return _detectable(needed, n, spread, freedom, random)
 
 
-def shown_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
-    """Return the difference that `n` repeats show 8 times in 10 of a single ratio with that noise so far."""
+def detectable_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
+    """Return the smallest relative difference of one pair that `n` repeats show with probability POWER, by simulation.
+
+    The threshold is a t quantile: of the pair's own spread where an F test finds it noisier than the other cells, else
+    of the pooled one. `noise`: of the pair, estimated so far.
+    """
     spread = math.sqrt(noise.variance * noise.n)
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)  # cells whose noise counts beside that of the pair
     random = np.random.default_rng(7)
@@ -262,10 +266,10 @@ def shown_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
         is_noisy = own / (n - 1) > stats.f.ppf(1 - NOISY_PAIR, n - 1, freedom) * rest / freedom
         both = freedom + n - 1
         needed = np.where(is_noisy, needed, stats.t.ppf(1 - tail, both) * np.sqrt((own + rest) / both))
-    return _shown(needed, n, spread, noise.freedom, random)
+    return _detectable(needed, n, spread, noise.freedom, random)
 
 
-def _shown(needed: np.ndarray, n: int, spread: float, freedom: float, random: np.random.Generator) -> float:
+def _detectable(needed: np.ndarray, n: int, spread: float, freedom: float, random: np.random.Generator) -> float:
     """Return the effect that passes the drawn thresholds 8 times in 10. `spread`: of a pair, known to `freedom`."""
     effects = (needed - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
     return math.expm1(float(np.quantile(effects, POWER)) / math.sqrt(n) * spread)

@@ -40,14 +40,14 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
             point["devices"]: [of_repeat[repeat] for repeat in complete]
             for point, of_repeat in zip(points, of_repeats, strict=True)
         }
-        expected = fitted(series["kind"], rates)
+        expected = refit_law(series["kind"], rates)
         if not expected and list(map(float, numbers(law["undefined"] or ""))) != _figures_in_reason(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated_law(law)
         yield from differing(REPORT, f"{series['name']}, law", stated, dict.fromkeys(stated) | expected)
 
 
-def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
+def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     """Return fraction, bounds, limit and worst miss of the law of a series; empty where there can be none.
 
     `rates`: devices -> tokens/s of each repeat, as many of each size.
@@ -77,7 +77,7 @@ def fitted(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
 
 
 def _figures_in_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
-    """Return the figures in the sentence that says why there is no law, of `rates` as in `fitted`.
+    """Return the figures in the sentence that says why there is no law, of `rates` as in `refit_law`.
 
     That there are too few sizes: their number, and how many are needed. That none is one device: the smallest. Else
     those that are not faster than one device.
@@ -90,7 +90,7 @@ def _figures_in_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
 
 
 def losses_to_speedups(kind: str, sizes: np.ndarray, losses: np.ndarray) -> np.ndarray:
-    """Return the speed-ups that stand for losses, sizes x repeats: the inverse of what `fitted` makes of them."""
+    """Return the speed-ups that stand for losses, sizes x repeats: the inverse of what `refit_law` makes of them."""
     return 1 / (losses + 1 / sizes[:, None]) if kind == "strong" else sizes[:, None] - losses
 
 
@@ -110,7 +110,7 @@ def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | No
 
 
 def _stated_law(law: Mapping[str, Any]) -> Fitted:
-    """Return what scaling_report.json states of a law, as `fitted` has it."""
+    """Return what scaling_report.json states of a law, as `refit_law` has it."""
     fraction, lack = law["fraction"] or {}, law["lack_of_fit"] or {}
     names = {"fraction": "value", "n": "n", "low": "low", "high": "high"}
     return {

@@ -88,17 +88,20 @@ def _impossible_shares(row: ReportedRow) -> Iterator[Flag]:
 
 
 def _wrong_peak_of_run(run: ReportedRun) -> Iterator[Flag]:
-    """Flag a run whose MFU is of a peak that its device has not: of 312 TFLOP/s, an A100's, on an H100."""
-    shares, stated = run.logged_steps.values("mfu"), run.peak_flops
-    if not (shares.size and stated):
+    """Flag a run whose logged MFU was computed with another device's peak, e.g. an A100's 312 TFLOP/s on an H100.
+
+    nanoGPT always divides by an A100's: without a named device that peak is only assumed.
+    """
+    mfus, stated = run.logged_steps.values("mfu"), run.peak_flops
+    if not (mfus.size and stated):
         return
     peaks = peaks_of(run.device)
     if run.device is None and run.format.startswith("nanoGPT"):
         evidence = f"MFU is of {stated / TERA:g} TFLOP/s, an A100's peak, whatever device it ran on"
         yield Flag(evidence, [run], PEAK_ASSUMED.name)
     elif run.device and peaks and not any(near(stated, peak, SAME_PEAK_TOLERANCE) for peak in peaks):
-        share = float(np.median(shares))
-        yield _peak_of_another_device([run], f"MFU {percent(share, 1)}", stated, share * stated, run.device, peaks)
+        mfu = float(np.median(mfus))
+        yield _peak_of_another_device([run], f"MFU {percent(mfu, 1)}", stated, mfu * stated, run.device, peaks)
 
 
 def _wrong_peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:

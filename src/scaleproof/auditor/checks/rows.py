@@ -110,13 +110,16 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
     for row in rows:
         if row.devices:
             groups[work_of(row, table)].append(row)
-    _lend_single_devices(groups)
+    _add_single_device_rows(groups)
     series = (RowSeries(table, tuple(sorted(rows, key=lambda row: row.devices or 0))) for rows in groups.values())
     return [one for one in series if len(one.bases) < len(one.rows)]
 
 
-def _lend_single_devices(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
-    """Put rows of one device without a strategy below each strategy that has none: it has nothing to divide."""
+def _add_single_device_rows(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
+    """Put the rows of one device in front of each series of `groups` that starts at several devices.
+
+    One device has no strategy, so it is the baseline of all.
+    """
     single = {
         _without_strategy(key): rows
         for key, rows in groups.items()

@@ -88,19 +88,19 @@ def full_text(path: Path, name: str) -> str:
         raise UnreadableFile(str(error)) from None
 
 
-def beginning(path: Path, name: str) -> str:
-    """Return the text of a file, whose encoding is `name`, up to some LARGEST_TEXT bytes, in whole lines."""
-    with path.open(encoding=name, errors="replace") as file:
+def beginning(path: Path, encoding: str) -> str:
+    """Return the text of a file up to some LARGEST_TEXT characters, in whole lines."""
+    with path.open(encoding=encoding, errors="replace") as file:
         text = file.read(LARGEST_TEXT)
-        return text if len(text) < LARGEST_TEXT else text[: text.rfind("\n") + 1] or text
+    if len(text) < LARGEST_TEXT:
+        return text
+    whole_lines = text[: text.rfind("\n") + 1]
+    return whole_lines or text
 
 
-def lines(path: Path, name: str) -> Iterator[str]:
-    """Yield the lines of a file of any size, without colours. A progress bar's states are lines of their own.
-
-    `name`: its encoding.
-    """
-    with path.open(encoding=name, errors="replace", newline=None) as file:
+def lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file of any size, without colour codes; each state of a progress bar is a line."""
+    with path.open(encoding=encoding, errors="replace", newline=None) as file:
         while line := file.readline(LONGEST_LINE):
             line = line.rstrip("\n")
             yield CONTROL.sub("", line) if "\x1b" in line else line

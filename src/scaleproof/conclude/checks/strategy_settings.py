@@ -97,7 +97,7 @@ def _ddp_problems(run: MeasuredRun) -> Iterator[str]:
 
 
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
-    """Yield in words where FSDP2's replicas, or the blocks that it gathers ahead, are not the configured ones.
+    """Yield where FSDP2 recorded another number of replicas, or of blocks gathered ahead, than configured.
 
     With `fsdp_prefetch` 1 torch's own order is left alone, one block ahead, and recorded as 0 or 1. Older runs lack
     some of these settings.

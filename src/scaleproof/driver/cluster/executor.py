@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -256,12 +257,13 @@ class Executor(RemoteExecutor):
                 states[job] = replace(state, name="CANCELLED", phase="cancelled")
 
     def _stop_where_all_end_alike(self) -> None:
-        """Raises WorkflowError where so many jobs in turn have failed in one way that the next ones will as well."""
+        """Cancel all and raise WorkflowError once `same_failures` different jobs in turn had the same kind of end."""
         limit = self._settings.same_failures
-        kinds = {kind for kind, _ in self._ends[-limit:]}
-        if limit and len({outputs for _, outputs in self._ends}) >= limit and len(kinds) == 1:
+        kind = self._ends[-1][0] if self._ends else ""
+        alike = {outputs for _, outputs in takewhile(lambda end: end[0] == kind, reversed(self._ends))}
+        if limit and len(alike) >= limit:
             self._stopped = (
-                f"stopped: {limit} jobs in turn have ended alike ({kinds.pop()}), and none well. Their logs are in "
+                f"stopped: {limit} jobs in turn have ended alike ({kind}), and none well. Their logs are in "
                 f"{LOGS}/, what is finished is kept; --scaleproof-same-failures changes this number"
             )
             self.cancel_jobs([])

@@ -57,13 +57,13 @@ class SnakemakeProfile:
 
     def replaced(self, rule: str) -> dict[str, str]:
         """What set-resources puts in the place of what the rule asks for."""
-        return self._changed.get(rule, {})
+        return self._set_resources.get(rule, {})
 
     @property
     def partitions(self) -> dict[str, list[str]]:
         """Return the partitions that the profile names: partition -> the rules that it sends there."""
         rules: dict[str, list[str]] = {}
-        for rule, changed in self._changed.items():
+        for rule, changed in self._set_resources.items():
             if "slurm_partition" in changed:
                 rules.setdefault(changed["slurm_partition"], []).append(rule)
         return rules
@@ -72,54 +72,56 @@ class SnakemakeProfile:
     def site(self) -> Site:
         """Return how the cluster wants to be asked, from the profile's `config`. Raises UserError."""
         try:
-            return Site.of(self._pairs(("config",), self.settings.get("config")))
+            return Site.of(self._parsed_pairs(("config",), self.settings.get("config")))
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
 
     @cached_property
     def _defaults(self) -> dict[str, str]:
-        return self._pairs(("default-resources",), self.settings.get("default-resources"))
+        return self._parsed_pairs(("default-resources",), self.settings.get("default-resources"))
 
     @cached_property
-    def _changed(self) -> dict[str, dict[str, str]]:
-        """Return what set-resources gives to each rule: rule -> name -> value.
+    def _set_resources(self) -> dict[str, dict[str, str]]:
+        """The profile's set-resources: rule -> resource -> value.
 
-        The profile may have a list instead of a mapping, as on the command line: train:gres=''.
+        A list stands for a mapping, as on the command line: ["train:gres="].
         """
-        written = self.settings.get("set-resources") or {}
-        place = ("set-resources",)
-        if isinstance(written, Mapping):
-            return {rule: self._pairs((*place, rule), changed) for rule, changed in written.items()}
+        setting = self.settings.get("set-resources") or {}
+        key_path = ("set-resources",)
+        if isinstance(setting, Mapping):
+            return {rule: self._parsed_pairs((*key_path, rule), assigned) for rule, assigned in setting.items()}
         by_rule: dict[str, dict[str, str]] = {}
-        for entry in written if isinstance(written, list) else [written]:
-            rule, colon, changed = str(entry).partition(":")
+        for entry in _as_list(setting):
+            rule, colon, assigned = str(entry).partition(":")
             if not colon:
-                raise self._wrong(place, entry, "RULE: {NAME: VALUE}, such as train: {slurm_partition: gpu}")
-            by_rule.setdefault(rule, {}).update(self._pairs(place, [changed]))
+                raise self._wrong(key_path, entry, "RULE: {NAME: VALUE}, such as train: {slurm_partition: gpu}")
+            by_rule.setdefault(rule, {}).update(self._parsed_pairs(key_path, [assigned]))
         return by_rule
 
-    def _pairs(self, place: tuple, written: Any) -> dict[str, str]:
-        """Return name -> value of `written`: a mapping, one NAME=VALUE, a list of these, or None.
+    def _parsed_pairs(self, key_path: tuple, setting: Any) -> dict[str, str]:
+        """Return name -> value of a setting: a mapping, one NAME=VALUE, a list of these, or None.
 
-        Values lose the quotes that keep Snakemake from evaluating them. `place`: keys of the profile, for messages.
+        Values lose the quotes that keep Snakemake from evaluating them. `key_path`: of the profile, for messages.
         """
-        entries: dict[str, Any] = {}
-        if isinstance(written, Mapping):
-            entries = dict(written)
-        else:
-            if written is None:
-                written = []
-            for entry in written if isinstance(written, list) else [written]:
-                name, equals, value = str(entry).partition("=")
-                if not equals:
-                    raise self._wrong(place, entry, "NAME: VALUE, or a list of NAME=VALUE")
-                entries[name] = value
+        entries: dict[str, Any] = dict(setting) if isinstance(setting, Mapping) else {}
+        for entry in [] if isinstance(setting, Mapping) else _as_list(setting):
+            name, equals, value = str(entry).partition("=")
+            if not equals:
+                raise self._wrong(key_path, entry, "NAME: VALUE, or a list of NAME=VALUE")
+            entries[name] = value
         for name, value in entries.items():
             if isinstance(value, Mapping | list):
-                raise self._wrong((*place, name), value, "a word or a number")
+                raise self._wrong((*key_path, name), value, "a word or a number")
         return {name: str(value).strip("'\"") for name, value in entries.items()}
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:
         """What to raise for a value that a key of the profile cannot have; `place`: the keys down to it."""
         where = f"{self._lines.at(self.path, place)}{dotted(place)}"
         return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")
+
+
+def _as_list(setting: Any) -> list[Any]:
+    """A setting that may be one value, a list of values, or None for none."""
+    if setting is None:
+        return []
+    return setting if isinstance(setting, list) else [setting]

@@ -53,19 +53,23 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
         shutil.rmtree(folder)
         others = _network(answers)
     else:
-        others = [_too_few_answered(len(answers), count, _why(printed), results / folder.name)]
+        others = [_missing_answers_verdict(len(answers), count, _why(printed), results / folder.name)]
     needs_gpu = bool(resources["devices_per_node"])
     return [check for node in answers for check in _node_checks(node, writers, results, needs_gpu)] + others
 
 
-def _too_few_answered(answers: int, nodes: int, why: str, folder: Path) -> Verdict:
-    """Return the verdict where not all nodes have answered. `folder`: that of the job, which stays."""
+def _missing_answers_verdict(answers: int, nodes: int, why: str, folder: Path) -> Verdict:
+    """Return the failed verdict of a job that not all nodes have answered, with what to do.
+
+    `folder`: the job's, which is kept.
+    """
     number = f"{answers} of {nodes} nodes answered" if answers else "no answer from compute nodes"
-    shared = (
+    check_sharing = (
         "see that this folder and this Python are on a shared file system; the job's script and log are in "
         f"{folder}/results/job-logs/, and jobs of a campaign would end in the same way"
     )
-    return judged(False, f"{number}: {why}", cure(why) if "Slurm refuses" in why else shared)
+    was_refused = "Slurm refuses" in why  # the executor's words
+    return judged(False, f"{number}: {why}", cure(why) if was_refused else check_sharing)
 
 
 def _snakemake(folder: Path, profile: Path) -> str:

@@ -72,9 +72,9 @@ def _report_inputs(folder: Path) -> list[str]:
 
 
 def _table_inputs(folder: Path) -> Iterator[str]:
-    """The files that the tables which are there were made from.
+    """The files behind the existing tables: those of each run, comparison and trace that they list.
 
-    A report that failed leaves tables without the list that `_report_inputs` reads.
+    A report that failed leaves tables, but no list of its inputs for `_report_inputs`.
     """
     for cell, repeat in _runs_of_table(folder):
         yield from (f"runs/{cell}/rep{repeat}/{name}" for name in RUN_FILES)

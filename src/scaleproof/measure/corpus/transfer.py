@@ -238,23 +238,27 @@ def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryP
 
 
 def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
-    """Have the file from one address, in as many transfers as needed; returns its record. Raises Denied."""
+    """Download `remote_file` from one address to `target`, in as many transfers as needed; returns its record.
+
+    Raises Denied after `policy.tries` interruptions in a row without a new byte, or where the server asks for too long
+    a wait.
+    """
     part = sibling_path(target, ".part")
-    failures = 0  # in a row that brought no new byte
+    fruitless_tries = 0  # in a row, without a new byte
     while True:
-        before = _bytes_of_file(part)
+        bytes_before = _bytes_of_file(part)
         try:
             transfer_once(url, remote_file, target, policy)
             record = keep_checked(part, target, remote_file.sha256, None, source=public_url(url))
             sibling_path(target, ".part.json").unlink(missing_ok=True)
             return record
         except BrokenOff as interruption:
-            failures = 0 if _bytes_of_file(part) > before else failures + 1
-            if failures >= policy.tries:
-                raise Denied(f"{interruption}; given up after {failures} tries without a new byte") from None
+            fruitless_tries = 0 if _bytes_of_file(part) > bytes_before else fruitless_tries + 1
+            if fruitless_tries >= policy.tries:
+                raise Denied(f"{interruption}; given up after {fruitless_tries} tries without a new byte") from None
             pause = interruption.wait  # what the server asked for
             if pause is None:
-                pause = policy.pause(failures)
+                pause = policy.pause(fruitless_tries)
             if pause > policy.longest_wait:
                 raise Denied(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
             say_of_file(target, f"{interruption}; next try in {pause:g} s")

@@ -48,7 +48,7 @@ def read_corpus(folder: Path) -> CorpusReading:
     encoding = _encoding(table)
     differences = [
         *_table_differences(described, len(table["tokens"]) + 1, splits),
-        *_count_differences(source, splits),
+        *_wrong_document_counts(source, splits),
     ]
     read = 0  # documents
     for name, split in splits.items():
@@ -184,7 +184,7 @@ def _table_differences(described: dict[str, Any], entries: int, splits: dict[str
             yield f"{name}.bin has the id {integer(split.largest)}, the tokenizer's last is {integer(entries - 1)}"
 
 
-def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
+def _wrong_document_counts(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
     """Yield a sentence for each split that does not have one end of text for each of its documents."""
     for name, split in splits.items():
         expected = len(source.numbers(name))

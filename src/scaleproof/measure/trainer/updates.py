@@ -189,11 +189,16 @@ class UpdateWitness:
         self.scaled_by = float(entered.norm() / self._gradient.double().norm())
 
     def _holds_gradients(self) -> bool:
-        """Whether parameters have the reduced gradients, unscaled, just before the update."""
+        """Whether `parameter.grad` is the reduced, unscaled gradient just before the update.
+
+        Not in fp16, where it is scaled, nor under ZeRO stages 1 to 3, whose engine keeps it in partitions.
+        """
         if self.strategy.cell.execution.precision == "fp16":
             return False
+        if isinstance(self.strategy, Native):
+            return True
         engine = getattr(self.strategy, "engine", None)
-        return isinstance(self.strategy, Native) or (engine is not None and not engine.zero_optimization_stage())
+        return engine is not None and engine.zero_optimization_stage() == 0
 
     def _first_moment(self) -> Tensor:
         """A copy of AdamW's first moment of the watched tensor; zeros before the first update."""

@@ -1,5 +1,6 @@
 """The faults: name, cell, what is patched in every rank, and the findings of which one must name it."""
 
+import importlib
 import os
 import time
 from collections.abc import Callable
@@ -180,19 +181,27 @@ fault("gradients dropped in odd steps", ONE, "losses-differ-from-reference", fas
 fault("table without gradient", ONE, "losses-differ-from-reference")(in_update(halve_gradients_of_table))
 
 
+REPLACED: list[tuple[str, str]] = []  # module and name of all that faults replace
+
+
 def replaced(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
     """`make(original)` in the place of `module.name`; `name` may be Class.method."""
+    REPLACED.append((module, name))
 
     def patch() -> None:
-        import importlib
-
-        owner = importlib.import_module(f"scaleproof.measure.{module}")
-        *path, last = name.split(".")
-        for part in path:
-            owner = getattr(owner, part)
+        owner, last = owner_of(module, name)
         setattr(owner, last, make(getattr(owner, last)))
 
     return patch
+
+
+def owner_of(module: str, name: str) -> tuple[Any, str]:
+    """The module, or the class in it, that has `name`, and the last part of it."""
+    owner: Any = importlib.import_module(f"scaleproof.measure.{module}")
+    *path, last = name.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    return owner, last
 
 
 def rate(change: Callable[[float, int], float], module: str = "strategy.base") -> Callable[[], None]:
@@ -372,7 +381,7 @@ fault("a micro-batch read but not trained", ACCUMULATING, "operations-differ")(
 )
 for label, keys in (("ddp", TWO), ("fsdp", FSDP)):
     fault(f"all ranks train rank 0's samples ({label})", keys, "losses-differ-from-reference", fast=label == "ddp")(
-        replaced("trainer.batches", "Batches._read", rank_zeros_samples)
+        replaced("trainer.batches", "Batches._read_micro_batch", rank_zeros_samples)
     )
 
 

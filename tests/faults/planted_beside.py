@@ -114,5 +114,5 @@ for label, keys in (("one", ONE), ("fsdp", FSDP), ("zero2", ZERO2)):
         else replaced("strategy.base", "Native.update", histograms)
     )
     fault(f"a reader computes for 10 ms, {label}", keys, BESIDE, large=True)(
-        replaced("trainer.batches", "Batches._read", slow_reader)
+        replaced("trainer.batches", "Batches._read_micro_batch", slow_reader)
     )

@@ -87,11 +87,13 @@ def first_share_late(original: Any) -> Any:
 
 
 fault("the reader stops at a batch", {**TWO, **LONGER}, OTHER_TOKENS)(
-    replaced("trainer.batches", "Batches._read", reader_stops)
+    replaced("trainer.batches", "Batches._read_micro_batch", reader_stops)
 )
-fault("batches in another order", LONGER, OTHER_TOKENS)(replaced("trainer.batches", "Batches._read", odd_before_even))
+fault("batches in another order", LONGER, OTHER_TOKENS)(
+    replaced("trainer.batches", "Batches._read_micro_batch", odd_before_even)
+)
 fault("all ranks train rank 0's samples, late", {**TWO, **LONGER}, OTHER_TOKENS)(
-    replaced("trainer.batches", "Batches._read", first_share_late)
+    replaced("trainer.batches", "Batches._read_micro_batch", first_share_late)
 )
 
 

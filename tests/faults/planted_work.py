@@ -51,7 +51,9 @@ def every_second_batch_again(original: Any) -> Any:
     return lambda self, step: original(self, step - step % 2)
 
 
-fault("slow reader", ONE, "data-wait", "step-idle")(replaced("trainer.batches", "Batches._read", slow_reader))
+fault("slow reader", ONE, "data-wait", "step-idle")(
+    replaced("trainer.batches", "Batches._read_micro_batch", slow_reader)
+)
 fault("every second batch is trained twice", TWO, "ledger-differs-from-plan")(
     replaced("corpus.reader", "SamplePlan.step", every_second_batch_again)
 )
@@ -165,7 +167,7 @@ def without_launch(original: Any) -> Any:
 
 
 fault("tokens of the warm-up in the rate", ONE, "figure-not-reproduced", "rate-times-time")(
-    replaced("trainer.metrics", "_window", with_warmup)
+    replaced("trainer.metrics", "_window_figures", with_warmup)
 )
 fault("half of the total time", ONE, "figure-not-reproduced")(replaced("trainer.measure", "summarise", without_launch))
 

@@ -85,3 +85,10 @@ def test_a_planted_fault_is_named(results, tokens, fault):
         if set(codes) & set(fault.codes) or allowed == BY_DESIGN:  # other programs may hide a fault of time
             break
     assert set(codes) & set(fault.codes), codes
+
+
+def test_what_faults_replace_is_there():
+    """Also of those that run in benchmarks/planted_faults.py alone: functions change their names."""
+    for module, name in planted.REPLACED:
+        owner, last = planted.owner_of(module, name)
+        assert hasattr(owner, last), f"{module}.{name}"

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 ONE: dict[str, Any] = {}
@@ -179,8 +180,6 @@ fault("every sixth step slower", TWO, "steps-periodic")(in_update(every_sixth))
 fault("replicas drift apart", TWO, "losses-differ-from-reference")(in_update(drift))
 fault("gradients dropped in odd steps", ONE, "losses-differ-from-reference", fast=True)(in_update(drop_gradients))
 fault("table without gradient", ONE, "losses-differ-from-reference")(in_update(halve_gradients_of_table))
-
-
 REPLACED: list[tuple[str, str]] = []  # module and name of all that faults replace
 
 
@@ -198,10 +197,8 @@ def replaced(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[],
 def owner_of(module: str, name: str) -> tuple[Any, str]:
     """The module, or the class in it, that has `name`, and the last part of it."""
     owner: Any = importlib.import_module(f"scaleproof.measure.{module}")
-    *path, last = name.split(".")
-    for part in path:
-        owner = getattr(owner, part)
-    return owner, last
+    path, _, last = name.rpartition(".")
+    return (attrgetter(path)(owner) if path else owner), last
 
 
 def rate(change: Callable[[float, int], float], module: str = "strategy.base") -> Callable[[], None]:

@@ -1,6 +1,7 @@
 """The command by which a campaign goes on: never on this machine what was measured on a cluster."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.driver.snakemake_view import note
+from scaleproof.ground.campaign import loaded
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.html import linked
 from scaleproof.ground.records.failed_runs import failed_runs_text
@@ -18,6 +20,14 @@ from scaleproof.ground.snakemake_command import NOTE, snakemake_command
 from scaleproof.verify.manifest import check_manifest
 
 ELSEWHERE = "--profile profiles/cluster-generic"
+
+
+@pytest.fixture(autouse=True)
+def forgotten_corpora() -> Iterator[None]:
+    """What a test reads in a folder of its own is read again by the next."""
+    yield
+    loaded._corpora.cache_clear()
+    loaded.load_named.cache_clear()
 
 
 @pytest.fixture

@@ -24,9 +24,8 @@ def doctor(args: argparse.Namespace) -> None:
     checks += doctor_gpu.checks(gpus, lost)
     out = args.out or args.results / DOCTOR
     device = gpus[0].name if gpus else "cpu"
-    with device_lock(
-        device_names(gpus), "the doctor"
-    ):  # a run beside it would be disturbed, and be mistaken for a fault
+    # A run beside it would be disturbed, and be mistaken for a fault.
+    with device_lock(device_names(gpus), "the doctor"):
         report = examine(checks, device, lambda entry: print(verdict_line(entry), flush=True), out)
     failures = len(report.failed)
     print(f"{failures} of {len(report.checks)} checks failed; {out} has all of them")

@@ -19,6 +19,7 @@ from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differin
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, waiting_share
 
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
+LOSS_TOLERANCE = 1e-7  # relative, of losses.csv, which has nine digits
 SLACK = 1e-3  # of a derived target above what the slowest learner reaches
 LEARNT = 0.5  # of the median run's fall of the loss, below which a run has no say in a derived target
 TRACED = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "exposed_wait_ms")
@@ -90,7 +91,8 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
             known: dict[str, Any] = {name: value for name, value in expected.items() if not math.isnan(value)}
             stated = {name: float(row[name]) for name in known} | {"phase": row["phase"]}
             known["phase"] = "warmup" if timed < 0 else "window"
-            yield from islice(differing(file, f"{cell}, step {step}", stated, known, "steps.csv gives"), 1)
+            differences = differing(file, f"{cell}, step {step}", stated, known, "steps.csv gives", LOSS_TOLERANCE)
+            yield from islice(differences, 1)  # one of a row is enough
 
 
 def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:

@@ -285,16 +285,21 @@ def fingerprint_of(config: dict[str, Any]) -> str:
 
 
 def differing(
-    file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give"
+    file: str,
+    where: str,
+    stated: Any,
+    expected: Any,
+    source: str = "the raw files give",
+    tolerance: float = TOLERANCE,
 ) -> Iterator[Difference]:
-    """Yield where `stated` is not what is `expected`, of a section every field that is; figures to TOLERANCE.
+    """Yield where `stated` is not what is `expected`, of a section every field that is; figures to `tolerance`.
 
     `source`: what gives the expected values, with its verb.
     """
     if isinstance(expected, Mapping) and isinstance(stated, Mapping):
         for name, value in expected.items():
-            yield from differing(file, f"{where}, {name}".lstrip(", "), stated.get(name), value, source)
-    elif not (close(stated, expected, TOLERANCE) if isinstance(expected, float) else stated == expected):
+            yield from differing(file, f"{where}, {name}".lstrip(", "), stated.get(name), value, source, tolerance)
+    elif not (close(stated, expected, tolerance) if isinstance(expected, float) else stated == expected):
         yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
 
 

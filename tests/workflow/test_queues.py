@@ -18,9 +18,12 @@ from scaleproof.driver.cluster.ledger import entries_of
 from scaleproof.driver.cluster.queue import Queue
 from scaleproof.driver.cluster.request import JobRequest
 from scaleproof.driver.cluster.site import Site
+from scaleproof.measure.machine.allocation import OF_QUEUES
 
 SOON = ("--seconds-between-status-checks", "1")
 PROFILES = Path(__file__).parents[2] / "profiles"
+# Whose jobs a profile sends: runs record their numbers by OF_QUEUES in measure/machine/allocation.py.
+SENT = {"cluster-generic": "pbs", "kubernetes": "kubernetes", "lsf": "lsf"}
 # One script under three names. qsub starts the job's script in a session of its own, at once if nothing holds it.
 QUEUE = """#!/bin/bash
 case "${0##*/}" in
@@ -243,3 +246,11 @@ def test_profiles_ask_only_for_resources_that_rules_have():
         site = Site.of(profile.get("config"))
         assert names <= set(site.resource_names), path
         assert names <= set(profile.get("default-resources", {})), path
+
+
+def test_each_profile_of_a_queue_is_described_and_its_jobs_are_recorded():
+    folders = {path.parent.name for path in PROFILES.glob("*/profile.v9+.yaml")}
+    assert folders - {"slurm"} == set(SENT)
+    assert set(SENT.values()) == set(OF_QUEUES)
+    for page in (PROFILES / "README.md", PROFILES.parent / "docs/cluster.md"):
+        assert [name for name in SENT if f"| `profiles/{name}` |" not in page.read_text()] == [], page

@@ -4,11 +4,20 @@ from typing import get_args
 
 import pytest
 
+from scaleproof.auditor.read import words
+from scaleproof.conclude.checks import control
+from scaleproof.conclude.forecast.memory import MemoryInputs, buffer_bytes
 from scaleproof.conclude.report.charts.style import colour
 from scaleproof.ground.campaign.strategies import STAGES, StrategyName, is_deepspeed, is_offloaded, without_offload
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import step_traffic
+from scaleproof.measure.doctor import doctor_steps
 from scaleproof.measure.strategy import strategy_class
+
+# What has no control (a bare loop), what the doctor does not run beside the others, and of what memory is not forecast.
+NO_CONTROL = {"dp", "hsdp", "zero0", "zero3"}
+NOT_OF_THE_DOCTOR = {"single", "dp", "hsdp"}
+NO_FORECAST_OF_MEMORY = {"hsdp"}
 
 
 @pytest.mark.parametrize("name", get_args(StrategyName))
@@ -19,6 +28,16 @@ def test_a_strategy_is_known_everywhere(name):
     assert without_offload(name) in STAGES
     assert is_deepspeed(name) == (strategy_class(name).__name__ == "Zero")
     assert colour(name).startswith("#")
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_what_tells_strategies_apart_by_name_has_each(name):
+    """A new strategy: into each of these lists, or above among those that do without."""
+    assert (name in control.WHOLE + control.SHARDED) != (name in NO_CONTROL), "conclude/checks/control.py"
+    assert (name in doctor_steps.STRATEGIES) != (name in NOT_OF_THE_DOCTOR), "measure/doctor/doctor_steps.py"
+    assert name in words.STRATEGIES, "auditor/read/words.py"
+    held = MemoryInputs(name, "fp32", parameters=1000, block=100, root=50, vocabulary=257, seq_len=8)
+    assert name in NO_FORECAST_OF_MEMORY or buffer_bytes(held, 2) >= 0, "conclude/forecast/memory.py"
 
 
 def test_no_strategy_is_left_over():

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import SHARDING_ZERO, without_offload
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.findings.registry import Flag, of_run
@@ -15,7 +16,6 @@ from scaleproof.measure.machine.network import short_host
 # Part of the fp32 weights that bf16 holds exactly: by chance 2**-16 of those that are not 0; biases and norms that have
 # not moved from 0 and 1 are a few in a thousand.
 COARSE = 0.9
-LOW = {"bf16": "bfloat16", "fp16": "float16"}
 
 
 @of_run.finds("traffic-differs", "invalid")

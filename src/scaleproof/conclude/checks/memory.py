@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import on_cpu
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
@@ -92,7 +93,7 @@ def _kept_beside_state(run: MeasuredRun) -> str:
     bucket, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")  # in elements
     if zero.get("stage") != 3 or bucket is None or threshold is None:
         return "buckets of the engine"
-    is_full_precision = training.precision in ("fp32", "tf32")
+    is_full_precision = training.precision not in LOW
     bytes_per_element = 4 if is_full_precision else 2
     copy = ", and a second copy of the device's part of the weights" if is_full_precision else ""
     return (

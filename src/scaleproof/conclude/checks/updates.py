@@ -143,6 +143,5 @@ def learning_rate(work: RecordedWork, step: int) -> float:
         return peak
     length = max(1, work["warmup_steps"] + work["steps"] - schedule["ramp_steps"])
     progress = min(1.0, (step - schedule["ramp_steps"]) / length)
-    cosine = (1 + math.cos(math.pi * progress)) / 2
-    remaining = 1 - progress if schedule["name"] == "linear" else cosine
+    remaining = {"linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[schedule["name"]]
     return peak * (schedule["final_fraction"] + (1 - schedule["final_fraction"]) * remaining)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from scaleproof.conclude.forecast.law import Unsupported
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import SHARDING_ZERO, without_offload
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.memory import state_bytes
@@ -53,7 +54,7 @@ class MemoryInputs:
     @property
     def width(self) -> int:
         """Bytes of an element that travels or is computed with."""
-        return 2 if self.precision in ("bf16", "fp16") else 4
+        return 2 if self.precision in LOW else 4
 
 
 def memory_inputs(cell: Cell) -> MemoryInputs:
@@ -80,9 +81,9 @@ def buffer_bytes(held: MemoryInputs, devices: int) -> float:
     ddp: nothing, as its gradients are views of its buckets. zero0: buckets beside the gradients. fsdp: two whole blocks
     and the root, a block of gradients in fp32, and whole gradients until the boundary where micro-batches are
     accumulated. zero1, zero2: a reduce and a gather bucket. zero3: what stays gathered and what is gathered ahead.
-    Nothing of it on one device.
+    Nothing of it on one device. Raises ValueError for a strategy without a formula.
     """
-    if devices < 2:
+    if devices < 2 or held.strategy in ("single", "dp", "ddp"):
         return 0.0
     strategy = without_offload(held.strategy)
     parameters = held.parameters
@@ -97,7 +98,7 @@ def buffer_bytes(held: MemoryInputs, devices: int) -> float:
         return 2.0 * bucket * width
     if strategy == "zero3":
         return float(min(LIVE, parameters) * width + min(PREFETCH, parameters) * width)
-    return 0.0
+    raise ValueError(f"no formula for the buffers of {strategy}")
 
 
 def logit_bytes(held: MemoryInputs, micro_batch: int) -> float:

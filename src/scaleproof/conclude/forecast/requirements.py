@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.config import ENTRIES
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.strategies import is_deepspeed
@@ -80,8 +81,8 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 def corpora_list(loaded: LoadedCampaign) -> str:
     """A line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
-    if any(cell.workload.tokenizer == "gpt2" for cell in loaded.cells):
-        lines.append("\n  tokenizer gpt2: downloads a file of less than 1 MB, once")
+    downloaded = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}
+    lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(downloaded)]
     return "\n\nCorpora:" + "".join(lines)
 
 

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 from unittest.mock import patch
 
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import SHARDING_ZERO, is_offloaded
 from scaleproof.measure.trainer.request import Request
 
@@ -30,7 +31,7 @@ def reason_against(request: Request) -> str | None:
         return NOT_COUNTED[execution.strategy]
     if is_offloaded(execution.strategy):
         return "the optimizer's state is in the host's memory"
-    if execution.strategy in SHARDING_ZERO and execution.precision not in ("fp32", "tf32"):
+    if execution.strategy in SHARDING_ZERO and execution.precision in LOW:
         return "DeepSpeed computes with weights in low precision, where one device has autocast: other activations"
     if execution.precision == "fp16":
         return "the scaler of fp16 looks at values, which a fake tensor does not have"

@@ -20,8 +20,8 @@ Derivable = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive"]
 MicroBatch = Annotated[int, Field(ge=1, le=10**9)] | Literal["derive", "largest", "fastest"]
 ModelName = Literal["gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "encoder-small", "encoder-large"]
 
-TOKENIZER = r"^(gpt2|bytes|bpe-[0-9]{1,18})$"
-ENTRIES = {"gpt2": 50257, "bytes": 257}  # end-of-text included
+ENTRIES = {"gpt2": 50257, "bytes": 257}  # of tokenizers that are not trained, end-of-text included
+TOKENIZER = rf"^({'|'.join(ENTRIES)}|bpe-[0-9]{{1,18}})$"
 
 
 class Workload(Section):

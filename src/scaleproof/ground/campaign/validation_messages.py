@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from scaleproof.ground.campaign.config import TOKENIZER
+from scaleproof.ground.campaign.config import ENTRIES, TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
 from scaleproof.ground.campaign.hub_names import HUB_NAME
@@ -37,7 +37,7 @@ PATTERNS = {
     r"^[0-9a-f]{40}$": "a commit, 40 hexadecimal digits",
     r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$": "file.py:function",
     r"^[^\s]+$": "a path without spaces",
-    TOKENIZER: "gpt2, bytes or bpe-ENTRIES",
+    TOKENIZER: f"{', '.join(ENTRIES)} or bpe-ENTRIES",
     BUDGET: "a number with kB, MB, GB or documents",
     PERCENT: "a percentage below 100 %",
     r"\S": "text that is not blank",

@@ -1,5 +1,6 @@
 """Bytes of persistent training state per device, by the ZeRO paper's model (Rajbhandari et al. 2020, section 3)."""
 
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import STAGES, is_offloaded, without_offload, zero_stage
 
 # Bytes per parameter: (weights, gradients, optimizer state). Adam keeps two moments in fp32; low-precision weights have
@@ -15,7 +16,7 @@ def state_bytes(strategy: str, precision: str, parameters: int, devices: int) ->
     in use; DeepSpeed's stages 1 to 3 keep the weights in low precision. Offloaded state counts where it is: not here.
     Raises KeyError for an unknown strategy.
     """
-    has_low_weights = precision in ("bf16", "fp16") and zero_stage(strategy)
+    has_low_weights = precision in LOW and zero_stage(strategy)
     weights, gradients, state = MIXED if has_low_weights else FP32
     stage = STAGES[without_offload(strategy)]
     if is_offloaded(strategy):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import FSDP, without_offload
 
 Range = tuple[float, float]  # least, most
@@ -37,7 +38,7 @@ def step_traffic(
     (everything stays until the backward pass) and three times a micro-batch (Rajbhandari et al. 2020, section 7).
     """
     a, p = accumulation, parameters  # by the names of the formulas above
-    b = 2 if precision in ("bf16", "fp16") else 4
+    b = 2 if precision in LOW else 4
     traffic: dict[str, Range] = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
     name = without_offload(strategy)
     exchanged = p * (2 if reduce_dtype == "bf16" else 4)

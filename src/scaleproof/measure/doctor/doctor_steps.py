@@ -8,6 +8,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.facts.traffic import fits_formula, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
@@ -25,7 +26,6 @@ STRATEGIES = ("ddp", "fsdp", "zero0", "zero1", "zero2", "zero3")
 MOST_CLOCKS_APART = 0.02  # by which steps and wall-clock time may differ
 LIMIT_S = 150.0
 PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
-PRODUCTS = {"bf16": "bfloat16", "fp32": "float32"}
 
 
 def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
@@ -131,7 +131,7 @@ def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
             for kind, (low, high) in expected.items()
             if not fits_formula(moved[kind], (low, high))
         ]
-    if PRODUCTS[execution.precision] not in observed["dtypes"]["products"].split("+"):
+    if LOW.get(execution.precision, "float32") not in observed["dtypes"]["products"].split("+"):
         problems.append(f"matrix products ran in {observed['dtypes']['products']}, not {execution.precision}")
     if abs(observed["steps_s"] - observed["wall_s"]) > MOST_CLOCKS_APART * observed["wall_s"]:
         problems.append(f"steps add up to {observed['steps_s']:.4f} s, the wall clock says {observed['wall_s']:.4f} s")

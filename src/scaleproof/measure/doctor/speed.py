@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 
@@ -143,7 +144,7 @@ def _training_flops(layer: Layer) -> float:
 
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high" if layer.precision == "tf32" else "highest")
-    low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(layer.precision)
+    low: torch.dtype | None = getattr(torch, LOW.get(layer.precision, ""), None)
     device, width = torch.device(layer.device), layer.width
     network: Any = torch.nn.TransformerEncoderLayer(
         width, max(1, width // 64), 4 * width, dropout=0.0, batch_first=True, norm_first=True, device=device

@@ -192,7 +192,7 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
     if schedule["name"] == "constant":
         return peak
     progress = min(1.0, (step - ramp) / max(1, work["warmup_steps"] + work["steps"] - ramp))
-    remaining = 1 - progress if schedule["name"] == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    remaining = {"linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[schedule["name"]]
     final = schedule["final_fraction"]
     return peak * (final + (1 - final) * remaining)
 

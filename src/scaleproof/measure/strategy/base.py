@@ -14,10 +14,11 @@ from torch.optim import AdamW, Optimizer
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Work
+from scaleproof.ground.campaign.execution import LOW
 
 # The same first loss scale for every strategy; GradScaler's own 2^16 skips the first steps of a GPT-2.
 INITIAL_SCALE_POWER = 12
-LOW = {"bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, dtype) for name, dtype in LOW.items()}
 
 
 class Strategy(ABC):
@@ -190,7 +191,7 @@ def learning_rate(work: Work, step: int) -> float:
         return peak
     total = work.warmup_steps + work.steps
     done = min(1.0, (step - schedule.ramp_steps) / max(1, total - schedule.ramp_steps))
-    left = 1 - done if schedule.name == "linear" else (1 + math.cos(math.pi * done)) / 2  # from 1 down to 0
+    left = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[schedule.name]  # from 1 down to 0
     return peak * (schedule.final_fraction + (1 - schedule.final_fraction) * left)
 
 
@@ -205,7 +206,7 @@ class Precision:
 
     def __init__(self, name: str, device: torch.device, autocast: bool = True) -> None:
         """`name`: fp32, tf32, bf16 or fp16; `autocast`: False where something else casts to a low precision."""
-        self.low, self.device = LOW.get(name) if autocast else None, device
+        self.low, self.device = DTYPES.get(name) if autocast else None, device
         set_matmul_precision(name)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")
 

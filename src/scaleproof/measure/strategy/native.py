@@ -13,7 +13,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from scaleproof.measure.strategy.base import LOW, Native, Precision, compiled
+from scaleproof.measure.strategy.base import DTYPES, Native, Precision, compiled
 
 DDP_OPTIONS = ("find_unused_parameters", "gradient_as_bucket_view", "broadcast_buffers")
 
@@ -110,8 +110,8 @@ class FSDP(Native):
         name = self.cell.execution.precision
         # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; of gradients a key says it.
         self.precision = Precision(name, self.device, autocast=False)
-        reduced = LOW.get(self.cell.execution.reduce_dtype, torch.float32)
-        policy = MixedPrecisionPolicy(param_dtype=LOW.get(name), reduce_dtype=reduced if name in LOW else None)
+        reduced = DTYPES.get(self.cell.execution.reduce_dtype, torch.float32)
+        policy = MixedPrecisionPolicy(param_dtype=DTYPES.get(name), reduce_dtype=reduced if name in DTYPES else None)
         mesh = self._mesh()
         reshards = self.cell.execution.fsdp_reshard
         blocks = cast(nn.ModuleList, model.blocks)

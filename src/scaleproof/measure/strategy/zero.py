@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.execution import LOW
 from scaleproof.ground.campaign.strategies import STAGES, is_offloaded, without_offload
 from scaleproof.measure.strategy.base import (
     INITIAL_SCALE_POWER,
@@ -109,11 +110,11 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
 
 def _precision_options(precision: str, stage: int) -> dict[str, Any]:
     """The part of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) and a stage of ZeRO."""
-    if precision in ("fp32", "tf32"):
+    if precision not in LOW:
         return {}
     if stage == 0:
         # DeepSpeed's own bf16 keeps no fp32 master weights at stage 0; autocast does.
-        return {"torch_autocast": {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[precision]}}
+        return {"torch_autocast": {"enabled": True, "dtype": LOW[precision]}}
     if precision == "bf16":
         # The look for overflows reads the gradients' norm on the host in every update; bf16 has the range of fp32.
         return {"bf16": {"enabled": True, "check_grad_overflow": False}}

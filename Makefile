@@ -46,7 +46,7 @@ envs: $(READY)
 
 # On a machine with conda and its channels: what envs/<stage>.yaml came to, by address and checksum, and what pip added.
 PLATFORM ?= linux-64
-conda-lock: STAGES ?= driver data train trace report
+conda-lock: STAGES ?= $(basename $(notdir $(wildcard envs/*.yaml)))
 conda-lock:
 	@command -v conda >/dev/null || { echo "make conda-lock needs conda (docs/environments.md)"; exit 2; }
 	set -e; for stage in $(STAGES); do fresh=$$(mktemp -d); \

@@ -8,6 +8,15 @@ from scaleproof.ground.facts.peaks import peak as peak_of
 from scaleproof.ground.records.run import MeasuredRun
 
 CUDA_SDPA = {"_scaled_dot_product_flash_attention": 2, "_scaled_dot_product_flash_attention_backward": 2}
+SOUND = {  # of a GPU in the window, in joules nothing yet
+    "samples": 40,
+    "utilization_mean": 0.93,
+    "sm_clock_mhz_mean": 1755.0,
+    "sm_clock_mhz_min": 1740.0,
+    "power_w_mean": 301.0,
+    "throttled": {},
+    **dict.fromkeys(("energy_j", "energy_counter_j", "energy_integral_j"), 0.0),
+}
 CPUS = 8  # of the machine, of which no rank of a GPU is bound to one
 GPU = {  # as nvidia-smi prints it
     "name": "NVIDIA H100 80GB HBM3",
@@ -35,17 +44,8 @@ def on_gpus(run: MeasuredRun, chance: np.random.Generator | None = None) -> Call
             error = float(chance.uniform(-0.1, 0.1)) / max(2.0, window.wall_time_s) if chance else 0.0
             joules = 300.0 * window.wall_time_s * (1 + error) + number
             capped = {"power_cap": float(chance.uniform(0.5, 1))} if chance and chance.random() < 0.5 else {}
-            gpu = {
-                "samples": 40,
-                "utilization_mean": 0.93,
-                "sm_clock_mhz_mean": 1755.0,
-                "sm_clock_mhz_min": 1740.0,
-                "power_w_mean": 301.0,
-                "throttled": capped,
-                "energy_j": joules,
-                "energy_counter_j": joules,
-                "energy_integral_j": 1.01 * joules,
-            }
+            energy = {"energy_j": joules, "energy_counter_j": joules, "energy_integral_j": 1.01 * joules}
+            gpu = SOUND | {"throttled": capped} | energy
             cuda = {"allocated": 9_000_000_000 + number, "reserved": 9_500_000_000 + number, "retries": 0}
             rank |= {"cores": [], "near_cores": list(range(CPUS)), "cores_busy_s": 0}
             rank |= {"devices": [f"GPU-{number:08x}"], "device_name": GPU["name"], "gpus": [gpu], "cuda_memory": cuda}

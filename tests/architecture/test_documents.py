@@ -131,6 +131,27 @@ def test_paths_that_documents_name_exist():
     assert faults == []
 
 
+IN_FILE = re.compile(r"((?:`\w+`(?:,| and|) )+)in `((?:[\w.]+/)*\w+\.(?:py|smk|j2))`")  # `NAME` in `file.py`
+
+
+def names_gone(text: str) -> list[tuple[str, str]]:
+    """Names that a document finds in a file of code, where no file of this path (or name) has them."""
+    roots = (PACKAGE, REPOSITORY / "tests", REPOSITORY / "workflow", REPOSITORY / "envs")
+    files, gone = [file for root in roots for file in root.rglob("*.*")], []
+    for names, path in IN_FILE.findall(re.sub(r"\s+", " ", text)):
+        contents = [file.read_text() for file in files if str(file).endswith(f"/{path}")]
+        found = {word for content in contents for word in re.findall(r"\w+", content)}
+        gone += [(name, path) for name in re.findall(r"`(\w+)`", names) if name not in found]
+    return gone
+
+
+def test_names_that_documents_find_in_files_are_there():
+    assert [fault for page in ABOUT_CODE for fault in names_gone((REPOSITORY / page).read_text())] == []
+    assert names_gone("`STAGES`, `nothing`\n in `ground/campaign/strategies.py`") == [
+        ("nothing", "ground/campaign/strategies.py")
+    ]
+
+
 @pytest.mark.parametrize("name", ["ground/findings/registery.py", "docs/nope.md", "measure/nope/", "trainer/nope.py"])
 def test_a_path_that_does_not_exist_is_named(name):
     assert missing(name, strict=True)

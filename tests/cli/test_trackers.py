@@ -12,13 +12,22 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof import load_runs, to_frame
+from scaleproof.cli.export import LOOK
+from scaleproof.conclude.report import trackers
 
-TRACKERS = ("tensorboard", "wandb", "mlflow")
+TRACKERS = tuple(LOOK)
 
 
 @pytest.fixture(scope="module")
 def repository() -> Path:
     return Path(__file__).parents[2]
+
+
+def test_each_tracker_is_written_and_described(repository):
+    assert set(trackers.TRACKERS) == set(LOOK)
+    for page, form in (("which.md", "| `scaleproof export {} "), ("environments.md", "`{}`")):
+        text = (repository / "docs" / page).read_text()
+        assert [tracker for tracker in LOOK if form.format(tracker) not in text] == [], page
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,6 @@ PACKAGES = {
 NAME = re.compile(r"[\w.-]+")  # of a package, as a requirement begins
 EXTRA = re.compile(r"extra == [\"'](\w+)[\"']")
 IN_CLONE = "make setup"
-ALONE = ("tensorboard", "wandb", "mlflow")  # extras that the environment of a clone lacks
 
 
 def unusable_library(error: BaseException) -> str | None:
@@ -76,6 +75,8 @@ def _cure(name: str, absent: bool) -> str:
 
     A name that we do not ask for may be anybody's package: all libraries are installed then.
     """
+    from scaleproof.cli.export import LOOK
+
     package = _canonical(PACKAGES.get(name, name))
     try:
         required = metadata.requires(PACKAGE) or []
@@ -86,7 +87,7 @@ def _cure(name: str, absent: bool) -> str:
         return f"Install all libraries again: {IN_CLONE}"
     requirement, _, marker = lines[0].partition(";")
     extra = EXTRA.search(marker)
-    if absent and extra and extra[1] in ALONE:
+    if absent and extra and extra[1] in LOOK:  # the environment of a clone has no tracker
         return f'Install it: pip install "{requirement.strip()}"'
     if absent and extra:
         return f"Install it: pip install '{PACKAGE}[{extra[1]}]'; in a clone of the repository: {IN_CLONE}"

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from patience import wait_until
+from sound_gpu_records import SOUND
 
+from scaleproof.ground.records.open_sections import RankGpu
 from scaleproof.measure.trainer import monitor
 from scaleproof.measure.trainer.host_load import HostLoad, IdleClock
 from scaleproof.measure.trainer.monitor import GpuMonitor, Monitor
@@ -76,6 +78,8 @@ def test_devices_are_named_by_uuid_and_sampled_at_both_ends(watched):
     assert found["sm_clock_mhz_mean"] == found["sm_clock_mhz_min"] == 1755
     assert found["power_w_mean"] == pytest.approx(300)
     assert found["throttled"] == {}
+    assert set(found) == set(RankGpu.__annotations__), "ground/records/open_sections.py"
+    assert set(found) == set(SOUND), "sound_gpu_records.py: test_every_field asks which check sees a change of it"
 
 
 def test_throttling_that_may_not_be_read_is_unknown_and_not_none(watched):

@@ -1,21 +1,25 @@
 """What is a result: not sources or fixtures; each copy and checkpoint once; archives; and what stands beside a run."""
 
 import errno
+import inspect
 import io
 import json
 import os
 import re
 import tarfile
 import zipfile
+from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from scaleproof.auditor import audit
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read import logs
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.documents import read_document
+from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.sentences import stated_figures
 from scaleproof.ground.campaign.command import Reader
 from scaleproof.ground.errors import UserError
@@ -260,6 +264,26 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
     (unread,) = gather([tmp_path]).unread
     assert (unread.reason.partition(" in ")[0], unread.kind) == ("no room", "special")
     assert "set TMPDIR to a folder with room" in unread.reason
+
+
+# What is no result by itself, but beside results, or said of the files.
+BESIDE = {
+    "stated_changes",
+    "published_claims",
+    "copies",
+    "configurations",
+    "completions",
+    "traced_folders",
+    "named_files",
+}
+
+
+def test_an_audit_counts_every_kind_of_evidence():
+    """A further kind: `_count_formats` in auditor/audit.py and `anything` of Evidence, or above."""
+    counted = inspect.getsource(audit)
+    assert [part.name for part in fields(Evidence) if f"evidence.{part.name}" not in counted] == [
+        part.name for part in fields(Evidence) if part.name in BESIDE
+    ]
 
 
 def test_a_campaign_may_name_every_reader():

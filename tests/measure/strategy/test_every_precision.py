@@ -8,6 +8,7 @@ from scaleproof.auditor.read import run_fields, words
 from scaleproof.conclude.checks import comparability, replayed
 from scaleproof.ground.campaign.execution import LOW, PrecisionName
 from scaleproof.ground.facts.peaks import FORMATS
+from scaleproof.measure.reference import control
 
 FULL = ("fp32", "tf32")  # products of 32 bits, or of TF32; elements of 4 bytes
 TABLES = {
@@ -20,6 +21,7 @@ TABLES = {
 def test_a_precision_is_known_everywhere(name):
     assert (name in LOW) != (name in FULL), "LOW in ground/campaign/execution.py: 2 bytes an element, or 4"
     assert name in FORMATS, "ground/facts/peaks.py"
+    assert name in control.LOW, "measure/reference/control.py"
     assert name in words.PRECISIONS, "auditor/read/words.py"
     assert name in run_fields.PRECISIONS, "auditor/read/run_fields.py"
     for module, (path, tables) in zip((comparability, replayed), TABLES.items(), strict=True):

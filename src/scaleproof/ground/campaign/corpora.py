@@ -93,7 +93,7 @@ class Corpus(Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
     )
     format: Literal["text", "jsonl", "parquet", "csv"] | None = key(
-        None, "For hub and http: what the files are; .gz and .zst are unpacked.", "none"
+        None, f"For hub and http: what the files are; {', '.join(PACKED)} are unpacked.", "none"
     )
     gated: bool = key(False, "Its terms must be accepted on the hub; the token is taken from HF_TOKEN.", "none")
     known: dict[str, Known] = key({}, "What is known of some of the `files`.", "none")

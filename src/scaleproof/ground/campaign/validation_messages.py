@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from scaleproof.ground.campaign.config import ENTRIES, TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
-from scaleproof.ground.campaign.hub_names import HUB_NAME
+from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import (
     Schema,
     alternatives,
@@ -47,7 +47,7 @@ NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  
 DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # with the comma of other languages
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:percent|per cent|pct)?")
-FILE = re.compile(r"^[./~]|\\|\.(?:txt|md|jsonl?|csv|parquet|gz|zst)$")  # how a path begins or ends
+FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
 TRUTHS = dict.fromkeys(("on", "yes", "y"), "true") | dict.fromkeys(("off", "no", "n"), "false")
 OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections with the keys of several other sections
 LIMITS = (

@@ -11,9 +11,8 @@ from pathlib import Path
 from scaleproof.ground.campaign.command import files_of
 from scaleproof.ground.files import scrub, sha256_of
 from scaleproof.ground.records.run_sections import Program
-from scaleproof.measure.machine.provenance import git_state, versions_of
+from scaleproof.measure.machine.provenance import OF_PROGRAMS, git_state, versions_of
 
-PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "lightning", "datasets", "numpy", "jax")
 # Asked of the program's own interpreter, which may be another one than ours.
 ASK = (
     "import importlib.metadata as m, json, sys\n"
@@ -70,10 +69,10 @@ def _program_versions(words: Sequence[str]) -> dict[str, str]:
         return {}
     # In a virtual environment the resolved path is that of the base interpreter, which has other packages.
     if interpreter.resolve() == Path(sys.executable).resolve() and sys.prefix == sys.base_prefix:
-        return {"python": platform.python_version()} | versions_of(PACKAGES)
+        return {"python": platform.python_version()} | versions_of(OF_PROGRAMS)
     try:
         done = subprocess.run(
-            [str(interpreter), "-c", ASK, *PACKAGES], capture_output=True, text=True, timeout=60, check=True
+            [str(interpreter), "-c", ASK, *OF_PROGRAMS], capture_output=True, text=True, timeout=60, check=True
         )
         versions: dict[str, str] = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):

@@ -22,6 +22,7 @@ from scaleproof.ground.files import scrub
 from scaleproof.measure.machine.allocation import run_command, scheduler_record
 
 PACKAGES = ("scaleproof", "torch", "transformers", "deepspeed", "numpy", "tokenizers", "tiktoken", "snakemake")
+OF_PROGRAMS = ("torch", "transformers", "accelerate", "deepspeed", "lightning", "datasets", "numpy", "jax")  # anybody's
 # The only variables that results may repeat. They steer the measurement; none of them holds a secret.
 VARIABLES = (
     "OMP_NUM_THREADS",

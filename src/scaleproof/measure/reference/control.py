@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from scaleproof.ground.campaign.execution import LOW
 from scaleproof.measure.reference.network import build
 from scaleproof.measure.reference.samples import SplitSamples, step_ids
 from scaleproof.measure.reference.training import BYTES_OF_PARAMETER, adamw, bytes_of_row, free_bytes, is_out_of_memory
 
 UNTIMED = 2  # steps before the timed ones
+LOW = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def has_control(config: dict[str, Any]) -> bool:
@@ -57,7 +57,7 @@ def _time_loop(
         return None
     model.to(device)
     optimizer = adamw(model, work["optimizer"], fused=execution["fused_optimizer"])
-    low: torch.dtype | None = getattr(torch, LOW.get(execution["precision"], ""), None)
+    low = LOW[execution["precision"]]
     torch.set_float32_matmul_precision("high" if execution["precision"] == "tf32" else "highest")
     wall, busy = [], []
     for step in range(UNTIMED + steps):

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from scaleproof.ground.cores import cores_of_this_process
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, ProbedOperations, UpdateNorms, WatchedRank
 from scaleproof.measure.machine import accelerator
-from scaleproof.measure.machine.provenance import versions_of
+from scaleproof.measure.machine.provenance import OF_PROGRAMS, versions_of
 from scaleproof.measure.strategy.base import dtype_names, local_shard
 from scaleproof.measure.trainer.census import elements_of, weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
@@ -32,7 +32,6 @@ PROBED_STEP = 1  # counted from 0: the first has what is only done once
 LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
 WATCHED_ELEMENTS = 1_000_000  # of parameters whose change is measured
 CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
-PACKAGES = ("scaleproof", "torch", "transformers", "accelerate", "lightning", "deepspeed", "datasets")
 
 
 @dataclass
@@ -226,7 +225,7 @@ class Watcher:
             threads=torch.get_num_threads(),
             cores=cores_of_this_process(),
             wall_s=wall,
-            versions={"python": platform.python_version()} | versions_of(PACKAGES),
+            versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
             float32_products=torch.get_float32_matmul_precision(),
         )
         self.folder.mkdir(parents=True, exist_ok=True)

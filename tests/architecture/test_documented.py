@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+import scaleproof
 from scaleproof.cli.audit import FORMATS
 from scaleproof.cli.commands import parser
 from scaleproof.conclude.report.chart_catalog import CATALOG
@@ -21,6 +22,7 @@ from scaleproof.ground.campaign.corpora import PACKED, Corpus
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.optimizer import Optimizer, Schedule
 from scaleproof.ground.campaign.unmeasured import Forecasting, Frontier, Tracing
+from scaleproof.ground.campaign.yaml_loader import load_corpora
 from scaleproof.ground.records.evidence import LEVELS
 from scaleproof.ground.records.run_sections import FailureClass
 
@@ -96,10 +98,14 @@ def test_every_program_whose_log_is_known_is_in_the_document_on_audits():
     assert [name for name in programs if squeezed(name) not in known] == []
 
 
-def test_every_form_and_notebook_has_its_document():
+def test_every_form_function_and_notebook_has_its_document():
     pages = {page.stem: page.read_text() for page in FOR_USERS if page.parent.name == "docs"}
     assert [suffix for suffix in PACKED if suffix not in pages["corpora"]] == []
+    table = load_corpora(ROOT / "config/corpora.yaml").root
+    assert [name for name in table if f"`{name}`" not in pages["corpora"]] == []
     assert [form for form in FORMATS if not re.search(rf"\b{form}\b", pages["ci"] + pages["audit"])] == []
+    for_snakefiles = {"workflow_file"}  # which `scaleproof init` writes
+    assert [name for name in scaleproof.__all__ if f"{name}(" not in pages["python"]] == sorted(for_snakefiles)
     notebooks = [path.name for path in (ROOT / "docs/notebooks").glob("*.ipynb")]
     assert [name for name in notebooks if f"(notebooks/{name})" not in pages["python"]] == []
 

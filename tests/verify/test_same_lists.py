@@ -1,0 +1,35 @@
+"""Lists that stand twice, since `verify` shares no code with others, and the workflow is in another language."""
+
+import re
+from pathlib import Path
+
+from scaleproof.conclude.analysis import loss_curves
+from scaleproof.conclude.analysis.measured_cells import SAME_WORK
+from scaleproof.ground.campaign.config import Workload
+from scaleproof.verify import derived
+from scaleproof.verify.manifest import CAMPAIGN, FILES, WORKFLOW
+from scaleproof.verify.raw_cells import BATCHLESS
+
+RULES = Path(__file__).parents[2] / "workflow/rules"
+OF_COMMANDS = {"command", "figures", "per_step", "rate_of"}
+DERIVED = {"vocab_multiple"}  # vocab_size has it in it
+
+
+def test_cells_that_differ_in_a_key_of_the_workload_do_other_work():
+    """A new key: into SAME_WORK and BATCHLESS (as a column, too), and into both SAME_LOSS where losses differ by it."""
+    keys = set(Workload.model_fields) - OF_COMMANDS - DERIVED
+    assert set(SAME_WORK) == keys - {"task"}  # a model has one task
+    assert set(loss_curves.SAME_LOSS) == keys - {"model"}
+    assert BATCHLESS == SAME_WORK
+    assert (*loss_curves.SAME_LOSS, "command") == derived.SAME_LOSS
+
+
+def test_every_file_that_a_rule_writes_into_a_campaign_is_sealed():
+    """A new file beside runs.csv: into FILES of verify/manifest.py, and into docs/files.md."""
+    rules = "".join(path.read_text() for path in RULES.glob("*.smk"))
+    written = set(re.findall(r"results/\{campaign\}/([a-z_]+\.\w+)\"", rules))
+    unsealed = {"manifest.json", "report.pdf"}  # the seal itself; the paper comes after it
+    beside = {CAMPAIGN, WORKFLOW, "claims.json"}  # of a publication; the page's rule writes claims.json with it
+    assert written - unsealed == set(FILES) - beside
+    listed = (RULES.parents[1] / "docs/files.md").read_text()
+    assert [name for name in {*written, *FILES} - unsealed - {CAMPAIGN, WORKFLOW} if f"`{name}`" not in listed] == []

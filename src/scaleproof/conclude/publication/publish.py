@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaleproof.conclude.publication.crate import LICENCES, crate_metadata
+from scaleproof.conclude.publication.crate import LICENCES, MEDIA, crate_metadata
 from scaleproof.conclude.publication.gate import verify_and_audit
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError
@@ -32,8 +32,8 @@ from scaleproof.verify.stated import ENVIRONMENT, environment_of
 MOST_BYTES = 8_000_000
 SIGNED = '<dd id="signature">'  # on the page, with "unsigned" in it
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
-SUFFIXES = (".json", ".csv", ".md", ".tex", ".svg", ".html", ".pdf", ".txt")
-TEXT = (*(suffix for suffix in SUFFIXES if suffix != ".pdf"), ".yaml")
+SUFFIXES = tuple(suffix for suffix in MEDIA if suffix != ".yaml")
+TEXT = tuple(suffix for suffix in MEDIA if suffix != ".pdf")
 CRATE = "ro-crate-metadata.json"
 
 

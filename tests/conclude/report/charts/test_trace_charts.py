@@ -10,13 +10,21 @@ from synthetic_traces import trace
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.traces import traces_report
+from scaleproof.conclude.report.charts import traces
 from scaleproof.conclude.report.charts.style import WIDTH, chart_style
 from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
 from scaleproof.conclude.report.page_tables import trace_rows
 from scaleproof.conclude.report.read_results import read_traces
+from scaleproof.ground.facts import kernel_classes
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, read_profile
-from scaleproof.measure.trace.breakdown import StepBreakdown
+from scaleproof.measure.trace.breakdown import PHASES, StepBreakdown
 from scaleproof.measure.trace.timeline import timeline
+
+
+def test_every_class_of_kernels_and_every_phase_has_its_colour():
+    """Any other is drawn as communication."""
+    assert {*kernel_classes.CLASSES, kernel_classes.UNCLASSIFIED, "waiting"} == set(traces.CLASSES)
+    assert set(PHASES) == set(traces.PHASES)
 
 
 @pytest.fixture

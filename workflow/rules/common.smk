@@ -3,7 +3,6 @@
 A campaign is read when a target asks for it, so a broken one disturbs no other.
 """
 
-RESULTS = Path("results")
 TABLES = ("scaling", "strong", "weak")
 TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-kernels")
 # All of this machine: nothing else may run beside a measurement. On a cluster cpus_per_task says how many.

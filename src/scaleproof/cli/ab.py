@@ -47,7 +47,7 @@ def ab(args: argparse.Namespace) -> None:
 
     from scaleproof.conclude.report.sentences.ab import EXIT_CODES
     from scaleproof.driver.ab import AbRequest, compare
-    from scaleproof.ground.campaign.loaded import RESULTS
+    from scaleproof.ground.snakemake_command import RESULTS
 
     request = AbRequest(
         *(a, b),

@@ -13,6 +13,7 @@ from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.snakemake_command import RESULTS
 
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -319,4 +320,4 @@ def add_stages(stages: Group) -> None:
 
 def _downloads_option(parser: argparse.ArgumentParser) -> None:
     text = "where downloaded files stay (default: results/downloads)"
-    parser.add_argument("--downloads", type=path, default=Path("results/downloads"), metavar="DIR", help=text)
+    parser.add_argument("--downloads", type=path, default=RESULTS / "downloads", metavar="DIR", help=text)

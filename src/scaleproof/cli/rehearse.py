@@ -16,9 +16,9 @@ def rehearse(args: argparse.Namespace) -> None:
     from scaleproof.driver import rehearse as rehearsal
     from scaleproof.driver.cluster.profile import check_profile
     from scaleproof.driver.snakemake_view import HERE
-    from scaleproof.ground.campaign.loaded import RESULTS
     from scaleproof.ground.records.failed_runs import failed_runs_text
     from scaleproof.ground.records.run import read_run
+    from scaleproof.ground.snakemake_command import RESULTS
     from scaleproof.measure.machine.gpus import cuda_devices
 
     if args.profile:

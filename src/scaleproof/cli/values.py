@@ -11,8 +11,8 @@ from typing import get_args
 
 from scaleproof.ground.errors import did_you_mean, nearest_path, path_fault, shortened
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.snakemake_command import RESULTS
 
-RESULTS = Path("results")
 ADDRESS = re.compile(r"[a-z]+://|git@", re.IGNORECASE)
 LONGEST_NAME = 255  # bytes, of a file or a folder
 OTHER_FORMATS = (".pdf", ".png", ".svg", ".html", ".json", ".csv", ".md", ".tex", ".parquet")  # as names say

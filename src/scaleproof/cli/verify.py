@@ -8,6 +8,7 @@ from scaleproof.cli.arguments import Group, command
 from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.snakemake_command import RESULTS
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
@@ -184,9 +185,7 @@ def add(commands: Group) -> None:
         "--sign", type=file_to_read, metavar="KEY", help="sign the manifest with this SSH key (ssh-keygen -Y sign)"
     )
     parser.add_argument("--anonymous", action="store_true", help="without host names")
-    parser.add_argument(
-        "--out", type=folder_to_write, default=Path("results/published"), help="default: results/published"
-    )
+    parser.add_argument("--out", type=folder_to_write, default=RESULTS / "published", help="default: results/published")
     doc = "has throughput become worse than in earlier results, or shifted in their history? exit code 1 if so"
     example = (
         "scaleproof gate results/demo --baseline results/published/demo_*\n"
@@ -200,4 +199,4 @@ def add(commands: Group) -> None:
     parser.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     parser = command(commands, "index", index, doc, "scaleproof index")
-    parser.add_argument("results", type=results_folder, nargs="?", default="results", help="default: results")
+    parser.add_argument("results", type=results_folder, nargs="?", default=str(RESULTS), help="default: results")

@@ -16,7 +16,7 @@ import yaml
 from scaleproof.conclude.analysis.stopping import next_level
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
 from scaleproof.driver.snakemake_view import run_snakemake
-from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.confidence import CONFIDENCE
@@ -28,6 +28,7 @@ from scaleproof.ground.number_format import integer, percent
 from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
+from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.command.figures import LONGER
 from scaleproof.measure.machine.allocation import allocation
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus

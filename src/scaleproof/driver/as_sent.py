@@ -9,10 +9,11 @@ import os
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign, load_named
+from scaleproof.ground.campaign.loaded import LoadedCampaign, load_named
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_atomic
+from scaleproof.ground.snakemake_command import RESULTS
 
 VARIABLE = "SCALEPROOF_CAMPAIGNS"  # goes along with every job: "demo=0123456789abcdef", the copy that counts
 COPIES = Path(".snakemake/scaleproof/campaigns")

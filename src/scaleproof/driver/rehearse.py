@@ -6,10 +6,11 @@ from pathlib import Path
 import yaml
 
 from scaleproof.driver.snakemake_view import run_snakemake
-from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import PREFIX, rehearsal_of
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.files import write_atomic
+from scaleproof.ground.snakemake_command import RESULTS
 
 
 def rehearse(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCampaign:

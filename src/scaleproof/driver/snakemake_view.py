@@ -12,12 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from scaleproof.ground.campaign.loaded import RESULTS
 from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, write_json
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
-from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE
+from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE, RESULTS
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")

@@ -1,8 +1,9 @@
 """Targets that name a run or a trace: only what the campaign plans is made."""
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, did_you_mean
+from scaleproof.ground.snakemake_command import RESULTS
 
 
 def planned_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:

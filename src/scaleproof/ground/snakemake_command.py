@@ -11,7 +11,7 @@ from typing import Any
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
 PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
-USUAL = Path("results")
+RESULTS = Path("results")  # where no option says otherwise
 
 
 def snakemake_command(target: Path | str) -> str:
@@ -21,12 +21,12 @@ def snakemake_command(target: Path | str) -> str:
 
 def results_target(results: Path) -> str:
     """The folder of all results as a target of the workflow begins with it; no result says where it lies on a disk."""
-    return str(USUAL if results.is_absolute() else results)
+    return str(RESULTS if results.is_absolute() else results)
 
 
 def results_option(results: Path | str) -> str:
     """The option of scaleproof's commands for results in another folder than the usual one, after a blank."""
-    return "" if Path(results) == USUAL else f" --results {results}"
+    return "" if Path(results) == RESULTS else f" --results {results}"
 
 
 def options_for(target: Path) -> str:

@@ -16,6 +16,7 @@ from scaleproof.ground.errors import (
     path_fault,
 )
 from scaleproof.ground.number_format import significant
+from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.verify import charts, claims, derived, fields, page, pairs, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file
@@ -74,13 +75,13 @@ def _campaign_hint(path: Path) -> str:
     Those around the path, or of a campaign file of that name; else the nearest name, or all results that are there.
     """
     candidates = [parent for parent in path.parents if (parent / "runs").is_dir()]
-    if Path("results", path.stem, "runs").is_dir():
-        candidates.append(Path("results", path.stem))
+    if (RESULTS / path.stem / "runs").is_dir():
+        candidates.append(RESULTS / path.stem)
     if candidates:
         return f' Did you mean "{candidates[0]}"?'
     if not os.path.lexists(path):
         return nearest_path(path)
-    parent = path if path.is_dir() and any(path.glob("*/runs")) else Path("results")
+    parent = path if path.is_dir() and any(path.glob("*/runs")) else RESULTS
     results = sorted(str(runs.parent) for runs in parent.glob("*/runs/"))
     return f" Results there: {', '.join(results[:10])}" if results else ""
 

@@ -20,6 +20,7 @@ from scaleproof.ground.confidence import ratio
 from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
+from scaleproof.ground.snakemake_command import RESULTS
 
 
 def all_own(*paths: Path) -> bool:
@@ -59,7 +60,7 @@ def _nearest_result(path: Path) -> str:
 
     "" where no folder in results/ has the last name of the missing `path`; one of the campaign in `path` is preferred.
     """
-    places = [Path("results"), *Path("results").glob("*/runs")]  # where campaigns lie, and where their cells
+    places = [RESULTS, *RESULTS.glob("*/runs")]  # where campaigns lie, and where their cells
     candidates = [place for place in places if (place / path.name).is_dir()]
     near = [place for place in candidates if place.parent in path.parents] or candidates
     return f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""

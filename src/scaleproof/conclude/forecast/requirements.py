@@ -23,11 +23,12 @@ from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.number_format import integer, significant, size
 from scaleproof.ground.records.run import METRICS
+from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 from scaleproof.measure.model.inventory import inventory_of
 
-CORPORA = Path("results/corpora")
+CORPORA = RESULTS / "corpora"
 
 
 def counts_of(cell: Cell) -> Counts | None:

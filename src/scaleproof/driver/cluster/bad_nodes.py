@@ -14,6 +14,7 @@ from scaleproof.driver.cluster.ledger import files_of
 from scaleproof.driver.cluster.scheduler import JobEnd, Scheduler, Submission
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.excluded_nodes import ExcludedNode, note_excluded
+from scaleproof.ground.snakemake_command import RESULTS
 
 NODE_STATES = ("NODE_FAIL", "BOOT_FAIL")  # the scheduler itself blames the node
 FAILED_STATES = (*NODE_STATES, "FAILED")
@@ -38,7 +39,7 @@ class BadNodes:
     fails everywhere is not the node's fault.
     """
 
-    def __init__(self, scheduler: Scheduler, given: Iterable[str] = (), results: Path = Path("results")) -> None:
+    def __init__(self, scheduler: Scheduler, given: Iterable[str] = (), results: Path = RESULTS) -> None:
         """Begin with `given`, nodes that the user excludes.
 
         `scheduler`: says what has ended well where. `results`: where campaigns get a record of excluded nodes.

@@ -25,8 +25,8 @@ from scaleproof.driver.cluster.queue import Queue
 from scaleproof.driver.cluster.scheduler import OVER, JobState, Refused, Scheduler, Submission
 from scaleproof.driver.cluster.slurm import JOB_PREFIX, Slurm
 from scaleproof.ground.files import write_atomic
+from scaleproof.ground.snakemake_command import RESULTS
 
-RESULTS = Path("results")
 LOGS = RESULTS / "job-logs"
 
 

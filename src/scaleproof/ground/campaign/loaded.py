@@ -24,8 +24,8 @@ from scaleproof.ground.campaign.yaml_loader import (
 )
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.files import read_record
+from scaleproof.ground.snakemake_command import RESULTS
 
-RESULTS = Path("results")
 TOGETHER = "together"  # of a campaign's folder: records of the jobs that hold several runs
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Folders of results/ that are not of a campaign.

@@ -15,7 +15,7 @@ from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
 from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
-from scaleproof.ground.snakemake_command import USUAL, results_option, snakemake_command
+from scaleproof.ground.snakemake_command import RESULTS, results_option, snakemake_command
 
 METRICS = "training_metrics.json"
 STEPS = "steps.csv"
@@ -137,7 +137,7 @@ def timed_runs(runs: Iterable[Run]) -> list[TimedRun]:
     return [run for run in runs if isinstance(run, TimedRun)]
 
 
-def measure_again(campaign: Path, cells: Iterable[str], results: Path = USUAL) -> str:
+def measure_again(campaign: Path, cells: Iterable[str], results: Path = RESULTS) -> str:
     """The command that measures `cells` of a campaign again, whatever Snakemake holds of their runs.
 
     `campaign`: its file; `cells`: also single runs, CELL/repK; `results`: the folder that has its results. Without
@@ -154,7 +154,7 @@ def _measure_again(folder: Path, campaign: str, whole_cell: bool = False) -> str
     A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; for other folders the
     command names no run. `whole_cell`: measure the other runs of its cell as well.
     """
-    results, runs = USUAL, []
+    results, runs = RESULTS, []
     if len(folder.parents) > 3 and folder.parents[1].name == "runs":
         campaign, results = folder.parents[2].name, folder.parents[3]
         runs = [folder.parent.name if whole_cell else f"{folder.parent.name}/{folder.name}"]

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from scaleproof.ground.campaign.corpora import Corpus, Known
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.corpus.transfer import RemoteFile, RetryPolicy, download
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ MERGES_ON_HUB = "openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d
 class Remote:
     """How to reach servers from this machine, and where downloads are kept."""
 
-    folder: Path = Path("results/downloads")
+    folder: Path = RESULTS / "downloads"
     endpoint: str = HUB
     token: str | None = field(default=None, repr=False)
     policy: RetryPolicy = RetryPolicy()  # noqa: RUF009  (frozen)

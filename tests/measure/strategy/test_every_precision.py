@@ -6,7 +6,7 @@ import pytest
 
 from scaleproof.auditor.read import run_fields, words
 from scaleproof.conclude.checks import comparability, replayed
-from scaleproof.ground.campaign.execution import LOW, PrecisionName
+from scaleproof.ground.campaign.strategies import LOW, PrecisionName
 from scaleproof.ground.facts.peaks import FORMATS
 from scaleproof.measure.reference import control
 
@@ -19,7 +19,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", get_args(PrecisionName))
 def test_a_precision_is_known_everywhere(name):
-    assert (name in LOW) != (name in FULL), "LOW in ground/campaign/execution.py: 2 bytes an element, or 4"
+    assert (name in LOW) != (name in FULL), "LOW in ground/campaign/strategies.py: 2 bytes an element, or 4"
     assert name in FORMATS, "ground/facts/peaks.py"
     assert name in control.LOW, "measure/reference/control.py"
     assert name in words.PRECISIONS, "auditor/read/words.py"

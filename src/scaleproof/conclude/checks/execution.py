@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import SHARDING_ZERO, without_offload
+from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, without_offload
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import integer, percent, significant

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from scaleproof.conclude.checks.census import on_cpu
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded
+from scaleproof.ground.campaign.strategies import LOW, is_deepspeed, is_offloaded
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
 from scaleproof.ground.records.run import MeasuredRun

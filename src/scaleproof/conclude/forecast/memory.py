@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 from scaleproof.conclude.forecast.law import Unsupported
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import SHARDING_ZERO, without_offload
+from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, without_offload
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.measure.model.inventory import inventory_of

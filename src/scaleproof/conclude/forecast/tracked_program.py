@@ -9,8 +9,7 @@ import sys
 from typing import Any
 from unittest.mock import patch
 
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import SHARDING_ZERO, is_offloaded
+from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, is_offloaded
 from scaleproof.measure.trainer.request import Request
 
 # DDP's reducer is C++ that reads its tensors; with gradients as views of its buckets it holds nothing beside them.

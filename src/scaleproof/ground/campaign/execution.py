@@ -6,10 +6,7 @@ from pydantic import Field
 
 from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.campaign.geometry import Geometry, GeometryKey
-from scaleproof.ground.campaign.strategies import StrategyName
-
-PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
-LOW = {"bf16": "bfloat16", "fp16": "float16"}  # precisions of 16 bits -> the dtype of their products, as torch names it
+from scaleproof.ground.campaign.strategies import PrecisionName, StrategyName
 
 
 class Execution(Section):

@@ -1,4 +1,4 @@
-"""The strategies: their names from simple to involved, what each shards, and which of them DeepSpeed runs."""
+"""The strategies, from simple to involved: what each shards, and which of them DeepSpeed runs; and the precisions."""
 
 from typing import Literal
 
@@ -16,6 +16,8 @@ StrategyName = Literal[
     "zero2-offload",
     "zero3-offload",
 ]
+PrecisionName = Literal["fp32", "tf32", "bf16", "fp16"]
+LOW = {"bf16": "bfloat16", "fp16": "float16"}  # precisions of 16 bits -> the dtype of their products, as torch names it
 # Name -> stage of sharding, as the ZeRO paper counts: 1 the optimizer's state, 2 gradients too, 3 weights too. From
 # simple to involved: what must be understood, configured and debugged before it runs.
 STAGES = {"single": 0, "dp": 0, "ddp": 0, "fsdp": 3, "hsdp": 3, "zero0": 0, "zero1": 1, "zero2": 2, "zero3": 3}

@@ -1,7 +1,6 @@
 """Bytes of persistent training state per device, by the ZeRO paper's model (Rajbhandari et al. 2020, section 3)."""
 
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import STAGES, is_offloaded, without_offload, zero_stage
+from scaleproof.ground.campaign.strategies import LOW, STAGES, is_offloaded, without_offload, zero_stage
 
 # Bytes per parameter: (weights, gradients, optimizer state). Adam keeps two moments in fp32; low-precision weights have
 # an fp32 master copy beside them in the optimizer's state.

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import FSDP, without_offload
+from scaleproof.ground.campaign.strategies import FSDP, LOW, without_offload
 
 Range = tuple[float, float]  # least, most
 TOLERANCE = 0.02  # padding of shards, norms and flags beside the tensors that the formulas count

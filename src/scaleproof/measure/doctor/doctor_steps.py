@@ -8,8 +8,7 @@ from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import is_deepspeed
+from scaleproof.ground.campaign.strategies import LOW, is_deepspeed
 from scaleproof.ground.facts.traffic import fits_formula, moved_bytes, step_traffic
 from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.doctor.doctor_gpu import least_rate

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.campaign.execution import LOW
+from scaleproof.ground.campaign.strategies import LOW
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 

@@ -14,7 +14,7 @@ from torch.optim import AdamW, Optimizer
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Work
-from scaleproof.ground.campaign.execution import LOW
+from scaleproof.ground.campaign.strategies import LOW
 
 # The same first loss scale for every strategy; GradScaler's own 2^16 skips the first steps of a GPT-2.
 INITIAL_SCALE_POWER = 12

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.ground.campaign.execution import LOW
-from scaleproof.ground.campaign.strategies import STAGES, is_offloaded, without_offload
+from scaleproof.ground.campaign.strategies import LOW, STAGES, is_offloaded, without_offload
 from scaleproof.measure.strategy.base import (
     INITIAL_SCALE_POWER,
     Strategy,

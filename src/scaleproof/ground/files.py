@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import lru_cache
 from glob import escape
 from operator import methodcaller
@@ -175,6 +176,11 @@ def disk_filled_up(lines: Iterable[str], folder: Path) -> bool:
     """Whether a program that printed `lines` has failed because the disk of `folder` is full, and no other one."""
     text = "\n".join(lines)
     return os.strerror(errno.EDQUOT) in text or (os.strerror(errno.ENOSPC) in text and disk_is_full(folder))
+
+
+def now_utc() -> str:
+    """The time now, ISO 8601 to the second."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def scrub(text: str) -> str:

@@ -10,12 +10,13 @@ from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
 from scaleproof.conclude.forecast.interval import HalfWidths, Interval, conformal, leave_largest_out, with_repeats
 from scaleproof.conclude.forecast.law import hold_largest_out
-from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, now_utc, past_residuals
+from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, past_residuals
 from scaleproof.conclude.forecast.sweep_file import Sweep
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import now_utc
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, measured_runs, read_run
 from scaleproof.ground.snakemake_command import snakemake_command

@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -116,11 +115,6 @@ def read_forecasts(folder: Path) -> list[Forecasts]:
             raise damaged_file(path, "its hash is not that of its content: it was changed after it was written")
         history.append(forecasts)
     return history
-
-
-def now_utc() -> str:
-    """The time now, ISO 8601 to the second."""
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:

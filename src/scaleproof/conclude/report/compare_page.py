@@ -18,7 +18,7 @@ from scaleproof.conclude.report.sentences.ratios import compared_sentence, compa
 from scaleproof.ground.comparison import Compared, claim_on
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular, write_atomic
-from scaleproof.ground.findings.finding import read_findings
+from scaleproof.ground.findings.finding import SEVERITIES, read_findings
 from scaleproof.ground.html import environment
 from scaleproof.ground.number_format import estimate, number
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, parse_metrics
@@ -136,7 +136,6 @@ def _side_facts(a: Side, b: Side) -> list[Fact]:
 
 
 VERDICT = re.compile(r'<p class="verdict">(.*?)</p>', re.DOTALL)
-SEVERITIES = ("invalid", "suspect", "note")
 Content = TypeVar("Content")
 
 

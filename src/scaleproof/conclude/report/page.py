@@ -31,14 +31,13 @@ from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
-from scaleproof.ground.findings.finding import Correction, Finding
+from scaleproof.ground.findings.finding import SEVERITIES, Correction, Finding
 from scaleproof.ground.html import environment, linked, with_findings
 from scaleproof.ground.number_format import in_unit, number
 from scaleproof.ground.records.claims import CLAIMS
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.ground.records.scaling_report import ScalingReport
 
-SEVERITIES = ("invalid", "suspect", "note")
 FIRST_CHARTS = 4  # charts that are seen at once
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own

@@ -16,10 +16,10 @@ from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
 from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.number_format import in_unit
 
 CHARTS = ("ranking", "throughput", "loss_seconds", "memory")
-SEVERITIES = ("invalid", "suspect", "note")
 MOST_FINDINGS = 12
 
 
@@ -51,7 +51,7 @@ def _texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """Return all text of the paper, by name in its template, which has none of a campaign's. `charts`: their names."""
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     facts = inputs.facts
-    findings = sorted(inputs.findings.findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    findings = by_severity(inputs.findings.findings)
     table = cells_view(inputs.cells, inputs.report)
     places = [place for place, column in enumerate(table.columns) if column.first]  # the page has more than fit
     rows = [

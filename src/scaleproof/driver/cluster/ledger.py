@@ -3,10 +3,10 @@
 The only memory of what is in the queue. A driver that was killed leaves it behind, and the next one reads it.
 """
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.files import now_utc
 from scaleproof.ground.records.jobs import FILE, LedgerEntry, entries_of
 
 ELSEWHERE = "job-logs"  # the folder of results/ for jobs of no campaign: corpora and tokens
@@ -42,13 +42,13 @@ class Ledger:
         fingerprint = params.get("fingerprint") or params.get("fingerprints") or ""
         self._files[number] = self._results / (campaign or ELSEWHERE) / FILE
         text = fingerprint if isinstance(fingerprint, str) else " ".join(map(str, fingerprint))
-        self._write(LedgerEntry(id=number, makes=files_of(job), fingerprint=text, submitted=_now()))
+        self._write(LedgerEntry(id=number, makes=files_of(job), fingerprint=text, submitted=now_utc()))
 
     def job_ended(self, number: str, state: str, reason: str = "") -> None:
         """Note how a job has ended, in the scheduler's words."""
         entry = self._entries.get(number)
         if entry and entry.ended is None:
-            self._write(entry.model_copy(update={"ended": _now(), "state": state, "reason": reason}))
+            self._write(entry.model_copy(update={"ended": now_utc(), "state": state, "reason": reason}))
 
     def _write(self, entry: LedgerEntry) -> None:
         self._entries[entry.id] = entry
@@ -61,7 +61,3 @@ class Ledger:
 def files_of(job: Any) -> str:
     """What a job of Snakemake makes."""
     return " ".join(map(str, job.output))
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -12,6 +12,7 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
 
 Severity = Literal["invalid", "suspect", "note"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the most severe first
 Concern = Literal["runs", "scaling", "trace", "comparison"]
 
 

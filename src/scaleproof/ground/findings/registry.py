@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from scaleproof.ground.errors import UserError, shortened
-from scaleproof.ground.findings.finding import Concern, Correction, Finding, Severity
+from scaleproof.ground.findings.finding import SEVERITIES, Concern, Correction, Finding, Severity
 from scaleproof.ground.records.run import MeasuredRun, Run, TimedRun
 
 Subject = TypeVar("Subject")
@@ -261,7 +261,7 @@ def _is_threshold(value: object) -> bool:
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """The findings, invalid ones first, then suspect ones, then notes; otherwise in the given order."""
-    return sorted(findings, key=lambda finding: ("invalid", "suspect", "note").index(finding.severity))
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 # Subjects of our own checks. The register of external checks is in auditor/checks/context.py, beside its subject.

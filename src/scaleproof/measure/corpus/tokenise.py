@@ -55,12 +55,8 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
     for _ in progress(_encode_groups(work, unfinished, processes), n_groups, "tokenise", "groups"):
         pass  # going through the groups encodes them
     description = {
-        "corpus": source["corpus"],
-        "source": source["source"],
-        "revision": source["revision"],
-        "licence": source["licence"],
+        **{name: source[name] for name in ("corpus", "source", "revision", "licence", "replaced_characters")},
         "corpus_sha256": source["sha256"],
-        "replaced_characters": source["replaced_characters"],
         "tokenizer": encoding.name,
         "tokenizer_sha256": tokenizer_sha256,
         "vocab_size": encoding.n_vocab,

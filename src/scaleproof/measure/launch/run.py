@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import scrub, sha256_of, write_atomic, write_json
+from scaleproof.ground.files import now_utc, scrub, sha256_of, write_atomic, write_json
 from scaleproof.ground.records.census import SecondClock
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed, parse_metrics
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
@@ -170,7 +170,7 @@ def _publish_run(
             f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.world_size} "
             f"tokens_per_sec={metrics.window.tokens_per_s:.2f} "
             f"total_wall_time_sec={metrics.total_wall_time_s:.2f} "
-            f"timestamp_utc={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}\n",
+            f"timestamp_utc={now_utc()}\n",
         )
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():

@@ -1,13 +1,12 @@
 """Summaries of captures: our own, whose conditions are known, and files of anybody else."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import scrub, write_atomic, write_json
+from scaleproof.ground.files import now_utc, scrub, write_atomic, write_json
 from scaleproof.ground.records.profile_schema import PROFILE, Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_capture
@@ -96,7 +95,7 @@ def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
 
 def _origin_fields(folder: Path) -> dict[str, Any]:
     """The fields of a Profile that say when and from which folder it was made."""
-    return {"generated_at_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "run_dir": scrub(str(folder))}
+    return {"generated_at_utc": now_utc(), "run_dir": scrub(str(folder))}
 
 
 def _capture_fields(captured: Captured, folder: Path) -> dict[str, Any]:

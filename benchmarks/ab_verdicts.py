@@ -18,8 +18,9 @@ from pathlib import Path
 from scaleproof.cli.commands import run as command
 from scaleproof.cli.run import _read_log
 from scaleproof.driver import ab
-from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign, run_dir
+from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 from scaleproof.ground.records.run import METRICS
+from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.launch.run import run_cell
 from scaleproof.measure.trainer.request import PlannedRun
 

@@ -139,13 +139,13 @@ def plan(args: argparse.Namespace) -> None:
     """
     from datetime import date
 
-    from scaleproof.conclude.forecast.ledger import now_utc
     from scaleproof.conclude.forecast.plan import make_plan
     from scaleproof.conclude.forecast.planner import Price
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.spent import PLANS, compare_with_spent, record_plan
     from scaleproof.conclude.forecast.text import plan_text, spent_text
     from scaleproof.driver.planned_work import planned_work
+    from scaleproof.ground.files import now_utc
 
     price = None
     if args.price is not None:

@@ -17,7 +17,7 @@ from scaleproof.driver.cluster.executor import ExecutorSettings
 from scaleproof.driver.cluster.site import Site
 from scaleproof.driver.cluster.slurm import OPTIONS
 from scaleproof.ground.campaign.command import Reader
-from scaleproof.ground.campaign.config import Campaign, Comparison, Resources, Work, Workload
+from scaleproof.ground.campaign.config import ENTRIES, Campaign, Comparison, Resources, Work, Workload
 from scaleproof.ground.campaign.corpora import PACKED, Corpus
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.optimizer import Optimizer, Schedule
@@ -101,6 +101,7 @@ def test_every_program_whose_log_is_known_is_in_the_document_on_audits():
 def test_every_form_function_and_notebook_has_its_document():
     pages = {page.stem: page.read_text() for page in FOR_USERS if page.parent.name == "docs"}
     assert [suffix for suffix in PACKED if suffix not in pages["corpora"]] == []
+    assert [name for name in ENTRIES if f"| `{name}` |" not in pages["corpora"]] == []
     table = load_corpora(ROOT / "config/corpora.yaml").root
     assert [name for name in table if f"`{name}`" not in pages["corpora"]] == []
     assert [form for form in FORMATS if not re.search(rf"\b{form}\b", pages["ci"] + pages["audit"])] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scaleproof.conclude.analysis import loss_curves
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK
-from scaleproof.ground.campaign.config import Workload
+from scaleproof.ground.campaign.config import ENTRIES, Workload
 from scaleproof.verify import derived
 from scaleproof.verify.manifest import CAMPAIGN, FILES, WORKFLOW
 from scaleproof.verify.raw_cells import BATCHLESS
@@ -22,6 +22,18 @@ def test_cells_that_differ_in_a_key_of_the_workload_do_other_work():
     assert set(loss_curves.SAME_LOSS) == keys - {"model"}
     assert BATCHLESS == SAME_WORK
     assert (*loss_curves.SAME_LOSS, "command") == derived.SAME_LOSS
+
+
+def test_the_workflow_makes_every_tokenizer():
+    """A new one: the wildcard in workflow/Snakefile, and a rule of workflow/rules/data.smk."""
+    (allowed,) = re.findall(r"tokenizer=r\"(.+)\",", (RULES.parent / "Snakefile").read_text())
+    made = re.findall(
+        r"corpora/\{corpus\}/(?:\{tokenizer,(.+)\}|(\w+))/tokenizer\.json\",\n +log", (RULES / "data.smk").read_text()
+    )
+    patterns = [trained or name for trained, name in made]
+    for name in (*ENTRIES, "bpe-512"):
+        assert re.fullmatch(allowed, name), name
+        assert len([pattern for pattern in patterns if re.fullmatch(pattern, name)]) == 1, name
 
 
 def test_every_file_that_a_rule_writes_into_a_campaign_is_sealed():

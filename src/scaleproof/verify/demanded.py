@@ -224,9 +224,7 @@ def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quant
         job = quantities.get(f"cells/{last['cell']}/speedup_by_job_wall_time")
         if job is None or not last["speedup_by_job_wall_time"]:
             continue
-        figures = [job.value, job.low, job.high]
-        if job.low and job.high and is_useless(job.low, job.high, job.n):  # bounds that say nothing are left out
-            figures = [job.value]
+        figures = _printed_figures(job.value, job.low, job.high, job.n)
         if len(scaled) <= MOST_NAMED:
             yield Demand("Whole job", facts.get("Whole job"), [last["cell"]], figures)
         is_meant = last["cell"] == (advice.get("cell") or (group or [last["cell"]])[0])
@@ -305,8 +303,14 @@ def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
             yield Demand(where, section, [why])
         for heading, name in TRACED.items():
             yield Demand(f"{where}, {heading}", entries.get(heading), [], [means[name]])
-        overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high")]
-        yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], overhead)
+        overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high", "n")]
+        yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], _printed_figures(*overhead))
+
+
+def _printed_figures(value: float | None, low: float | None, high: float | None, n: float | None) -> list[float | None]:
+    """Return the figures of an estimate over `n` runs that a page prints: without bounds that say nothing."""
+    is_too_wide = low is not None and high is not None and is_useless(low, high, n or 0)
+    return [value] if is_too_wide else [value, low, high]
 
 
 def _demand_charts(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from verify.test_any_answer import unmissed_sentences
 
-from scaleproof.verify import campaign_file, unsaid
+from scaleproof.verify import campaign_file, page_texts, unsaid
 from scaleproof.verify import page as read_back
 from scaleproof.verify.campaign import quantities_of
+from scaleproof.verify.contents import json_of
 from scaleproof.verify.demanded import check_demanded
 from scaleproof.verify.html_tree import Element, tree_of
 from scaleproof.verify.raw import read_runs
@@ -46,6 +47,17 @@ def test_nothing_can_be_left_out_of_a_page(monkeypatch: pytest.MonkeyPatch) -> N
             unmissed.append(f"{part.tag}: {part.text[:80]}")
         around.children.insert(place, part)
     assert unmissed == []
+
+
+def test_no_sentence_can_be_added_to_a_text_of_a_page() -> None:
+    page = tree_of((PUBLISHED / "report.html").read_text())
+    files = [json_of(PUBLISHED / name) for name in ("scaling_report.json", "claims.json", "findings.json")]
+    assert list(page_texts.check_texts(page, *files)) == []
+    for block in page_texts._blocks(page):
+        block.children.append(" Nobody wins.")
+        (difference,) = page_texts.check_texts(page, *files)
+        assert "nothing states nobody" in str(difference)
+        block.children.pop()
 
 
 def test_no_sentence_of_the_published_demo_can_be_left_out(tmp_path: Path) -> None:

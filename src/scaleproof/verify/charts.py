@@ -59,7 +59,8 @@ NTH = {
 }
 RATIOS = ("speedup", "scaling_efficiency")  # which are 1 of a baseline
 BY_DEVICES = ("throughput", "speedup", "efficiency")  # charts over the number of devices
-NEAR = 0.006  # of the length of an axis, within which a mark stands where it belongs
+NEAR = 0.001  # of the length of an axis, within which a mark stands where it belongs
+EXACTLY = 1e-4  # the same of the numbers at an axis
 
 Point = tuple[float, float]
 
@@ -193,28 +194,30 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
         places = [axis.value(point) for point in _places_of_mark(mark)]
         # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
         lengths = [*places, *(abs(a - b) for a in places for b in places if a != b)]
-        stated = [float(number.replace(",", "")) for number in numbers(title.text.partition(": ")[2])]
-        stands_there = any(_are_near(value, figure, axis) for value in lengths for figure in stated)
+        stated = numbers(title.text.partition(": ")[2])
+        stands_there = any(_is_near(value, printed, axis) for value in lengths for printed in stated)
         if places and stated and not stands_there:
             problem = f'the mark stands at {significant(places[-1], 4, grouped=True)} and says "{title.text}"'
             yield Difference(file, title.text.partition(":")[0], problem)
         bounds = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", title.text)
         if bounds and places:
-            low, high = (float(text.rstrip(".,").replace(",", "")) for text in bounds.groups())
+            low, high = (text.rstrip(".,") for text in bounds.groups())
             if not any(_spans(segment, low, high, axis) for segment in segments):
-                yield Difference(file, title.text.partition(":")[0], f"no line is drawn from {low:g} to {high:g}")
+                yield Difference(file, title.text.partition(":")[0], f"no line is drawn from {low} to {high}")
 
 
-def _are_near(a: float, b: float, axis: Axis) -> bool:
-    """Return whether two values are one in a drawing: as good as the same place, `b` being printed to four digits."""
-    return abs(a - b) <= NEAR * axis.length + 5e-4 * abs(b)
+def _is_near(value: float, printed: str, axis: Axis) -> bool:
+    """Return whether a value in a drawing is a printed figure: as good as the same place, but for its rounding."""
+    figure, decimals = float(printed.replace(",", "")), printed.partition(".")[2]
+    rounding = 0.5 * 10.0 ** -len(decimals) if decimals else 5e-4 * abs(figure)  # integers have four digits or all
+    return abs(value - figure) <= NEAR * axis.length + rounding
 
 
-def _spans(segment: list[Point], low: float, high: float, axis: Axis) -> bool:
+def _spans(segment: list[Point], low: str, high: str, axis: Axis) -> bool:
     """Return whether a line goes from `low` to `high`; one that leaves the chart may end where the chart does."""
     first, last = sorted(axis.value(point) for point in segment)
-    is_cut_off = axis.length <= last < high  # an axis of values begins at 0
-    return _are_near(first, low, axis) and (_are_near(last, high, axis) or is_cut_off)
+    is_cut_off = axis.length <= last < float(high.replace(",", ""))  # an axis of values begins at 0
+    return _is_near(first, low, axis) and (_is_near(last, high, axis) or is_cut_off)
 
 
 def _axis_of_values(axes: ET.Element) -> Axis | None:
@@ -229,11 +232,11 @@ def _axis_of_values(axes: ET.Element) -> Axis | None:
         places, values = np.array(ticks).T
         length = float(values.max() - values.min())
         scale, start = np.polyfit(places, values, 1)
-        if np.abs(scale * places + start - values).max() <= NEAR * length:
+        if np.abs(scale * places + start - values).max() <= EXACTLY * length:
             return Axis(coordinate, float(scale), float(start), length)
         logs = np.log(np.maximum(values, 1e-30))
         by_logarithm = np.polyval(np.polyfit(places, logs, 1), places)
-        if np.abs(by_logarithm - logs).max() > NEAR * (logs.max() - logs.min()):
+        if np.abs(by_logarithm - logs).max() > EXACTLY * (logs.max() - logs.min()):
             raise ValueError(f"the numbers at its {letter} axis do not stand where they belong")
         return None
     return None

@@ -12,11 +12,10 @@ from scaleproof.ground.columns import INTERVAL
 from scaleproof.ground.number_format import in_unit, is_useless
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
 from scaleproof.ground.words import TRACED as TRACED_WORDS
-from scaleproof.verify.answer import EXCELLENT, LOW
-from scaleproof.verify.campaign_file import are_of_this_version
+from scaleproof.verify.campaign_file import are_of_this_version, campaign_beside
 from scaleproof.verify.contents import csv_of, entries_of, json_of, text_of
 from scaleproof.verify.html_tree import Element, answer_of, plain
-from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.printed import numbers, rounded_up_percent, stands_for
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.raw_cells import comparable, largest_comparison
 from scaleproof.verify.recompute import Quantities
@@ -84,11 +83,18 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
         *_demand_traces(page, folder),
         *_demand_charts(page, folder, report, quantities),
         *_demand_runs(page, report, runs),
-        *(Demand("title", next(page.all(tag), None), [report["title"]]) for tag in ("title", "h1")),
+        *_demand_title(page, folder, report["unit"]),
         *((*_demand_definitions(page, report["unit"]), *_demand_words(page, folder)) if has_these_words else ()),
     ]
     for demand in demands:
         yield from demand.missing()
+
+
+def _demand_title(page: Element, folder: Path, unit: str) -> Iterator[Demand]:
+    """Yield the campaign's title, twice; of results without a campaign file, what is called so. `unit`: of its work."""
+    campaign, titles = campaign_beside(folder), [next(page.all(tag), None) for tag in ("title", "h1")]
+    title = in_unit(campaign.title, unit) if campaign else titles[0].text if titles[0] else None
+    yield from (Demand("title", element, [title]) for element in titles)
 
 
 def _tables_by_file(page: Element) -> dict[str, Element | None]:
@@ -166,19 +172,11 @@ def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str
     yield Demand("trust", answer, [finding["code"] for finding in findings])
     resolve = (report["question"] or ranking or scaled or {"resolve": None})["resolve"]
     if resolve and not invalid:
-        texts = [f"{resolve['n']} repeat", f"differences of {_rounded_up(100 * resolve['detectable'])} "]
+        texts = [f"{resolve['n']} repeat", f"differences of {rounded_up_percent(resolve['detectable'])} "]
         yield Demand("trust, which differences show", answer, texts)
     for severity in {finding["severity"] for finding in findings}:
         number = sum(finding["severity"] == severity for finding in findings)
         yield Demand("trust", next(answer.all("span", kind=severity), None), [severity], [float(number)])
-
-
-def _rounded_up(percent: float) -> str:
-    """Return percents that are no fewer: whole ones from 1 % on."""
-    if percent > 100:
-        return "more than 100 %"
-    digits = 0 if percent >= 1 else 1
-    return f"{math.ceil(percent * 10**digits - 1e-9) / 10**digits:.{digits}f} %"
 
 
 def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
@@ -381,8 +379,6 @@ def _demand_words(page: Element, folder: Path) -> Iterator[Demand]:
     defined = _facts_by_name(definitions) if definitions else {}
     for word, meaning in words.items():
         yield Demand(f"definition of {word}", defined.get(word), [meaning])
-    if "strong" in sections:
-        yield Demand("Rating", facts.get("Rating"), [], [LOW, EXCELLENT])
     yield Demand("sources", _element(page, "div", "sources"), ["scaleproof verify"])
 
 

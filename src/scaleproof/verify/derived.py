@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.number_format import significant
+from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differing, differing_settings, in_words
@@ -102,10 +103,14 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     curves_of = {cell: curves(group) for cell, group in cells.items()}
     derived = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
+    campaign = campaign_beside(folder)
     # A campaign may name its target: then it is one for all cells, whatever they have reached.
     is_derived = len({row["target_loss"] for row in rows}) > 1 or any(
         close(float(row["target_loss"]), derived.get(row["cell"]), 1e-5) for row in rows
     )
+    if campaign and campaign.target_loss != "derive":
+        derived, is_derived = dict.fromkeys(derived, campaign.target_loss), True
+    is_derived |= campaign is not None
     for row in csv_of(folder / file):
         if math.isfinite(derived.get(row["cell"], math.inf)) and not row["target_loss"]:
             yield Difference(file, f"{row['cell']}, target_loss", "is empty, and its runs reach one")

@@ -10,9 +10,11 @@ from typing import Any
 
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.number_format import significant
+from scaleproof.verify.campaign_file import are_of_this_version
 from scaleproof.verify.contents import json_of, text_of
 from scaleproof.verify.demanded import check_demanded
 from scaleproof.verify.html_tree import Element, answer_of, plain, tree_of
+from scaleproof.verify.page_texts import check_texts
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import Quantities
@@ -56,6 +58,13 @@ def check_page(
         yield from _check_sentences(page, json_of(folder / CLAIMS)["sentences"])
         yield from _check_environment(page, runs)
         yield from check_demanded(page, folder, quantities, runs)
+        if are_of_this_version(runs):
+            others = (
+                json_of(folder / file)
+                for file in (CLAIMS, "findings.json", "comparison.json")
+                if (folder / file).exists()
+            )
+            yield from check_texts(page, json_of(folder / "scaling_report.json"), *others)
 
 
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:

@@ -80,8 +80,17 @@ def _of_pairs(finding: Mapping[str, Any]) -> bool:
 
 
 def check_campaign_name(folder: Path) -> Iterator[Difference]:
-    """Yield which file of results is of another campaign than scaling_report.json."""
-    expected = json_of(folder / "scaling_report.json")["campaign"]
+    """Yield which file of results is of another campaign than scaling_report.json, or whose runs are elsewhere."""
+    report = json_of(folder / "scaling_report.json")
+    expected = report["campaign"]
+    paths = [
+        path for series in report["series"] for point in series["runs"].values() for path in point["metrics_paths"]
+    ]
+    beginning = f"{report.get('results', '')}/{expected}/runs/".lstrip("/")
+    for path in paths:
+        if not Path(path).is_absolute() and not path.startswith(beginning) and "results" in report:
+            yield Difference("scaling_report.json", "results", f"is {report['results']}, and there is {path}")
+            break
     for path in sorted(folder.glob("*.json")):
         stated = json_of(path)
         if isinstance(stated, dict) and stated.get("campaign", expected) != expected:

@@ -10,7 +10,7 @@ def moved(match: re.Match[str]) -> str:
 
 # Of the page alone: what would have to be edited there, or in the sentences.
 EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
-    "A25 the answer names another cell": ("report.html", r'(<p class="verdict">)ddp-n1x2', r"\1zero1-n1x2", "answer"),
+    "A25 the answer names another cell": ("report.html", r'(<p class="verdict">)ddp-n1x2', r"\1zero1-n1x2", "verdict: does not have"),
     "E1 files of two cells exchanged": (
         "report.html",
         r'data-cell="ddp-n1x2" data-file="runs/ddp-n1x2/rep1',
@@ -25,7 +25,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     ),
     "E3 a ratio in words": ("claims.json", r"\d\.\d+x zero2", "9.87x zero2", "is at 9.87x"),
     "E4 an interval": ("report.html", r'title="(1\.\d+) \[[01]\.\d+', r'title="\1 [1.111111', "1.111111"),
-    "a sentence is dropped": ("report.html", r"<li><strong>Slower.*?</li>", "", "sentences"),
+    "a sentence is dropped": ("report.html", r"<li><strong>Slower.*?</li>", "", "slower: does not have"),
     "a figure is dropped": (
         "claims.json",
         r"fsdp-n1x2 at [\d.]+x \([\d.-]+\)",

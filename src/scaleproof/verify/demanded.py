@@ -1,21 +1,19 @@
 """What report.html must have because other files of the campaign have it: rows, notes, charts, sentences, settings."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import INTERVAL
 from scaleproof.ground.number_format import in_unit, is_useless
-from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
-from scaleproof.ground.words import TRACED as TRACED_WORDS
-from scaleproof.verify.campaign_file import are_of_this_version, campaign_beside
+from scaleproof.verify.campaign_file import are_of_this_version
 from scaleproof.verify.contents import csv_of, entries_of, json_of, text_of
-from scaleproof.verify.html_tree import Element, answer_of, plain
-from scaleproof.verify.printed import numbers, rounded_up_percent, stands_for
+from scaleproof.verify.demand import Demand, element_of, facts_by_name
+from scaleproof.verify.demanded_facts import facts_due, is_traced
+from scaleproof.verify.html_tree import Element, answer_of
+from scaleproof.verify.printed import rounded_up_percent
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.raw_cells import comparable, largest_comparison
 from scaleproof.verify.recompute import Quantities
@@ -26,6 +24,7 @@ FILE = "report.html"
 TABLES = {"scaling": "table-cells", "strong": "table-strong", "weak": "table-weak"}
 PLAIN_TABLES = {"comparison": "pairs", "forecast": "forecast"}  # table -> section, whose first table it is
 FILES_ONLY = ("series", "perplexity", "start-up (s)")  # headings that the page does not have
+CELLS_BEHIND = re.compile(r" \(see [^)]*\)")  # a sentence that does not name them
 LITTLE, OFTEN = 0.02, 0.8  # of a step, of the steps: a rank that costs less, or is last more rarely, is not named
 MOST_NAMED = 4  # cells named below a table
 # Heading of the table of traces -> entry of traces.json.
@@ -38,69 +37,31 @@ TRACED = {
     "all communication (ms)": "communication_ms",
     "all waiting (ms)": "wait_ms",
 }
-# Section -> what it explains, where the page has it; "": at the top of every page.
-EXPLAINED = {
-    "": ("Signature", "Intervals", "Campaign", "Order", "~", "–", "Names, columns"),
-    "strong": ("Batch", "Rating", "Job"),
-    "pairs": ("Pair", "Claim", "Detectable"),
-    "step": ("From", "Step", "Waiting", "Traced / untraced"),
-}
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a place of the page must have: texts, word by word, and figures, rounded as they stand there."""
-
-    where: str
-    place: Element | None
-    texts: Sequence[str | None] = ()  # None, here and below: unknown, and so not demanded
-    figures: Sequence[float | None] = ()
-
-    def missing(self) -> Iterator[Difference]:
-        """Yield what is not there."""
-        if self.place is None:
-            yield Difference(FILE, self.where, "is not there")
-            return
-        text = plain(self.place.text)
-        lacking = [f'"{plain(part)[:80]}"' for part in self.texts if part is not None and plain(part) not in text]
-        printed = numbers(text)
-        figures = [figure for figure in self.figures if figure is not None]
-        lacking += [f"{figure:.4g}" for figure in figures if not any(stands_for(number, figure) for number in printed)]
-        if lacking:
-            yield Difference(FILE, self.where, f"does not have {lacking[0]}")
 
 
 def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield what the page leaves out; what it explains in words of its own is demanded of this version's alone."""
     report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
-    has_these_words = are_of_this_version(runs)
     yield from _check_tables(page, folder)
+    yield from _check_charts(page, folder, report, quantities)
     demands = [
         *_demand_trust(page, findings, report),
         *_demand_findings(page, findings),
         *_demand_series(page, folder, report, quantities),
         *_demand_pairs(page, folder),
         *_demand_traces(page, folder),
-        *_demand_charts(page, folder, report, quantities),
-        *_demand_runs(page, report, runs),
-        *_demand_title(page, folder, report["unit"]),
-        *((*_demand_definitions(page, report["unit"]), *_demand_words(page, folder)) if has_these_words else ()),
+        *_demand_sentences(page, json_of(folder / "claims.json")["sentences"]),
+        *(_demand_definitions(page, report["unit"]) if are_of_this_version(runs) else ()),
+        *facts_due(page, folder, report, runs),
     ]
     for demand in demands:
         yield from demand.missing()
 
 
-def _demand_title(page: Element, folder: Path, unit: str) -> Iterator[Demand]:
-    """Yield the campaign's title, twice; of results without a campaign file, what is called so. `unit`: of its work."""
-    campaign, titles = campaign_beside(folder), [next(page.all(tag), None) for tag in ("title", "h1")]
-    title = in_unit(campaign.title, unit) if campaign else titles[0].text if titles[0] else None
-    yield from (Demand("title", element, [title]) for element in titles)
-
-
 def _tables_by_file(page: Element) -> dict[str, Element | None]:
     """Return the tables of the page that are files as well, by the names of these."""
     places = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
-    return places | {name: _element(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
+    return places | {name: element_of(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
 
 
 def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
@@ -124,7 +85,7 @@ def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
 
 def _demand_definitions(page: Element, unit: str) -> Iterator[Demand]:
     """Yield what the columns of the page are. `unit`: of the work, which all rates are in."""
-    facts = _facts_by_name(page)
+    facts = facts_by_name(page)
     definitions = {heading: in_unit(column.definition, unit) for heading, column in HEADINGS.items()}
     definitions |= {in_unit(heading, unit): text for heading, text in definitions.items()}
     headings = {heading for table in _tables_by_file(page).values() if table for heading in _column_headings(table)}
@@ -181,7 +142,7 @@ def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str
 
 def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
     """Yield every finding with what to do about it, and below the table of cells those above a note."""
-    section, notes = _element(page, "section", "findings"), _element(page, "ul", "footnotes")
+    section, notes = element_of(page, "section", "findings"), element_of(page, "ul", "footnotes")
     if content["checks"]:
         yield Demand("findings", section, figures=[float(len(content["checks"]))])
     first: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -195,7 +156,7 @@ def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Dema
 
 def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
     """Yield what stands below the table of cells, and the speed-up of the whole job beside the verdict."""
-    facts = _facts_by_name(page)
+    facts = facts_by_name(page)
     for line in text_of(folder / "tables/scaling.md").splitlines():
         if line.startswith("In all rows: "):
             constant = line.removeprefix("In all rows: ").removesuffix(".")
@@ -245,7 +206,7 @@ def _reach_loss_in_equal_steps(rows: Sequence[Mapping[str, str]]) -> bool:
 
 def _demand_pairs(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield the ratio of every pair of A/B comparisons."""
-    section = _element(page, "section", "pairs", "details")
+    section = element_of(page, "section", "pairs", "details")
     rows = list(section.all("tr")) if section else []
     for entry in entries_of(folder / "comparison.json", "comparisons"):
         for label, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")) if entry["estimate"] else ():
@@ -253,16 +214,11 @@ def _demand_pairs(page: Element, folder: Path) -> Iterator[Demand]:
             yield Demand(f"{entry['name']}, pairs", row, figures=entry["estimate"][key])
 
 
-def _is_traced(folder: Path) -> bool:
-    """Return whether a cell has a trace that says something."""
-    return any(json_of(path)["status"] == "ok" for path in folder.glob("traces/*/profile_summary.json"))
-
-
 def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield what the page says of each trace: the parts of a step, collectives, whom the others wait for."""
-    section = _element(page, "section", "step")
+    section = element_of(page, "section", "step")
     blocks = [part for part in section.children if isinstance(part, Element)] if section else []
-    table = _element(page, "section", "step", "table")
+    table = element_of(page, "section", "step", "table")
     rows = dict(_rows_of_table(table)) if table else {}
     for trace in entries_of(folder / "traces.json", "traces"):
         cell = trace["cell"]
@@ -311,8 +267,10 @@ def _printed_figures(value: float | None, low: float | None, high: float | None,
     return [value] if is_too_wide else [value, low, high]
 
 
-def _demand_charts(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
-    """Yield every chart that was drawn of figures which there are."""
+def _check_charts(
+    page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities
+) -> Iterator[Difference]:
+    """Yield the charts that the page lacks, though there are figures and a file, and those drawn without figures."""
     known = {name.rsplit("/", 1)[1] for name in quantities if name.startswith("cells/")}
     sizes = max((len(series["runs"]) for series in report["series"] if series["kind"]), default=0)
     due: dict[str, bool] = {
@@ -323,78 +281,23 @@ def _demand_charts(page: Element, folder: Path, report: Mapping[str, Any], quant
         "memory": "state_bytes" in known,
         "waterfall": bool(list(page.all("section", id="lost"))),
         "comparison": any(entry["estimate"] for entry in entries_of(folder / "comparison.json", "comparisons")),
-        **dict.fromkeys(("trace-timeline", "trace-steps", "trace-kernels"), _is_traced(folder)),
+        **dict.fromkeys(("trace-timeline", "trace-steps", "trace-kernels"), is_traced(folder)),
     }
     figures = {figure.attributes.get("id"): figure for figure in page.all("figure")}
     for name, is_due in due.items():
         figure = figures.get(f"chart-{name}")
         is_there = figure is not None and bool(list(figure.all("svg")))
         if is_due and not is_there and (folder / f"charts/{name}.svg").is_file():
-            yield Demand(f"chart {name}", None)
-        if is_there and not is_due:  # the page shows what nothing was measured for
-            yield Demand(f"chart {name}", figure, ["a series of as many sizes, or what else it shows"])
+            yield Difference(FILE, f"chart {name}", "is not there")
+        if is_there and not is_due:
+            yield Difference(FILE, f"chart {name}", "is drawn, and there are no figures for it")
 
 
-def _demand_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
-    """Yield when and with what the runs were made, and why some have no numbers."""
-    facts = _facts_by_name(page)
-    starts = [datetime.fromisoformat(run.metrics["timestamp_utc"]).astimezone(UTC) for run in runs]
-    for name in ("Measured", "Date"):
-        yield Demand(name, facts.get(name), [f"{min(starts):%Y-%m-%d %H:%M}", f"{len(runs)} run"])
-    yield Demand("Evidence", facts.get("Evidence"), [report["evidence"]])
-    for run in runs:
-        metrics = run.metrics
-        memory = round(metrics["hardware"]["memory_bytes"] / 2**30, 1)
-        yield Demand("Memory", facts.get("Memory"), ["GiB"], [memory])
-        yield Demand("Measuring code", facts.get("Measuring code"), [metrics["code_sha256"][:12]])
-        if metrics.get("failure"):
-            failed = _element(page, "section", "failed")
-            yield Demand(run.name, failed, [run.cell, metrics["failure"]["class"], metrics["failure"]["reason"]])
-        data, workload = metrics.get("data"), metrics["config"]["workload"]
-        work = metrics["config"].get("work", {})
-        if not metrics.get("model") or not data:
-            continue
-        model, optimizer = metrics["model"], work["optimizer"]
-        yield Demand("Model", facts.get("Model"), [workload["model"]] if isinstance(workload["model"], str) else [])
-        yield Demand("Parameters", facts.get("Parameters"), [], [model["parameters"], model["flops_per_token"]])
-        revision = data["revision"] or data["corpus_sha256"][:12]
-        texts = [f"{data['corpus']} ({revision})", data["tokenizer"], data["licence"]]
-        yield Demand("Corpus", facts.get("Corpus"), texts)
-        yield Demand("Samples", facts.get("Samples"), [], [workload["seq_len"], work["global_batch"]])
-        yield Demand("Steps", facts.get("Steps"), [], [work["warmup_steps"], work["steps"]])
-        figures = [optimizer["learning_rate"], optimizer["max_grad_norm"] or None, work["seed"]]
-        yield Demand("Optimizer", facts.get("Optimizer"), [optimizer["name"]], figures)
-
-
-def _demand_words(page: Element, folder: Path) -> Iterator[Demand]:
-    """Yield what the sections of the page explain, and the words that they use."""
-    facts, definitions = _facts_by_name(page), _element(page, "div", "definitions")
-    sections = {element.attributes.get("id") for tag in ("section", "div") for element in page.all(tag)}
-    sections = (sections - {"step"}) | ({"step"} if _is_traced(folder) else set())
-    for section, names in EXPLAINED.items():
-        for name in names if not section or section in sections else ():
-            yield Demand(name, facts.get(name))
-    words = MEASURED | (PAIRS if "pairs" in sections else {}) | (TRACED_WORDS if "step" in sections else {})
-    words |= LEARNT if any(row["validation_loss"] for row in csv_of(folder / "cells.csv")) else {}
-    defined = _facts_by_name(definitions) if definitions else {}
-    for word, meaning in words.items():
-        yield Demand(f"definition of {word}", defined.get(word), [meaning])
-    yield Demand("sources", _element(page, "div", "sources"), ["scaleproof verify"])
-
-
-def _facts_by_name(page: Element) -> dict[str, Element]:
-    """Return what stands beside a name on the page, in a list of terms or a table of facts."""
-    facts: dict[str, Element] = {}
-    for listed in page.all("dl"):
-        parts = [part for part in listed.children if isinstance(part, Element)]
-        facts |= {a.text: b for a, b in pairwise(parts) if (a.tag, b.tag) == ("dt", "dd")}
-    for table in page.all("table", kind="facts"):
-        for row in table.all("tr"):
-            facts |= {name.text: fact for name, fact in zip(row.all("th"), row.all("td"), strict=False)}
-    return facts
-
-
-def _element(page: Element, tag: str, identity: str, inside: str = "") -> Element | None:
-    """Return the element of an id, or the first one `inside` it; None where it is not there."""
-    element = next(page.all(tag, id=identity), None)
-    return next(element.all(inside), None) if element and inside else element
+def _demand_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> Iterator[Demand]:
+    """Yield every sentence of claims.json, the verdict in its own place."""
+    verdict = next(answer_of(page).all("p", kind="verdict"), None)
+    whole = Element("body", children=[CELLS_BEHIND.sub("", page.text)])
+    for sentence in sentences:
+        is_verdict = sentence["topic"] == "verdict"
+        text = CELLS_BEHIND.sub("", sentence["text"])
+        yield Demand(sentence["topic"], verdict if is_verdict else whole, [text], alone=is_verdict)

@@ -13,7 +13,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify.campaign_file import are_of_this_version
 from scaleproof.verify.contents import json_of, text_of
 from scaleproof.verify.demanded import check_demanded
-from scaleproof.verify.html_tree import Element, answer_of, plain, tree_of
+from scaleproof.verify.html_tree import Element, plain, tree_of
 from scaleproof.verify.page_texts import check_texts
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
@@ -23,20 +23,6 @@ FILE = "report.html"
 CLAIMS = "claims.json"
 DRAWN = ("path", "use", "text", "title", "image")  # elements of a chart
 OF_RUN = ("tokens_per_s", "wall_time_s", "loss_last")  # columns of numbers in the table of runs
-# Sections of the page, by the topics of the sentences that stand there; all others are of the answer.
-SECTIONS = {"lost": "lost", "pairs": "pairs", "drift": "pairs", "law": "strong"}
-# Behind a sentence in pages of before: the cells that it does not name.
-CELLS_BEHIND = re.compile(r" \[[^\]]*\]| \(see [^)]*\)")
-# What the page says of the environment -> where a run has it.
-ENVIRONMENT = {
-    "Machine": ("host", "hostname"),
-    "Operating system": ("host", "os"),
-    "Python": ("env", "python_version"),
-    "torch": ("env", "torch_version"),
-    "transformers": ("env", "transformers_version"),
-    "deepspeed": ("env", "deepspeed_version"),
-    "scaleproof": ("env", "scaleproof_version"),
-}
 
 
 def check_page(
@@ -55,8 +41,6 @@ def check_page(
         return
     if (folder / CLAIMS).exists():
         yield from _check_links(page)
-        yield from _check_sentences(page, json_of(folder / CLAIMS)["sentences"])
-        yield from _check_environment(page, runs)
         yield from check_demanded(page, folder, quantities, runs)
         if are_of_this_version(runs):
             others = (
@@ -219,43 +203,3 @@ def _check_links(page: Element) -> Iterator[Difference]:
             yield Difference(FILE, link.text, f"links to the row of {target.removeprefix('#row-')}")
         if target.startswith(("#row-", "#from-")) and target[1:] not in places:
             yield Difference(FILE, link.text, f"links to {target}, which the page does not have")
-
-
-def _check_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
-    """Yield the sentences of the page that are not those of claims.json, in their order."""
-    answer = answer_of(page)
-    printed = [next(answer.all("p", kind="verdict"), Element("p")).text, *(item.text for item in answer.all("li"))]
-    expected = [plain(sentence["text"]) for sentence in sentences if sentence["topic"] not in SECTIONS]
-    for text, stated in zip(printed, expected, strict=False):
-        if CELLS_BEHIND.sub("", plain(text)) != CELLS_BEHIND.sub("", stated):
-            yield Difference(FILE, "answer", f'is "{text[:80]}", {CLAIMS} has "{stated[:80]}"')
-    if len(printed) != len(expected):
-        yield Difference(FILE, "answer", f"{len(printed)} sentences, {CLAIMS} has {len(expected)}")
-    whole = plain(page.text)
-    for sentence in sentences:
-        if sentence["topic"] in SECTIONS and plain(sentence["text"]) not in whole:
-            yield Difference(FILE, sentence["topic"], f'does not have the sentence "{sentence["text"][:80]}"')
-
-
-def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield what the page says of processor, devices and versions that no run has, or leaves out."""
-    section = next(page.all("div", id="environment"), Element("div"))
-    rows = [[*row.all("th"), *row.all("td")] for row in section.all("tr")]
-    stated = {cells[0].text: cells[1].text for cells in rows if len(cells) == 2}
-    expected = {name: [run.metrics[section].get(key) for run in runs] for name, (section, key) in ENVIRONMENT.items()}
-    hardware = [run.metrics["hardware"] for run in runs]
-    expected["Processor"] = [f"{of_run['cpu_model']}, {of_run['cpu_allowed']} logical CPUs" for of_run in hardware]
-    commits = {run.metrics["git_commit"][:12] for run in runs if run.metrics["git_commit"]}
-    if not commits <= {word.strip(";,") for word in stated.get("Commit", "").split()}:
-        yield Difference(FILE, "Commit", "is not that of all runs")
-    if "Devices" in stated:
-        devices = [rank["device_name"] for run in runs for rank in run.metrics.get("ranks") or []]
-        expected["Devices"] = devices or ["none came up"]
-    for name, values in expected.items():
-        texts = {" ".join(str("unknown" if value is None else value).split()) for value in values}
-        if set(stated.get(name, "").split("; ")) != texts:
-            gives = "; ".join(sorted(texts))
-            yield Difference(FILE, name, f'is "{stated.get(name, "")[:80]}", the runs have "{gives[:80]}"')
-    head = next((element.text for element in page.all("dd") if "logical CPUs" in element.text), "")
-    if runs and not any(text in head for text in expected["Processor"]):
-        yield Difference(FILE, "On", f'is "{head[:80]}", which no run has')

@@ -10,7 +10,12 @@ def moved(match: re.Match[str]) -> str:
 
 # Of the page alone: what would have to be edited there, or in the sentences.
 EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
-    "A25 the answer names another cell": ("report.html", r'(<p class="verdict">)ddp-n1x2', r"\1zero1-n1x2", "verdict: does not have"),
+    "A25 the answer names another cell": (
+        "report.html",
+        r'(<p class="verdict">)ddp-n1x2',
+        r"\1zero1-n1x2",
+        "verdict: does not have",
+    ),
     "E1 files of two cells exchanged": (
         "report.html",
         r'data-cell="ddp-n1x2" data-file="runs/ddp-n1x2/rep1',

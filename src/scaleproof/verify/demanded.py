@@ -60,8 +60,8 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
 
 def _tables_by_file(page: Element) -> dict[str, Element | None]:
     """Return the tables of the page that are files as well, by the names of these."""
-    places = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
-    return places | {name: element_of(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
+    elements = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
+    return elements | {name: element_of(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
 
 
 def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
@@ -76,9 +76,9 @@ def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
         printed = _rows_of_table(table) if table else []
         for key, row in zip(keys, rows, strict=True):
             entries = {a: _entry_text(text) for a, text in zip(header, row, strict=True) if a not in FILES_ONLY}
-            own = [texts for name, texts in printed if name == key]
-            if not any(entries.items() <= texts.items() for texts in own):
-                other = next((a for texts in own for a, text in entries.items() if texts.get(a) != text), "")
+            candidates = [texts for name, texts in printed if name == key]
+            if not any(entries.items() <= texts.items() for texts in candidates):
+                other = next((a for texts in candidates for a, text in entries.items() if texts.get(a) != text), "")
                 problem = f'has not what tables/{name}.md has, "{entries[other]}"' if other else "has no such row"
                 yield Difference(FILE, f"{name}, {key}{', ' if other else ''}{other}", problem)
 
@@ -123,12 +123,12 @@ def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str
     used = [one for one in findings if one["severity"] != "note" and one.get("concerns", "runs") in concerns]
     invalid = [finding for finding in used if finding["severity"] == "invalid"]
     word = "no" if invalid else "with reservations" if used else "yes"
-    place = next(page.all("p", kind="trust"), None)
+    element = next(page.all("p", kind="trust"), None)
     if not checks:
-        yield Demand("trust", place, ["No run has numbers"])
+        yield Demand("trust", element, ["No run has numbers"])
         return
     codes = [finding["code"] for finding in invalid or used]
-    yield Demand("trust", place, [f"Can I trust it? {word}:", *codes], [] if used else [float(len(checks))])
+    yield Demand("trust", element, [f"Can I trust it? {word}:", *codes], [] if used else [float(len(checks))])
     answer = answer_of(page)
     yield Demand("trust", answer, [finding["code"] for finding in findings])
     resolve = (report["question"] or ranking or scaled or {"resolve": None})["resolve"]
@@ -188,8 +188,8 @@ def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quant
             yield Demand("Whole job", facts.get("Whole job"), [last["cell"]], figures)
         is_meant = last["cell"] == (advice.get("cell") or (group or [last["cell"]])[0])
         if is_meant and (not group or last["best_single"] == series["baseline"]) and is_answered:
-            place = next(answer_of(page).all("p", kind="soft"), None)
-            yield Demand("whole job", place, ["The whole job", f"the rate of {series['baseline']}"], figures)
+            element = next(answer_of(page).all("p", kind="soft"), None)
+            yield Demand("whole job", element, ["The whole job", f"the rate of {series['baseline']}"], figures)
             return
 
 

@@ -147,8 +147,8 @@ def _check_runs_of_findings(page: Element, findings: Sequence[Mapping[str, Any]]
             named = next(line.all("b"), Element("b")).text
             texts = {finding["evidence"] for finding in group if plain(finding["evidence"]) in plain(line.text)}
             evidence = max(texts, key=len, default="")  # one may be the beginning of another
-            alike = [finding for finding in group if finding["evidence"] == evidence]
-            expected = {run for finding in alike for run in finding["runs"] or finding["cells"]}
+            same_evidence = [finding for finding in group if finding["evidence"] == evidence]
+            expected = {run for finding in same_evidence for run in finding["runs"] or finding["cells"]}
             if _runs_in(named) != expected:
                 other = ", ".join(sorted(_runs_in(named) ^ expected))
                 yield Difference(FILE, code, f"its runs are others than those of findings.json: {other}")
@@ -167,7 +167,7 @@ def _runs_in(names: str) -> set[str]:
 
 
 def _check_drawings(page: Element, folder: Path) -> Iterator[Difference]:
-    """Yield the charts of the page whose lines, marks or texts are not those of their files, which are checked."""
+    """Yield each chart whose lines, marks or texts differ from its file in charts/, which is checked by itself."""
     for drawing in page.all("svg"):
         name = next((g.attributes["id"].rpartition("-")[0] for g in drawing.all("g") if "id" in g.attributes), "")
         path = folder / "charts" / f"{name}.svg"
@@ -181,17 +181,17 @@ def _check_drawings(page: Element, folder: Path) -> Iterator[Difference]:
 
 
 def _drawn(drawing: Element, tag: str) -> list[tuple[str, ...]]:
-    """Return where each element of a kind stands, and what is written in it."""
-    places = ("d", "x", "y", "width", "height", "transform")
+    """Return the text and the coordinates of each element with that tag."""
+    attributes = ("d", "x", "y", "width", "height", "transform")
     return [
-        (part.text, *(" ".join(part.attributes.get(place, "").split()) for place in places))
+        (part.text, *(" ".join(part.attributes.get(name, "").split()) for name in attributes))
         for part in drawing.all(tag)
     ]
 
 
 def _check_links(page: Element) -> Iterator[Difference]:
     """Yield the links within the page that lead nowhere, or to the row of another cell than they name."""
-    places = {
+    targets = {
         element.attributes["id"]
         for tag in ("tr", "th", "section", "figure", "h3", "div", "ul", "dialog", "article")
         for element in page.all(tag)
@@ -201,5 +201,5 @@ def _check_links(page: Element) -> Iterator[Difference]:
         target = link.attributes.get("href", "")
         if target.startswith("#row-") and target.removeprefix("#row-") != link.text:
             yield Difference(FILE, link.text, f"links to the row of {target.removeprefix('#row-')}")
-        if target.startswith(("#row-", "#from-")) and target[1:] not in places:
+        if target.startswith(("#row-", "#from-")) and target[1:] not in targets:
             yield Difference(FILE, link.text, f"links to {target}, which the page does not have")

@@ -54,12 +54,12 @@ def check_finding_codes(folder: Path) -> Iterator[Difference]:
     for row in csv_of(folder / "cells.csv"):
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
         codes = {finding["code"] for finding in of_cell}
-        own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
+        required = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
         stated = set(row["findings"].split())
         unknown = stated - codes
         if unknown:
             yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(sorted(unknown))} for it")
-        left_out = own - stated
+        left_out = required - stated
         if left_out:
             yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(sorted(left_out))}")
 

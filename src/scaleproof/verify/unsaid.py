@@ -166,8 +166,8 @@ def _check_ratios_listed(topic: str, claims: Sequence[str], expected: Mapping[st
 
     Where a cell is shown to be fastest, the sentence on it lists the next one alone.
     """
-    places = [identity.partition("/")[2] for identity in claims if identity.startswith(f"{topic}/")]
-    fastest = [expected[f"fastest/{place}"] for place in places if f"fastest/{place}" in expected]
+    indices = [identity.partition("/")[2] for identity in claims if identity.startswith(f"{topic}/")]
+    fastest = [expected[f"fastest/{index}"] for index in indices if f"fastest/{index}" in expected]
     for first in fastest:
         ratios = [claim for claim in expected.values() if claim["kind"] == "ratio"]
         words = {claim["id"]: claim["word"] for claim in ratios if claim["baseline"] == first["subject"]}
@@ -191,10 +191,10 @@ def _check_lost_time(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]
     stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
     if (stated[1] if stated else "") != unknown:
         yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
-    rest = cell["unexplained_ms"]
-    parts = {part["name"]: part["ms"] for part in cell["parts"]} | {"unexplained": rest if rest > 0 else None}
+    left_ms = cell["unexplained_ms"]
+    parts = {part["name"]: part["ms"] for part in (*cell["parts"], {"name": "unexplained", "ms": max(left_ms, 0)})}
     due = [(rf"[:,] {re.escape(name)} (-?[\d.,]+) ms", ms) for name, ms in parts.items() if ms]
-    due += [] if rest > 0 else [(r", together (-?[\d.,]+) ms more than the loss", -rest)]
+    due += [] if left_ms > 0 else [(r", together (-?[\d.,]+) ms more than the loss", -left_ms)]
     for pattern, ms in due:
         match = re.search(pattern, text)
         if not match or not stands_for(match[1], ms):
@@ -213,24 +213,24 @@ def check_largest_size(
     """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
     if report["status"] != "ok" or not report["series"]:
         return
-    places = [place for place in range(len(report["ranking"])) if f"fastest/{place}" in expected]
+    indices = [index for index in range(len(report["ranking"])) if f"fastest/{index}" in expected]
     stated = {name for sentence in sentences if sentence["topic"] != "verdict" for name in sentence["claims"]}
     verdict = sentences[0] if sentences and sentences[0]["topic"] == "verdict" else None
     if not verdict:
         yield Difference(FILE, "verdict", "is missing")
     elif verdict["claims"]:
         question, kind = report["question"], verdict["claims"][0].partition("/")[0]
-        kinds = {"recommended", "fastest", "one-device"} if places else set()  # the largest size, where one is ranked
+        kinds = {"recommended", "fastest", "one-device"} if indices else set()  # the last size, where one is ranked
         if question:
             kinds = {"question"} & {name.partition("/")[0] for name in expected}
         if kinds and kind not in kinds:
             yield Difference(FILE, "verdict", f"is about {kind}, and not {' or '.join(sorted(kinds))}")
-    if not places:
+    if not indices:
         return
-    largest = places[-1]  # rankings come in the order of their sizes
-    due = [f"fastest/{largest}", f"recommended/{largest}", f"rate/{report['ranking'][largest]['cells'][0]['cell']}"]
+    last = indices[-1]  # rankings come in the order of their sizes
+    due = [f"fastest/{last}", f"recommended/{last}", f"rate/{report['ranking'][last]['cells'][0]['cell']}"]
     for kind, least in (("ratio", 1), ("one-device", 2)):  # one cell against one device is a sentence of its series
-        identities = [f"{kind}/{entry['cell']}" for entry in report["ranking"][largest]["cells"]]
+        identities = [f"{kind}/{entry['cell']}" for entry in report["ranking"][last]["cells"]]
         made = [name for name in identities if expected.get(name, {}).get("word") not in (None, "unclaimed")]
         due += made if len(made) >= least else []
     for identity in due:

@@ -102,7 +102,8 @@ class Watcher:
                 self.model.register_forward_hook(self._after_forward),
                 self.optimizer.register_step_pre_hook(self.before_update),
             ]
-        self._traced = [parameter for parameter in self._parameters() if parameter.requires_grad]
+        trained = [parameter for parameter in self._parameters() if parameter.requires_grad]
+        self._traced = [p for p in trained if type(local_shard(p).detach()) is Tensor and not p.is_complex()]
         self._trace()
         atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
@@ -179,7 +180,7 @@ class Watcher:
         """Take the checksum of a parameter that is trained, or of its first elements: of another one in each step."""
         if self._traced:
             part = local_shard(self._traced[len(self.traces) % len(self._traced)]).detach()
-            self.traces.append(self._checksum(part.as_strided((min(part.numel(), TRACED_ELEMENTS),), (1,))))
+            self.traces.append(self._checksum(part.flatten()[:TRACED_ELEMENTS]))
 
     def _looks_now(self) -> bool:
         """Whether norms are taken in the step that is being made."""

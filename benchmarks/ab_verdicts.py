@@ -26,7 +26,7 @@ from scipy.stats import beta, t
 
 from scaleproof.cli.commands import run as command
 from scaleproof.cli.run import _read_log
-from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved
+from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved, shown_in_scatters
 from scaleproof.driver import ab
 from scaleproof.ground.campaign.loaded import RESULTS, LoadedCampaign, run_dir
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -131,6 +131,14 @@ def one_series(args: argparse.Namespace) -> int:
         most = beta.ppf(0.975, len(names) + 1, len(judged) - len(names)) if judged else 1
         least = beta.ppf(0.025, len(names), len(judged) - len(names) + 1) if names else 0
         print(f"{what}: {len(names)} of {len(judged)} ({100 * least:.1f} to {100 * most:.1f} %) {' '.join(names)}")
+    if judged:  # the same rates with B slower by what `ab` says that so many rounds show
+        scatter = math.sqrt(statistics.fmean(statistics.variance(logs) / 2 for logs in judged.values()))
+        shown = {name: shown_in_scatters(_rule(len(logs))) * scatter for name, logs in judged.items()}
+        found = sum(_claimed_alone([log - shown[name] for log in logs]) for name, logs in judged.items())
+        differences = f"{math.expm1(min(shown.values())):.1%} to {math.expm1(max(shown.values())):.1%}"
+        print(
+            f"runs scatter by {scatter:.1%}; of planted differences of {differences} {found} of {len(judged)} are found"
+        )
     return len(claimed)
 
 
@@ -144,9 +152,14 @@ def _logs(name: str) -> list[float]:
     return [math.log(b / a) for _, (a, b) in sorted(rates.items())]
 
 
+def _rule(rounds: int) -> RepeatUntil:
+    """The looks of a comparison by itself that has so many rounds."""
+    return RepeatUntil(resolve=0.02, at_least=min(ab.FIRST_LOOK, rounds - 1), at_most=rounds)
+
+
 def _claimed_alone(logs: Sequence[float]) -> bool:
     """Whether a comparison with these rounds, looked at as one by itself is, claims a difference."""
-    rule = RepeatUntil(resolve=0.02, at_least=min(ab.FIRST_LOOK, len(logs) - 1), at_most=len(logs))
+    rule = _rule(len(logs))
     for look in rule.looks():
         mean, error = statistics.mean(logs[:look]), statistics.stdev(logs[:look]) / math.sqrt(look)
         half = t.ppf((1 + confidence_at(rule, look)) / 2, look - 1) * error

@@ -122,7 +122,7 @@ def one_series(args: argparse.Namespace) -> int:
         print(f"{name}, {time.monotonic() - began:.0f} s, load {load()}: {verdict.sentence}", flush=True)
     entries = ab._entries(RESULTS / ab.SERIES / f"{SERIES}.json")
     rounds = {name: _logs(name) for name in entries if (RESULTS / name / "scaling_report.json").is_file()}
-    judged = {name: logs for name, logs in rounds.items() if len(logs) > ab.FIRST_LOOK}
+    judged = {name: logs for name, logs in rounds.items() if len(logs) >= ab.FIRST_LOOK}
     alone = [name for name, logs in judged.items() if _claimed_alone(logs)]
     median = statistics.median(map(len, judged.values())) if judged else 0
     print(f"{len(rounds)} comparisons, {len(judged)} with a look at the results; median of {median:g} rounds")

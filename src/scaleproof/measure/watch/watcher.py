@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Step:
 
 
 class Watcher:
-    """The record of one rank, from `start` to `finish`. `end_of_step` is called by the optimizer's own hook."""
+    """The record of one rank, from `start` to `finish`. The optimizer's own hook ends a step."""
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
@@ -197,17 +198,13 @@ class Watcher:
 
     @torch.no_grad()
     def _after_update(self, *_: Any) -> None:
-        """Take the norms of what the update has changed, and end the step."""
+        """Take the norms of what the update has changed, end the step, and begin the next one."""
         if self._looks_now():
             changes = [new - old for new, old in zip(self._watched(), self.before, strict=True)]
             update_norm = _norm(changes, self.device)
             weight_norm = _norm(self.before, self.device)
             self.norms.append((self.steps, self._gradient_norm, update_norm, weight_norm))
             self.before = []
-        self.end_of_step()
-
-    def end_of_step(self) -> None:
-        """End a step, its update being made, and begin the next one."""
         self.probing.close()
         self.timer.mark()
         self._trace()
@@ -224,14 +221,9 @@ class Watcher:
     def _watched(self) -> list[Tensor]:
         """This rank's part of the smallest trained parameters: one, or of WATCHED_ELEMENTS elements in all at most."""
         trained = [local_shard(parameter) for parameter in self._parameters() if parameter.requires_grad]
-        watched: list[Tensor] = []
-        elements = 0
-        for part in sorted(trained, key=Tensor.numel):
-            elements += part.numel()
-            if watched and elements > WATCHED_ELEMENTS:
-                break
-            watched.append(part)
-        return watched
+        parts = sorted(trained, key=Tensor.numel)
+        few = sum(elements <= WATCHED_ELEMENTS for elements in accumulate(map(Tensor.numel, parts)))
+        return parts[: max(few, 1)]
 
     def finish(self) -> WatchedRank:
         """Take the hooks away, write the file of this rank, and return what it holds."""
@@ -242,7 +234,6 @@ class Watcher:
         step_s, wall = self.timer.stop()
         # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
         flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
-        is_flat = bool(flat)
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
@@ -267,7 +258,7 @@ class Watcher:
             probed=_operations(self.counter) if self.counter and self.steps > PROBED_STEP else None,
             parameters=sum(map(elements_of, parameters)),
             trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
-            weights=None if is_flat else weights_checksum(parameters),
+            weights=None if flat else weights_checksum(parameters),
             parameter_dtypes=dtype_names(parameter.dtype for parameter in parameters),
             memory_bytes=memory["allocated"] if memory else None,
             threads=torch.get_num_threads(),

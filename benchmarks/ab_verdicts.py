@@ -96,8 +96,8 @@ def one_by_one(args: argparse.Namespace) -> int:
     for number in range(args.same + args.slower):
         by = 0.0 if number < args.same else args.by
         began = time.monotonic()
-        asked = request(STEPS, STEP_S, by, args.minutes)
-        _, verdict = ab.compare(asked, f"{'slower' if by else 'same'}-{number}")
+        comparison = request(STEPS, STEP_S, by, args.minutes)
+        _, verdict = ab.compare(comparison, f"{'slower' if by else 'same'}-{number}")
         wrong += verdict.word in ("faster", "slower") and not by
         print(f"{by:g} % slower, {time.monotonic() - began:.0f} s, load {load()}: {verdict.sentence}", flush=True)
     print(f"{wrong} of {args.same} equal commands told apart")
@@ -133,12 +133,10 @@ def one_series(args: argparse.Namespace) -> int:
         print(f"{what}: {len(names)} of {len(judged)} ({100 * least:.1f} to {100 * most:.1f} %) {' '.join(names)}")
     if judged:  # the same rates with B slower by what `ab` says that so many rounds show
         scatter = math.sqrt(statistics.fmean(statistics.variance(logs) / 2 for logs in judged.values()))
-        shown = {name: shown_in_scatters(_rule(len(logs))) * scatter for name, logs in judged.items()}
-        found = sum(_claimed_alone([log - shown[name] for log in logs]) for name, logs in judged.items())
-        differences = f"{math.expm1(min(shown.values())):.1%} to {math.expm1(max(shown.values())):.1%}"
-        print(
-            f"runs scatter by {scatter:.1%}; of planted differences of {differences} {found} of {len(judged)} are found"
-        )
+        difference = {name: shown_in_scatters(_rule(len(logs))) * scatter for name, logs in judged.items()}
+        claims = sum(_claimed_alone([log - difference[name] for log in logs]) for name, logs in judged.items())
+        least, most = math.expm1(min(difference.values())), math.expm1(max(difference.values()))
+        print(f"runs scatter by {scatter:.1%}; planted {least:.1%} to {most:.1%}: {claims} of {len(judged)} found")
     return len(claimed)
 
 

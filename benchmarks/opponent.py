@@ -232,7 +232,8 @@ class Pages:
             if path.name != "manifest.json":
                 layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}"
                 text = re.sub(layout, " ", path.read_text(), flags=re.DOTALL)
-                words[path.relative_to(folder).as_posix()] = re.findall(r"[\w.+-]*\w", text.replace(",", ""))
+                text = text if path.suffix == ".csv" else text.replace(",", "")  # of numbers such as 14,130
+                words[path.relative_to(folder).as_posix()] = re.findall(r"[\w.+-]*\w", text)
         return words
 
 

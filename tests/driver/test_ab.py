@@ -17,7 +17,7 @@ from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab, snakemake_view
-from scaleproof.driver.ab import AbRequest, Pace, campaign_of, compare, write_campaign
+from scaleproof.driver.ab import AbRequest, Pace, _outlook, campaign_of, compare, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
@@ -194,8 +194,15 @@ def test_the_first_round_says_how_many_there_is_time_for(monkeypatch):
     assert campaign.resources.time_limit == 1.25, "one round takes half of the budget at most"
 
 
-def test_a_program_that_fails_is_not_started_again(monkeypatch):
+def test_what_the_rounds_will_probably_show_is_said_before_them(monkeypatch, capsys):
+    played(monkeypatch)
+    assert "time for 24 rounds, which show a difference of 0.9 times the scatter" in capsys.readouterr().err
+    assert _outlook(3) == "there is time for 3 rounds, too few to look at them in between"
+
+
+def test_a_program_that_fails_is_not_started_again(monkeypatch, capsys):
     asked, _, campaign = played(monkeypatch, failure="crash")
+    assert not capsys.readouterr().err
     assert asked[-1] == ["results/mine/report.html"]
     assert campaign.most_repeats == 1
 

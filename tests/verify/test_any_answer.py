@@ -111,8 +111,8 @@ def any_campaign(seed: int) -> dict[str, Any]:
 
 
 # Each was accused once: of bounds or numbers of runs where repeats do not match, of six cells said as a number, of a
-# simulated difference of 200 times. `benchmarks/sound_reports.py` makes others.
-@pytest.mark.parametrize("seed", [3, 11, 15, 17, 21, 23, 25, 33, 35])
+# simulated difference of 200 times, of "4 other cells". `benchmarks/sound_reports.py` makes others.
+@pytest.mark.parametrize("seed", [3, 11, 15, 17, 21, 23, 25, 33, 35, 9300])
 def test_nothing_differs_in_a_campaign_of_any_shape(tmp_path: Path, seed: int) -> None:
     finished(tmp_path, **any_campaign(seed))
     assert [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]] == []

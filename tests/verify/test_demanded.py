@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from verify.test_any_answer import unmissed_sentences
 
-from scaleproof.verify import campaign_file, unsaid
+from scaleproof.verify import campaign_file, page_texts, unsaid
 from scaleproof.verify import page as read_back
 from scaleproof.verify.campaign import quantities_of
+from scaleproof.verify.contents import json_of
+from scaleproof.verify.demanded import check_demanded
 from scaleproof.verify.html_tree import Element, tree_of
 from scaleproof.verify.raw import read_runs
 
@@ -47,6 +49,17 @@ def test_nothing_can_be_left_out_of_a_page(monkeypatch: pytest.MonkeyPatch) -> N
     assert unmissed == []
 
 
+def test_no_sentence_can_be_added_to_a_text_of_a_page() -> None:
+    page = tree_of((PUBLISHED / "report.html").read_text())
+    files = [json_of(PUBLISHED / name) for name in ("scaling_report.json", "claims.json", "findings.json")]
+    assert list(page_texts.check_texts(page, *files)) == []
+    for block in page_texts._blocks(page):
+        block.children.append(" Nobody wins.")
+        (difference,) = page_texts.check_texts(page, *files)
+        assert "nothing states nobody" in str(difference)
+        block.children.pop()
+
+
 def test_no_sentence_of_the_published_demo_can_be_left_out(tmp_path: Path) -> None:
     shutil.copytree(PUBLISHED, tmp_path / "demo")
     assert unmissed_sentences(tmp_path / "demo") == []
@@ -77,3 +90,22 @@ def test_a_verdict_is_about_the_largest_size() -> None:
     other = [sentences[0] | {"claims": [of_series]}, *sentences[1:]]
     (difference,) = unsaid.check_largest_size(other, expected, report)
     assert "is about speed-up" in str(difference)
+
+
+@pytest.mark.parametrize(("factor", "is_missed"), [(1, True), (4, False)])
+def test_bounds_of_a_trace_that_say_nothing_are_not_demanded(tmp_path: Path, factor: float, is_missed: bool) -> None:
+    """A page prints "1.1 (n=6: too few)" where one further run may take any time; otherwise its bounds."""
+    runs, _ = read_runs(PUBLISHED)
+    quantities, _ = quantities_of(PUBLISHED, runs)
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    path = tmp_path / "demo/traces.json"
+    report = json.loads(path.read_text())
+    overhead = report["traces"][0]["overhead"]
+    bounds = "[{low:.3g},\u00a0{high:.3g}]".format_map(overhead)
+    text = (PUBLISHED / "report.html").read_text()
+    assert bounds in text
+    overhead |= {"low": overhead["low"] / factor, "high": overhead["high"] * factor}
+    path.write_text(json.dumps(report))
+    page = tree_of(text.replace(bounds, f"(n={overhead['n']}: too few)"))
+    lacking = check_demanded(page, tmp_path / "demo", quantities, runs)
+    assert any("traced / untraced" in difference.where for difference in lacking) is is_missed

@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 from scaleproof.cli.values import RESULTS, chart_to_write, file_to_read, folder, page_to_write, path, results_folder
@@ -46,9 +46,13 @@ class Parser(argparse.ArgumentParser):
         for name in (None, "store"):
             self.register("action", name, _Once)
 
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an argument as ArgumentParser does; shells complete the names of files, where it takes one."""
+    def add_argument(self, *names: Any, needs: str = "", **options: Any) -> argparse.Action:
+        """Add an argument as ArgumentParser does; shells complete the names of files, where it takes one.
+
+        `needs`: the option without which this one would mean nothing.
+        """
         action = super().add_argument(*names, **options)
+        action.needs = needs  # type: ignore[attr-defined]
         if action.type in (path, folder, file_to_read, page_to_write, chart_to_write, results_folder):
             action.complete = OF_FILES  # type: ignore[attr-defined]  # shtab's own attribute
         return action
@@ -86,6 +90,8 @@ class Parser(argparse.ArgumentParser):
             message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
             hints = " ".join(_not_expected(word, known) for word in strange[:3])
+            swallows = [word for word in options if getattr(known.get(word), "nargs", None) == "+"]
+            hints += "".join(f"{word} takes all words after it: write it at the end." for word in swallows)
             message = " ".join(part for part in (hints, f"{message}.", self._example()) if part)
         elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):
             message = f"argument {match[1]}: takes no value, and {match[2]} is one; leave it out"
@@ -96,6 +102,13 @@ class Parser(argparse.ArgumentParser):
         heading_and_first = (self.epilog or "").splitlines()[:2]
         return " ".join(" ".join(heading_and_first).split())
 
+    def check_needs(self, given: Collection[str]) -> None:
+        """End with exit code 2 where an option is among those `given`, but not the one that it needs."""
+        for action in self._actions:
+            needs = getattr(action, "needs", "")
+            if needs and action.dest in given and self._option_string_actions[needs].dest not in given:
+                self.error(f"{action.option_strings[-1]} belongs to {needs}, which is not given")
+
     def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""
         known = self._option_string_actions
@@ -105,11 +118,11 @@ class Parser(argparse.ArgumentParser):
             takes = " ".join(_metavar(action) for action in places) or "no argument"
             self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {self._example()}')
         listed = ", ".join(name for name in known if name.startswith("--"))
-        arguments = [action.dest for action in self._actions if not action.option_strings]
+        arguments = {action.dest: _metavar(action) for action in self._actions if not action.option_strings}
         for word in strange:
-            if word.strip("-").partition("=")[0] in arguments:
+            if name := arguments.get(word.strip("-").partition("=")[0]):
                 usage = " ".join(self.format_usage().split())
-                self.error(f'"{word}" is no option here: give the {word.strip("-")} alone. {usage}')
+                self.error(f'"{word}" is no option here: give {name} alone. {usage}')
         self.error(f"{' '.join(_not_expected(word, known) for word in strange)} Options: {listed}")
 
 
@@ -152,7 +165,10 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
         return f" Did you mean {' or '.join(inside[:3])}?"
     if "/" in word or "." in word:
         rest = " ".join(sys.argv[sys.argv.index(word) :]) if word in sys.argv else word
+        is_campaign = word.endswith(".yaml") and "campaign" in group.choices
         first = "audit" if "audit" in group.choices else next(iter(group.choices))
+        if is_campaign:
+            first, rest = "campaign show", word
         return f" A command comes first: {prog} {first} {rest}."
     return did_you_mean(word, [*group.choices, "--help", "--version"])
 

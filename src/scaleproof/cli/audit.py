@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Packages are imported inside the commands, as in analyse.py.
 
 STANDARD_INPUT = Path("-")
+NARROWEST = 40  # characters of a console that texts are written for
 FORMATS = ("text", "json", "markdown", "sarif", "github")
 SEVERITIES = ("invalid", "suspect", "note")  # the most severe first
 
@@ -86,7 +87,7 @@ def _show(args: argparse.Namespace, result: "Audit") -> None:
     else:
         from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
 
-        width = shutil.get_terminal_size((WIDTH, 24)).columns
+        width = max(shutil.get_terminal_size((WIDTH, 24)).columns, NARROWEST)
         print(audit_markdown(printed) if args.format == "markdown" else audit_text(printed, width))
 
 
@@ -169,7 +170,7 @@ def _given(key: str, text: str) -> tuple[str, int]:
     `key`: the option, for the message. Raises UserError where the number is none.
     """
     name, _, number = text.rpartition("=")
-    if not number.isdecimal() or not 0 < int(number) < 10**9:
+    if not number.isdecimal() or not 0 < int(number) < 10**9 or text.startswith("="):
         raise UserError(f'--{key.replace("_", "-")} is "{text}"; allowed: a number above 0, or NAME=NUMBER')
     return name, int(number)
 
@@ -203,7 +204,7 @@ def add(commands: Group) -> None:
     parser.add_argument("--notes", action="store_true", help=text)
     parser.add_argument("--html", type=page_to_write, metavar="FILE", help="write a page as well")
     text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
-    parser.add_argument("--link", type=url, metavar="URL", help=text)
+    parser.add_argument("--link", needs="--html", type=url, metavar="URL", help=text)
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
         text = f"{what}, where a file does not state it; NAME: part of its path"
         parser.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)

@@ -21,6 +21,7 @@ from scaleproof.cli import (
 )
 from scaleproof.cli import run as training
 from scaleproof.cli.arguments import Parser, subcommands
+from scaleproof.ground.errors import UserError
 
 STAGED = (prepare, training, trace, analyse, forecast)  # those that the workflow calls
 MODULES = (new_project, doctor, *STAGED, rehearse, ab, audit, watched, verify, export)
@@ -56,6 +57,8 @@ def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
 
 def run() -> None:
     """Run the command that was asked for. Raises UserError for wrong input, SystemExit as argparse does."""
+    if sys.flags.optimize > 1:
+        raise UserError("PYTHONOPTIMIZE=2 (python -OO) takes away texts that commands print: unset PYTHONOPTIMIZE")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
             stream.reconfigure(errors="backslashreplace")
@@ -69,4 +72,5 @@ def run() -> None:
     args.programs = programs
     if unknown:
         args.parser.reject_unknown(unknown)
+    args.parser.check_needs(getattr(args, "given", ()))
     args.run(args)

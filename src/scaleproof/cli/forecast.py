@@ -133,10 +133,7 @@ def forecast_report(args: argparse.Namespace) -> None:
 
 
 def plan(args: argparse.Namespace) -> None:
-    """Print what a campaign takes, in time, money and memory, and what it has spent; the plan is recorded.
-
-    Raises UserError where a price has a date but no figure.
-    """
+    """Print what a campaign takes, in time, money and memory, and what it has spent; the plan is recorded."""
     from datetime import date
 
     from scaleproof.conclude.forecast.plan import make_plan
@@ -150,8 +147,6 @@ def plan(args: argparse.Namespace) -> None:
     price = None
     if args.price is not None:
         price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
-    elif args.price_date:
-        raise UserError("--price-date is the date of a price; give --price as well")
     evidence = evidence_of(args.campaign, args.results)
     times = run_times(args.results, evidence.loaded.name)
     made = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
@@ -284,7 +279,8 @@ def add(commands: Group) -> None:
     parser.add_argument(
         "--link", type=Number("GB/s"), metavar="GB/s", help="what the link is said to carry, in one direction"
     )
-    parser.add_argument("--link-source", type=text, default="given by the user", metavar="TEXT", help="who says so")
+    source = "given by the user"
+    parser.add_argument("--link-source", needs="--link", type=text, default=source, metavar="TEXT", help="who says so")
     parser.add_argument(
         "--nccl-tests",
         type=file_to_read,
@@ -304,9 +300,9 @@ def add(commands: Group) -> None:
     help_text = "instead: a file with a table of devices and rates (CSV, Markdown, spreadsheet, JSON, notebook, ...)"
     parser.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE", help=help_text)
     help_text = "with --from: forecast so many devices (default: twice and four times the largest)"
-    parser.add_argument("--devices", type=count, nargs="+", metavar="N", help=help_text)
+    parser.add_argument("--devices", needs="--from", type=count, nargs="+", metavar="N", help=help_text)
     help_text = "with --from: where links between nodes begin (default: 8)"
-    parser.add_argument("--devices-per-node", type=count, default=8, metavar="N", help=help_text)
+    parser.add_argument("--devices-per-node", needs="--from", type=count, default=8, metavar="N", help=help_text)
     results_option(parser)
 
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
@@ -327,8 +323,10 @@ def add(commands: Group) -> None:
     )
     parser = on_campaign(commands, "plan", plan, doc, example)
     parser.add_argument("--price", type=Number(), metavar="X", help="of a device hour")
-    parser.add_argument("--currency", type=currency, default="USD", metavar="CODE", help="of the price (default: USD)")
-    parser.add_argument("--price-date", type=day, metavar="DATE", help="when the price was true (default: today)")
+    help_text = "of the price (default: USD)"
+    parser.add_argument("--currency", needs="--price", type=currency, default="USD", metavar="CODE", help=help_text)
+    help_text = "when the price was true (default: today)"
+    parser.add_argument("--price-date", needs="--price", type=day, metavar="DATE", help=help_text)
     help_text = "power of a device (default: as measured, where there is an energy counter)"
     parser.add_argument("--watts", type=Number("W"), metavar="W", help=help_text)
     help_text = (

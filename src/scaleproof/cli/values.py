@@ -26,9 +26,9 @@ def refused(text: str, allowed: str) -> argparse.ArgumentTypeError:
 
 
 def text(words: str) -> str:
-    """Text that is not blank."""
-    if not words.strip():
-        raise refused(words, "text that is not blank")
+    """One line of text that is not blank."""
+    if not words.strip() or len(words.splitlines()) > 1:
+        raise refused(words, "one line of text that is not blank")
     return words
 
 

@@ -80,8 +80,6 @@ def gate(args: argparse.Namespace) -> None:
         raise UserError(
             "give RESULTS and --baseline with at least three earlier results, or --history with all of them"
         )
-    if args.cell or args.chart:
-        raise UserError("--cell and --chart belong to --history")
     from scaleproof.conclude.publication.gate import gate as compare_with_earlier
 
     result = compare_with_earlier(args.results, args.baseline)
@@ -195,8 +193,9 @@ def add(commands: Group) -> None:
     parser.add_argument("results", type=path, nargs="?", metavar="RESULTS", help="results/<campaign>, the new one")
     parser.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
     parser.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
-    parser.add_argument("--cell", type=text, metavar="CELL", help="of a history: this cell alone")
-    parser.add_argument("--chart", type=chart_to_write, metavar="FILE.svg", help="of a history: draw it over commits")
+    parser.add_argument("--cell", needs="--history", type=text, metavar="CELL", help="of a history: this cell alone")
+    help_text = "of a history: draw it over commits"
+    parser.add_argument("--chart", needs="--history", type=chart_to_write, metavar="FILE.svg", help=help_text)
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
     parser = command(commands, "index", index, doc, "scaleproof index")
     parser.add_argument("results", type=results_folder, nargs="?", default=str(RESULTS), help="default: results")

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shlex
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from scaleproof.conclude.analysis.stopping import next_level
+from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
+from scaleproof.conclude.analysis.stopping import next_level, shown_in_scatters
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -219,7 +221,18 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
     if not any(run.failure for run in runs):  # a program that fails once is not started again
         now = time.monotonic()
         pace = Pace(now - began, sum(run.total_wall_time_s or 0.0 for run in runs), began - started)
-        write_campaign(path, campaign_of(request, pace.rounds_in(request.minutes), chance, seconds), request)
+        rounds = pace.rounds_in(request.minutes)
+        write_campaign(path, campaign_of(request, rounds, chance, seconds), request)
+        print(f"scaleproof: {_outlook(_repeats(request, rounds, chance))}", file=sys.stderr)
+
+
+def _outlook(repeats: int | dict[str, float]) -> str:
+    """Return what that many rounds will probably show."""
+    if isinstance(repeats, int):
+        return f"there is time for {plural(repeats, 'round')}, too few to look at them in between"
+    rule = RepeatUntil.model_validate(repeats)
+    scatters = f"{shown_in_scatters(rule):.1f} times the scatter of runs"
+    return f"there is time for {rule.at_most} rounds, which show a difference of {scatters} {POWER_IN_WORDS}"
 
 
 def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:

@@ -2,6 +2,7 @@
 
 __all__ = [
     "campaign",
+    "chart_words",
     "code_dependencies",
     "columns",
     "comparison",

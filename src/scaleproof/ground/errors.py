@@ -250,6 +250,8 @@ def _fault_of_parsing(error: Exception) -> str:
     text = shortened(" ".join(str(error).split()), 200)
     if isinstance(error, json.JSONDecodeError):
         return _json_fault(error.doc, text)
+    if "int_max_str_digits" in text:
+        return "a number has more than 4,300 digits"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeError):

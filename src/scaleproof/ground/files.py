@@ -132,6 +132,8 @@ def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 def os_fault(error: OSError) -> str:
     """An OSError in words: the path that was read or written, and why that failed."""
+    if error.filename is None and error.errno == errno.ENOENT:
+        return "the folder that this shell is in was removed, or replaced by another one: cd to it again"
     if error.filename is None:
         return f"output: {error.strerror or error}"
     is_full = error.errno in DISK_FULL

@@ -32,7 +32,7 @@ MOST_REPEATS, MOST_TIMES = 1000, 5  # that are advised: in all, and for each one
 def check_answer(
     answer: RawAnswer, runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield where the report of an answer states, or leaves out, what follows from the raw `runs` and the `findings`.
+    """Yield the fields of the report whose values are not those that `runs` and `findings` give.
 
     A field that is null, or is not there, differs from any value that it should have.
     """
@@ -50,14 +50,14 @@ def check_answer(
         noise = answer.noise(names[-1], names[0]) if len(names) > 1 else None  # of the largest size to the smallest
         yield from _check_resolve(series["resolve"], series["name"], noise, answer)
     yield from _check_groups(answer)
-    for place, ranking in enumerate(report["ranking"]):
-        yield from _check_ranking(answer, place, ranking)
+    for index, ranking in enumerate(report["ranking"]):
+        yield from _check_ranking(answer, index, ranking)
     if report["question"]:
         yield from _check_question(answer, report["question"])
 
 
 def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the report says of all runs: level, unit, evidence, whether it is valid, the time of a repeat."""
+    """Return the expected fields on all runs: level, unit, evidence, validity, and the time of a repeat."""
     concerning = [one for one in findings if one.get("concerns", "runs") in ("runs", "scaling")]
     invalid = sorted({finding["code"] for finding in concerning if finding["severity"] == "invalid"})
     expected = {"confidence": CONFIDENCE, "clock": "window", "mismatches": invalid}
@@ -76,7 +76,7 @@ def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, 
 
 
 def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield series that are not of the cells that differ in devices alone, or say other things of them."""
+    """Yield each series that has other cells than those that differ in devices alone, or other fields."""
     members: dict[str, list[RawCell]] = {}
     for cell in answer.cells.values():
         members.setdefault(re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-"), []).append(cell)
@@ -91,7 +91,7 @@ def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
 
 
 def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
-    """Return what the report says of a series. `cells`: the smallest first."""
+    """Return the expected fields of a series. `cells`: the smallest first."""
     settings = [settings_of(cell.runs[0]) | {"global_batch": cell.batch} for cell in cells]
     # None of what its cells differ in.
     common = {key: value for key, value in settings[0].items() if all(one.get(key) == value for one in settings)}
@@ -117,7 +117,7 @@ def _kind_of_scaling(cells: Sequence[RawCell]) -> str | None:
 
 
 def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the report says of a size of a series, its figures aside."""
+    """Return the expected fields of a size of a series, apart from its figures."""
     cell, base = answer.cells[point["cell"]], answer.cells[series["baseline"]]
     speedup = answer.ratio(cell.name, base.name)[1] if has_speedup(series, point) else None  # its bounds
     factor = base.devices / cell.devices
@@ -145,8 +145,9 @@ def _words_for_efficiency(efficiency: Bounds, speedup: Bounds) -> str:
 
 
 def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the speed-up of a size that holds together with the ranking, or with those of other series; None if none
-    is stated.
+    """Return the speed-up of a size whose interval holds together with the ranking, or with those of other series.
+
+    None where the report must state none.
     """
     name, base = point["cell"], series["baseline"]
     family = answer.family_with(name)
@@ -155,7 +156,7 @@ def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     if family and answer.reference(series, point) == base:
         bounds = family.bounds(name, base)
     else:
-        has_ranking = any(answer.family(place) for place in range(len(answer.report["ranking"])))
+        has_ranking = any(answer.family(index) for index in range(len(answer.report["ranking"])))
         largest = [(one, list(one["runs"].values())[-1]) for one in answer.report["series"]]
         together = [last["cell"] for one, last in largest if has_speedup(one, last)]
         if has_ranking or name not in together:
@@ -167,41 +168,41 @@ def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
 
 
 def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield where the cell with one device that a size is held against is not the fastest that does the same work.
+    """Yield a `best_single` that is not the fastest cell with one device and the same work.
 
-    None is one only where there is none, or where each differs in a field that the report names.
+    It may be None where there is no such cell, or where each differs in a field that the report names.
     """
     cell, stated = answer.cells[point["cell"]], point["best_single"]
     where = f"{cell.name}, best_single"
     # In weak scaling one device does its part of the cell's work.
     batch = cell.batch and cell.batch / (cell.devices if series["kind"] == "weak" else 1)
     singles = [other for other in answer.cells.values() if other.devices == 1]
-    alike = [other for other in singles if batch and other.work == cell.work and other.batch == batch]
-    best = next((other for other in alike if other.name == stated), None)
+    same_work = [other for other in singles if batch and other.work == cell.work and other.batch == batch]
+    named = next((other for other in same_work if other.name == stated), None)
     if stated is None:
-        for other in alike:
+        for other in same_work:
             fields = point["best_single_incomparable"]
             yield from _check_incomparable(fields, cell, other)
             if not fields:
                 yield from differing(REPORT, where, stated, other.name)
-    elif best is None:
+    elif named is None:
         yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
     else:
-        program = best.program
-        faster = [other.name for other in alike if other.rate > best.rate and other.program == program]
+        program = named.program
+        faster = [other.name for other in same_work if other.rate > named.rate and other.program == program]
         yield from differing(REPORT, where, stated, [*faster, stated][0])
 
 
 def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
-    """Yield the fields in which two cells are said to differ, and do not."""
-    own, of_base = cell.machine, base.machine
-    for name in set(fields) & own.keys() & of_base.keys():
-        if own[name] == of_base[name]:
+    """Yield each of `fields`, in which two cells are said to differ, that is equal in both."""
+    machine, base_machine = cell.machine, base.machine
+    for name in set(fields) & machine.keys() & base_machine.keys():
+        if machine[name] == base_machine[name]:
             yield Difference(REPORT, cell.name, f"does not differ from {base.name} in {name}")
 
 
 def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield where the rankings are not of the cells that do the same work on as many devices."""
+    """Yield each group of cells with the same work and as many devices that no ranking has alone."""
     groups: dict[tuple[object, ...], set[str]] = {}
     for cell in answer.cells.values():
         groups.setdefault((cell.devices, *cell.work, cell.batch), set()).add(cell.name)
@@ -211,9 +212,9 @@ def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
             yield Difference(REPORT, "ranking", f"has none of {', '.join(sorted(group))} alone")
 
 
-def _check_ranking(answer: RawAnswer, place: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield where the ranking of a size has other bounds, letters or claims, or recommends another cell."""
-    family = answer.family(place)
+def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the bounds, letters, claims and recommendation of a ranking that are not those that its runs give."""
+    family = answer.family(index)
     where = f"ranking on {ranking['devices']} devices"
     names = comparable(ranking)
     entries = {entry["cell"]: entry for entry in ranking["cells"]}
@@ -268,7 +269,7 @@ def _check_letters(
             verb = "share a letter, but are told apart" if share else "share no letter, but are not told apart"
             yield Difference(REPORT, where, f"{a} and {b} {verb}")
     letters = set("".join(entry["letters"] for entry in entries.values()))
-    if letters != {chr(ord("a") + place) for place in range(len(letters))} and len(letters) <= 26:
+    if letters != {chr(ord("a") + number) for number in range(len(letters))} and len(letters) <= 26:
         yield Difference(REPORT, where, f"has {''.join(sorted(letters))}, not the first of all")
     lettered = [name for name, entry in entries.items() if entry["letters"]]
     yield from differing(REPORT, where, lettered, list(names) if family else [])
@@ -318,7 +319,7 @@ def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bo
 
 
 def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield where the answer to the campaign's own question is not what its interval says."""
+    """Yield a status of the campaign's question that the interval of its ratio does not give."""
     subject, base = question["is"], question["better_than"] or question["not_slower_than"]
     cells = [answer.cells[name] for name in (base, subject) if name in answer.cells]
     are_measured = len(cells) == 2
@@ -335,7 +336,7 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
 
 
 def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
-    """Return what the interval of a ratio says to a question."""
+    """Return the status of a question by the interval of its ratio."""
     mark = 1 + question["by"] if question["better_than"] else 1 - question["by"]  # the ratio that is asked for
     low, high = bounds or (0.0, math.inf)
     within = 1 + (question["within"] or 0.0)
@@ -346,7 +347,7 @@ def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
 def _check_resolve(
     stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where further repeats of a ratio with that noise show other differences than stated; None: none are."""
+    """Yield where further repeats of a ratio show other differences than stated. `noise`: None where nothing is due."""
     if stated and noise:
         yield from _check_resolution(
             stated, where, noise.n, lambda n, level: intervals.detectable_by_pair(n, noise, level), answer

@@ -112,9 +112,9 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
 
 def _check_regular(folder: Path) -> None:
     """Raise UserError for a pipe, a socket or a device in the folder: reading it would wait or go on for ever."""
-    for place in folder.rglob("*"):
-        if place.exists() and not place.is_file() and not place.is_dir():
-            raise UserError(f"{place}{path_fault(place)}")
+    for path in folder.rglob("*"):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError(f"{path}{path_fault(path)}")
 
 
 def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], int, int]:

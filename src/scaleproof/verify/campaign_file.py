@@ -7,10 +7,12 @@ from pathlib import Path
 
 from scaleproof import __version__
 from scaleproof.ground.campaign.cells import arms_of, expand_cells
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.metrics import VERSION
+from scaleproof.verify.manifest import CAMPAIGN
 from scaleproof.verify.raw import Difference, RawRun, read_runs
 
 SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found them, the file has a word
@@ -19,6 +21,14 @@ SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found 
 def are_of_this_version(runs: Collection[RawRun]) -> bool:
     """Return whether this version of scaleproof has made all runs: others have other defaults, and other words."""
     return {run.metrics["env"].get(VERSION) for run in runs} == {__version__}
+
+
+def campaign_beside(folder: Path) -> Campaign | None:
+    """Return the campaign of a publication; None of other results, and where its file is of another version."""
+    try:
+        return load_campaign(folder / CAMPAIGN)[0] if (folder / CAMPAIGN).exists() else None
+    except UserError:  # check_campaign_file says so
+        return None
 
 
 def check_campaign_file(

@@ -1,4 +1,4 @@
-"""Charts read back: what each mark says on hover is recomputed, and the mark stands where that figure belongs."""
+"""Charts read back: the figure that a mark shows on hover is recomputed, and the mark must stand at that figure."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -59,14 +59,15 @@ NTH = {
 }
 RATIOS = ("speedup", "scaling_efficiency")  # which are 1 of a baseline
 BY_DEVICES = ("throughput", "speedup", "efficiency")  # charts over the number of devices
-NEAR = 0.006  # of the length of an axis, within which a mark stands where it belongs
+NEAR = 0.001  # of the length of an axis, within which a mark stands where it belongs
+EXACTLY = 1e-4  # the same of the numbers at an axis
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The axis of values: 0 is x, 1 is y; `scale` and `start`: from a place in the drawing to the value there."""
+    """The axis of values. `coordinate`: 0 for x, 1 for y; value = `scale` * position in the drawing + `start`."""
 
     coordinate: int
     scale: float
@@ -78,15 +79,15 @@ class Axis:
 
 
 def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str] = ()) -> Iterator[Difference]:
-    """Yield where charts show other figures or intervals than the recomputed ones, on hover or by their place.
+    """Yield the figures and intervals of charts, on hover or as drawn, that are not the recomputed ones.
 
     `at_fault`: cells of which no figure is known.
     """
     several = _figures_of_runs_and_pairs(folder, quantities)
     for trace in entries_of(folder / "traces.json", "traces"):
-        known = {name: trace[name] for parts in TRACED.values() for name in parts.values() if trace[name] is not None}
+        parts = {name: trace[name] for names in TRACED.values() for name in names.values() if trace[name] is not None}
         quantities = quantities | {
-            f"cells/{trace['cell']}/{name}": RecomputedQuantity(ms, 1, "", ()) for name, ms in known.items()
+            f"cells/{trace['cell']}/{name}": RecomputedQuantity(ms, 1, "", ()) for name, ms in parts.items()
         }
     lost = entries_of(folder / "waterfall.json", "cells")
     labels = [entry[name] for entry in lost for name in ("ideal_ms", "unexplained_ms", "measured_ms")]
@@ -160,23 +161,23 @@ def _check_tip(
                 yield Difference(file, match["cell"], f"shows {stated[name]}, the raw files give {gives}")
     match = NTH[chart].match(tip) if chart in NTH else None
     if match:
-        known, nth = several.get(match["cell"], []), int(match["nth"])  # from 1 on
-        n = int(match.groupdict().get("n", len(known)))
-        if len(known) != n or nth > n or not stands_for(match["value"], known[nth - 1]):
+        figures_of_runs, nth = several.get(match["cell"], []), int(match["nth"])  # from 1 on
+        n = int(match.groupdict().get("n", len(figures_of_runs)))
+        if len(figures_of_runs) != n or nth > n or not stands_for(match["value"], figures_of_runs[nth - 1]):
             yield Difference(file, tip.partition(":")[0], f"shows {match['value']}, which no raw file gives")
 
 
 def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the numbers at the axis of devices that no cell has."""
     sizes = {match.groups() for name in quantities if (match := re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name))}
-    known = {float(nodes) * float(per_node) for nodes, per_node in sizes}
+    device_counts = {float(nodes) * float(per_node) for nodes, per_node in sizes}
     for _, number in _numbered_ticks(axes, "x"):
-        if known and number not in known:
+        if device_counts and number not in device_counts:
             yield Difference(file, "", f"has {number:g} at its axis of devices, and no cell has so many")
 
 
 def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
-    """Yield marks, and intervals at them, that stand elsewhere than at the figures which they state on hover."""
+    """Yield each mark that does not stand at the figure it shows on hover, and each interval that is not drawn."""
     try:
         axis = _axis_of_values(axes)
     except ValueError as error:
@@ -190,31 +191,33 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
         title = mark.find(f"{SVG}title")
         if mark.get("class") != "tip" or title is None or not title.text:
             continue
-        places = [axis.value(point) for point in _places_of_mark(mark)]
+        values = [axis.value(point) for point in _places_of_mark(mark)]
         # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
-        lengths = [*places, *(abs(a - b) for a in places for b in places if a != b)]
-        stated = [float(number.replace(",", "")) for number in numbers(title.text.partition(": ")[2])]
-        stands_there = any(_are_near(value, figure, axis) for value in lengths for figure in stated)
-        if places and stated and not stands_there:
-            problem = f'the mark stands at {significant(places[-1], 4, grouped=True)} and says "{title.text}"'
+        lengths = [*values, *(abs(a - b) for a in values for b in values if a != b)]
+        stated = numbers(title.text.partition(": ")[2])
+        stands_there = any(_is_near(value, printed, axis) for value in lengths for printed in stated)
+        if values and stated and not stands_there:
+            problem = f'the mark stands at {significant(values[-1], 4, grouped=True)} and says "{title.text}"'
             yield Difference(file, title.text.partition(":")[0], problem)
         bounds = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", title.text)
-        if bounds and places:
-            low, high = (float(text.rstrip(".,").replace(",", "")) for text in bounds.groups())
+        if bounds and values:
+            low, high = (text.rstrip(".,") for text in bounds.groups())
             if not any(_spans(segment, low, high, axis) for segment in segments):
-                yield Difference(file, title.text.partition(":")[0], f"no line is drawn from {low:g} to {high:g}")
+                yield Difference(file, title.text.partition(":")[0], f"no line is drawn from {low} to {high}")
 
 
-def _are_near(a: float, b: float, axis: Axis) -> bool:
-    """Return whether two values are one in a drawing: as good as the same place, `b` being printed to four digits."""
-    return abs(a - b) <= NEAR * axis.length + 5e-4 * abs(b)
+def _is_near(value: float, printed: str, axis: Axis) -> bool:
+    """Return whether a value read from a drawing is a printed figure, within NEAR of the axis and its rounding."""
+    figure, decimals = float(printed.replace(",", "")), printed.partition(".")[2]
+    rounding = 0.5 * 10.0 ** -len(decimals) if decimals else 5e-4 * abs(figure)  # integers have four digits or all
+    return abs(value - figure) <= NEAR * axis.length + rounding
 
 
-def _spans(segment: list[Point], low: float, high: float, axis: Axis) -> bool:
+def _spans(segment: list[Point], low: str, high: str, axis: Axis) -> bool:
     """Return whether a line goes from `low` to `high`; one that leaves the chart may end where the chart does."""
     first, last = sorted(axis.value(point) for point in segment)
-    is_cut_off = axis.length <= last < high  # an axis of values begins at 0
-    return _are_near(first, low, axis) and (_are_near(last, high, axis) or is_cut_off)
+    is_cut_off = axis.length <= last < float(high.replace(",", ""))  # an axis of values begins at 0
+    return _is_near(first, low, axis) and (_is_near(last, high, axis) or is_cut_off)
 
 
 def _axis_of_values(axes: ET.Element) -> Axis | None:
@@ -226,21 +229,21 @@ def _axis_of_values(axes: ET.Element) -> Axis | None:
         ticks = _numbered_ticks(axes, letter)
         if len(ticks) < 2:
             continue
-        places, values = np.array(ticks).T
+        positions, values = np.array(ticks).T
         length = float(values.max() - values.min())
-        scale, start = np.polyfit(places, values, 1)
-        if np.abs(scale * places + start - values).max() <= NEAR * length:
+        scale, start = np.polyfit(positions, values, 1)
+        if np.abs(scale * positions + start - values).max() <= EXACTLY * length:
             return Axis(coordinate, float(scale), float(start), length)
         logs = np.log(np.maximum(values, 1e-30))
-        by_logarithm = np.polyval(np.polyfit(places, logs, 1), places)
-        if np.abs(by_logarithm - logs).max() > NEAR * (logs.max() - logs.min()):
+        by_logarithm = np.polyval(np.polyfit(positions, logs, 1), positions)
+        if np.abs(by_logarithm - logs).max() > EXACTLY * (logs.max() - logs.min()):
             raise ValueError(f"the numbers at its {letter} axis do not stand where they belong")
         return None
     return None
 
 
 def _numbered_ticks(axes: ET.Element, letter: str) -> list[Point]:
-    """Return the marks of an axis that have a number beside them: the place in the drawing, and the number."""
+    """Return the numbers at an axis: (position in the drawing, number) of each."""
     texts = ["".join(text.itertext()).strip().replace("\u2212", "-") for text in axes.iter(f"{SVG}text")]
     powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # at the end of an axis: what its numbers count
     factor = float(powers[0]) if len(powers) == 1 else 1.0
@@ -249,14 +252,14 @@ def _numbered_ticks(axes: ET.Element, letter: str) -> list[Point]:
         if not re.fullmatch(rf"{letter}tick_\d+", tick.get("id", "")):
             continue
         text = "".join(tick.itertext()).strip().replace(",", "").replace("\u2212", "-")
-        place = next(tick.iter(f"{SVG}use"), None)
-        if place is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", text):
-            ticks.append((float(place.get(letter, "nan")), float(text) * factor))
+        mark = next(tick.iter(f"{SVG}use"), None)
+        if mark is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", text):
+            ticks.append((float(mark.get(letter, "nan")), float(text) * factor))
     return ticks
 
 
 def _places_of_mark(mark: ET.Element) -> list[Point]:
-    """Return where a mark stands: the place of a dot, the corners of a bar."""
+    """Return the points of a mark: the middle of each dot, or the corners of a bar."""
     dots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in mark.iter(f"{SVG}use")]
     if dots:
         return dots

@@ -1,4 +1,4 @@
-"""The words of the sentences in claims.json: which a claim supports, by its own word."""
+"""Does a sentence of claims.json say what its claims support? Each claim has a word: faster, undecided, shown."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ MANY = re.compile(r"\b(\d+) cells, from ")  # of so many, the first and the last
 
 
 def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
-    """Return which claims a sentence leaves out between the ends of "7 cells, from A to B", and what is wrong with it.
+    """Return the claims that "7 cells, from A to B" leaves out between its ends, and its fault.
 
-    Wrong is a number or an end that is not that of the claims on a ratio, or of those of one word; else "".
+    The fault is "", or that no group of claims has that number and those ends.
     """
     unsaid: set[str] = set()
     for match in MANY.finditer(text):
@@ -29,7 +29,7 @@ def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
 
 
 def _summed_up_groups(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
-    """Yield the claims on a ratio, in order: all of a kind, and those of one word."""
+    """Yield the groups that "7 cells, from A to B" may stand for: the claims of a kind, then those of one word."""
     of_ratios = [claim for claim in claims if claim["kind"] in ("ratio", "one-device")]
     for keys in (("kind",), ("kind", "word")):
         groups: dict[tuple[str, ...], list[Claim]] = {}
@@ -47,7 +47,7 @@ def _ends_with(group: Sequence[Claim], ends: Sequence[str]) -> bool:
 
 
 def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
-    """Return what a sentence says that its claims do not support; "" where it says what they do."""
+    """Return the words of a sentence that its claims do not support; "" where they support all."""
     if not claims:
         return ""
     first = claims[0]
@@ -102,7 +102,7 @@ def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
 
 
 def _pattern_of_verdict(claim: Claim) -> str:
-    """Return the pattern of the verdicts that a claim supports."""
+    """Return the pattern of every verdict that a claim supports."""
     subject, base = re.escape(claim["subject"]), re.escape(claim["baseline"] or "")
     word = claim["word"]
     kind = claim["kind"]

@@ -1,22 +1,19 @@
 """What report.html must have because other files of the campaign have it: rows, notes, charts, sentences, settings."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import INTERVAL
 from scaleproof.ground.number_format import in_unit, is_useless
-from scaleproof.ground.words import LEARNT, MEASURED, PAIRS
-from scaleproof.ground.words import TRACED as TRACED_WORDS
-from scaleproof.verify.answer import EXCELLENT, LOW
 from scaleproof.verify.campaign_file import are_of_this_version
 from scaleproof.verify.contents import csv_of, entries_of, json_of, text_of
-from scaleproof.verify.html_tree import Element, answer_of, plain
-from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.demand import Demand, element_of, facts_by_name
+from scaleproof.verify.demanded_facts import facts_due, is_traced
+from scaleproof.verify.html_tree import Element, answer_of
+from scaleproof.verify.printed import rounded_up_percent
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.raw_cells import comparable, largest_comparison
 from scaleproof.verify.recompute import Quantities
@@ -27,6 +24,7 @@ FILE = "report.html"
 TABLES = {"scaling": "table-cells", "strong": "table-strong", "weak": "table-weak"}
 PLAIN_TABLES = {"comparison": "pairs", "forecast": "forecast"}  # table -> section, whose first table it is
 FILES_ONLY = ("series", "perplexity", "start-up (s)")  # headings that the page does not have
+CELLS_BEHIND = re.compile(r" \(see [^)]*\)")  # a sentence that does not name them
 LITTLE, OFTEN = 0.02, 0.8  # of a step, of the steps: a rank that costs less, or is last more rarely, is not named
 MOST_NAMED = 4  # cells named below a table
 # Heading of the table of traces -> entry of traces.json.
@@ -39,53 +37,22 @@ TRACED = {
     "all communication (ms)": "communication_ms",
     "all waiting (ms)": "wait_ms",
 }
-# Section -> what it explains, where the page has it; "": at the top of every page.
-EXPLAINED = {
-    "": ("Signature", "Intervals", "Campaign", "Order", "~", "–", "Names, columns"),
-    "strong": ("Batch", "Rating", "Job"),
-    "pairs": ("Pair", "Claim", "Detectable"),
-    "step": ("From", "Step", "Waiting", "Traced / untraced"),
-}
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a place of the page must have: texts, word by word, and figures, rounded as they stand there."""
-
-    where: str
-    place: Element | None
-    texts: Sequence[str | None] = ()  # None, here and below: unknown, and so not demanded
-    figures: Sequence[float | None] = ()
-
-    def missing(self) -> Iterator[Difference]:
-        """Yield what is not there."""
-        if self.place is None:
-            yield Difference(FILE, self.where, "is not there")
-            return
-        text = plain(self.place.text)
-        lacking = [f'"{plain(part)[:80]}"' for part in self.texts if part is not None and plain(part) not in text]
-        printed = numbers(text)
-        figures = [figure for figure in self.figures if figure is not None]
-        lacking += [f"{figure:.4g}" for figure in figures if not any(stands_for(number, figure) for number in printed)]
-        if lacking:
-            yield Difference(FILE, self.where, f"does not have {lacking[0]}")
 
 
 def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield what the page leaves out; what it explains in words of its own is demanded of this version's alone."""
     report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
-    has_these_words = are_of_this_version(runs)
     yield from _check_tables(page, folder)
+    yield from _check_charts(page, folder, report, quantities)
     demands = [
         *_demand_trust(page, findings, report),
         *_demand_findings(page, findings),
         *_demand_series(page, folder, report, quantities),
         *_demand_pairs(page, folder),
         *_demand_traces(page, folder),
-        *_demand_charts(page, folder, report, quantities),
-        *_demand_runs(page, report, runs),
-        *(Demand("title", next(page.all(tag), None), [report["title"]]) for tag in ("title", "h1")),
-        *((*_demand_definitions(page, report["unit"]), *_demand_words(page, folder)) if has_these_words else ()),
+        *_demand_sentences(page, json_of(folder / "claims.json")["sentences"]),
+        *(_demand_definitions(page, report["unit"]) if are_of_this_version(runs) else ()),
+        *facts_due(page, folder, report, runs),
     ]
     for demand in demands:
         yield from demand.missing()
@@ -93,8 +60,8 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
 
 def _tables_by_file(page: Element) -> dict[str, Element | None]:
     """Return the tables of the page that are files as well, by the names of these."""
-    places = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
-    return places | {name: _element(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
+    elements = {name: next(page.all("table", id=identity), None) for name, identity in TABLES.items()}
+    return elements | {name: element_of(page, "section", section, "table") for name, section in PLAIN_TABLES.items()}
 
 
 def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
@@ -109,16 +76,16 @@ def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
         printed = _rows_of_table(table) if table else []
         for key, row in zip(keys, rows, strict=True):
             entries = {a: _entry_text(text) for a, text in zip(header, row, strict=True) if a not in FILES_ONLY}
-            own = [texts for name, texts in printed if name == key]
-            if not any(entries.items() <= texts.items() for texts in own):
-                other = next((a for texts in own for a, text in entries.items() if texts.get(a) != text), "")
+            candidates = [texts for name, texts in printed if name == key]
+            if not any(entries.items() <= texts.items() for texts in candidates):
+                other = next((a for texts in candidates for a, text in entries.items() if texts.get(a) != text), "")
                 problem = f'has not what tables/{name}.md has, "{entries[other]}"' if other else "has no such row"
                 yield Difference(FILE, f"{name}, {key}{', ' if other else ''}{other}", problem)
 
 
 def _demand_definitions(page: Element, unit: str) -> Iterator[Demand]:
     """Yield what the columns of the page are. `unit`: of the work, which all rates are in."""
-    facts = _facts_by_name(page)
+    facts = facts_by_name(page)
     definitions = {heading: in_unit(column.definition, unit) for heading, column in HEADINGS.items()}
     definitions |= {in_unit(heading, unit): text for heading, text in definitions.items()}
     headings = {heading for table in _tables_by_file(page).values() if table for heading in _column_headings(table)}
@@ -156,34 +123,26 @@ def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str
     used = [one for one in findings if one["severity"] != "note" and one.get("concerns", "runs") in concerns]
     invalid = [finding for finding in used if finding["severity"] == "invalid"]
     word = "no" if invalid else "with reservations" if used else "yes"
-    place = next(page.all("p", kind="trust"), None)
+    element = next(page.all("p", kind="trust"), None)
     if not checks:
-        yield Demand("trust", place, ["No run has numbers"])
+        yield Demand("trust", element, ["No run has numbers"])
         return
     codes = [finding["code"] for finding in invalid or used]
-    yield Demand("trust", place, [f"Can I trust it? {word}:", *codes], [] if used else [float(len(checks))])
+    yield Demand("trust", element, [f"Can I trust it? {word}:", *codes], [] if used else [float(len(checks))])
     answer = answer_of(page)
     yield Demand("trust", answer, [finding["code"] for finding in findings])
     resolve = (report["question"] or ranking or scaled or {"resolve": None})["resolve"]
     if resolve and not invalid:
-        texts = [f"{resolve['n']} repeat", f"differences of {_rounded_up(100 * resolve['detectable'])} "]
+        texts = [f"{resolve['n']} repeat", f"differences of {rounded_up_percent(resolve['detectable'])} "]
         yield Demand("trust, which differences show", answer, texts)
     for severity in {finding["severity"] for finding in findings}:
         number = sum(finding["severity"] == severity for finding in findings)
         yield Demand("trust", next(answer.all("span", kind=severity), None), [severity], [float(number)])
 
 
-def _rounded_up(percent: float) -> str:
-    """Return percents that are no fewer: whole ones from 1 % on."""
-    if percent > 100:
-        return "more than 100 %"
-    digits = 0 if percent >= 1 else 1
-    return f"{math.ceil(percent * 10**digits - 1e-9) / 10**digits:.{digits}f} %"
-
-
 def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
     """Yield every finding with what to do about it, and below the table of cells those above a note."""
-    section, notes = _element(page, "section", "findings"), _element(page, "ul", "footnotes")
+    section, notes = element_of(page, "section", "findings"), element_of(page, "ul", "footnotes")
     if content["checks"]:
         yield Demand("findings", section, figures=[float(len(content["checks"]))])
     first: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -197,7 +156,7 @@ def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Dema
 
 def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
     """Yield what stands below the table of cells, and the speed-up of the whole job beside the verdict."""
-    facts = _facts_by_name(page)
+    facts = facts_by_name(page)
     for line in text_of(folder / "tables/scaling.md").splitlines():
         if line.startswith("In all rows: "):
             constant = line.removeprefix("In all rows: ").removesuffix(".")
@@ -224,15 +183,13 @@ def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quant
         job = quantities.get(f"cells/{last['cell']}/speedup_by_job_wall_time")
         if job is None or not last["speedup_by_job_wall_time"]:
             continue
-        figures = [job.value, job.low, job.high]
-        if job.low and job.high and is_useless(job.low, job.high, job.n):  # bounds that say nothing are left out
-            figures = [job.value]
+        figures = _printed_figures(job.value, job.low, job.high, job.n)
         if len(scaled) <= MOST_NAMED:
             yield Demand("Whole job", facts.get("Whole job"), [last["cell"]], figures)
         is_meant = last["cell"] == (advice.get("cell") or (group or [last["cell"]])[0])
         if is_meant and (not group or last["best_single"] == series["baseline"]) and is_answered:
-            place = next(answer_of(page).all("p", kind="soft"), None)
-            yield Demand("whole job", place, ["The whole job", f"the rate of {series['baseline']}"], figures)
+            element = next(answer_of(page).all("p", kind="soft"), None)
+            yield Demand("whole job", element, ["The whole job", f"the rate of {series['baseline']}"], figures)
             return
 
 
@@ -249,7 +206,7 @@ def _reach_loss_in_equal_steps(rows: Sequence[Mapping[str, str]]) -> bool:
 
 def _demand_pairs(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield the ratio of every pair of A/B comparisons."""
-    section = _element(page, "section", "pairs", "details")
+    section = element_of(page, "section", "pairs", "details")
     rows = list(section.all("tr")) if section else []
     for entry in entries_of(folder / "comparison.json", "comparisons"):
         for label, key in (("B / A", "ratios"), ("A / A, noise", "null_ratios")) if entry["estimate"] else ():
@@ -257,16 +214,11 @@ def _demand_pairs(page: Element, folder: Path) -> Iterator[Demand]:
             yield Demand(f"{entry['name']}, pairs", row, figures=entry["estimate"][key])
 
 
-def _is_traced(folder: Path) -> bool:
-    """Return whether a cell has a trace that says something."""
-    return any(json_of(path)["status"] == "ok" for path in folder.glob("traces/*/profile_summary.json"))
-
-
 def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
     """Yield what the page says of each trace: the parts of a step, collectives, whom the others wait for."""
-    section = _element(page, "section", "step")
+    section = element_of(page, "section", "step")
     blocks = [part for part in section.children if isinstance(part, Element)] if section else []
-    table = _element(page, "section", "step", "table")
+    table = element_of(page, "section", "step", "table")
     rows = dict(_rows_of_table(table)) if table else {}
     for trace in entries_of(folder / "traces.json", "traces"):
         cell = trace["cell"]
@@ -305,12 +257,20 @@ def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
             yield Demand(where, section, [why])
         for heading, name in TRACED.items():
             yield Demand(f"{where}, {heading}", entries.get(heading), [], [means[name]])
-        overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high")]
-        yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], overhead)
+        overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high", "n")]
+        yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], _printed_figures(*overhead))
 
 
-def _demand_charts(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
-    """Yield every chart that was drawn of figures which there are."""
+def _printed_figures(value: float | None, low: float | None, high: float | None, n: float | None) -> list[float | None]:
+    """Return the figures of an estimate over `n` runs that a page prints: without bounds that say nothing."""
+    is_too_wide = low is not None and high is not None and is_useless(low, high, n or 0)
+    return [value] if is_too_wide else [value, low, high]
+
+
+def _check_charts(
+    page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities
+) -> Iterator[Difference]:
+    """Yield the charts that the page lacks, though there are figures and a file, and those drawn without figures."""
     known = {name.rsplit("/", 1)[1] for name in quantities if name.startswith("cells/")}
     sizes = max((len(series["runs"]) for series in report["series"] if series["kind"]), default=0)
     due: dict[str, bool] = {
@@ -321,80 +281,23 @@ def _demand_charts(page: Element, folder: Path, report: Mapping[str, Any], quant
         "memory": "state_bytes" in known,
         "waterfall": bool(list(page.all("section", id="lost"))),
         "comparison": any(entry["estimate"] for entry in entries_of(folder / "comparison.json", "comparisons")),
-        **dict.fromkeys(("trace-timeline", "trace-steps", "trace-kernels"), _is_traced(folder)),
+        **dict.fromkeys(("trace-timeline", "trace-steps", "trace-kernels"), is_traced(folder)),
     }
     figures = {figure.attributes.get("id"): figure for figure in page.all("figure")}
     for name, is_due in due.items():
         figure = figures.get(f"chart-{name}")
         is_there = figure is not None and bool(list(figure.all("svg")))
         if is_due and not is_there and (folder / f"charts/{name}.svg").is_file():
-            yield Demand(f"chart {name}", None)
-        if is_there and not is_due:  # the page shows what nothing was measured for
-            yield Demand(f"chart {name}", figure, ["a series of as many sizes, or what else it shows"])
+            yield Difference(FILE, f"chart {name}", "is not there")
+        if is_there and not is_due:
+            yield Difference(FILE, f"chart {name}", "is drawn, and there are no figures for it")
 
 
-def _demand_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
-    """Yield when and with what the runs were made, and why some have no numbers."""
-    facts = _facts_by_name(page)
-    starts = [datetime.fromisoformat(run.metrics["timestamp_utc"]).astimezone(UTC) for run in runs]
-    for name in ("Measured", "Date"):
-        yield Demand(name, facts.get(name), [f"{min(starts):%Y-%m-%d %H:%M}", f"{len(runs)} run"])
-    yield Demand("Evidence", facts.get("Evidence"), [report["evidence"]])
-    for run in runs:
-        metrics = run.metrics
-        memory = round(metrics["hardware"]["memory_bytes"] / 2**30, 1)
-        yield Demand("Memory", facts.get("Memory"), ["GiB"], [memory])
-        yield Demand("Measuring code", facts.get("Measuring code"), [metrics["code_sha256"][:12]])
-        if metrics.get("failure"):
-            failed = _element(page, "section", "failed")
-            yield Demand(run.name, failed, [run.cell, metrics["failure"]["class"], metrics["failure"]["reason"]])
-        data, workload = metrics.get("data"), metrics["config"]["workload"]
-        work = metrics["config"].get("work", {})
-        if not metrics.get("model") or not data:
-            continue
-        model, optimizer = metrics["model"], work["optimizer"]
-        yield Demand("Model", facts.get("Model"), [workload["model"]] if isinstance(workload["model"], str) else [])
-        yield Demand("Parameters", facts.get("Parameters"), [], [model["parameters"], model["flops_per_token"]])
-        revision = data["revision"] or data["corpus_sha256"][:12]
-        texts = [f"{data['corpus']} ({revision})", data["tokenizer"], data["licence"]]
-        yield Demand("Corpus", facts.get("Corpus"), texts)
-        yield Demand("Samples", facts.get("Samples"), [], [workload["seq_len"], work["global_batch"]])
-        yield Demand("Steps", facts.get("Steps"), [], [work["warmup_steps"], work["steps"]])
-        figures = [optimizer["learning_rate"], optimizer["max_grad_norm"] or None, work["seed"]]
-        yield Demand("Optimizer", facts.get("Optimizer"), [optimizer["name"]], figures)
-
-
-def _demand_words(page: Element, folder: Path) -> Iterator[Demand]:
-    """Yield what the sections of the page explain, and the words that they use."""
-    facts, definitions = _facts_by_name(page), _element(page, "div", "definitions")
-    sections = {element.attributes.get("id") for tag in ("section", "div") for element in page.all(tag)}
-    sections = (sections - {"step"}) | ({"step"} if _is_traced(folder) else set())
-    for section, names in EXPLAINED.items():
-        for name in names if not section or section in sections else ():
-            yield Demand(name, facts.get(name))
-    words = MEASURED | (PAIRS if "pairs" in sections else {}) | (TRACED_WORDS if "step" in sections else {})
-    words |= LEARNT if any(row["validation_loss"] for row in csv_of(folder / "cells.csv")) else {}
-    defined = _facts_by_name(definitions) if definitions else {}
-    for word, meaning in words.items():
-        yield Demand(f"definition of {word}", defined.get(word), [meaning])
-    if "strong" in sections:
-        yield Demand("Rating", facts.get("Rating"), [], [LOW, EXCELLENT])
-    yield Demand("sources", _element(page, "div", "sources"), ["scaleproof verify"])
-
-
-def _facts_by_name(page: Element) -> dict[str, Element]:
-    """Return what stands beside a name on the page, in a list of terms or a table of facts."""
-    facts: dict[str, Element] = {}
-    for listed in page.all("dl"):
-        parts = [part for part in listed.children if isinstance(part, Element)]
-        facts |= {a.text: b for a, b in pairwise(parts) if (a.tag, b.tag) == ("dt", "dd")}
-    for table in page.all("table", kind="facts"):
-        for row in table.all("tr"):
-            facts |= {name.text: fact for name, fact in zip(row.all("th"), row.all("td"), strict=False)}
-    return facts
-
-
-def _element(page: Element, tag: str, identity: str, inside: str = "") -> Element | None:
-    """Return the element of an id, or the first one `inside` it; None where it is not there."""
-    element = next(page.all(tag, id=identity), None)
-    return next(element.all(inside), None) if element and inside else element
+def _demand_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> Iterator[Demand]:
+    """Yield every sentence of claims.json, the verdict in its own place."""
+    verdict = next(answer_of(page).all("p", kind="verdict"), None)
+    whole = Element("body", children=[CELLS_BEHIND.sub("", page.text)])
+    for sentence in sentences:
+        is_verdict = sentence["topic"] == "verdict"
+        text = CELLS_BEHIND.sub("", sentence["text"])
+        yield Demand(sentence["topic"], verdict if is_verdict else whole, [text], alone=is_verdict)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.number_format import significant
+from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differing, differing_settings, in_words
@@ -88,10 +89,10 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
             }
             if timed >= 0:
                 expected["seconds"] = statistics.fmean(curve.ends[timed] for curve in of_cell)
-            known: dict[str, Any] = {name: value for name, value in expected.items() if not math.isnan(value)}
-            stated = {name: float(row[name]) for name in known} | {"phase": row["phase"]}
-            known["phase"] = "warmup" if timed < 0 else "window"
-            differences = differing(file, f"{cell}, step {step}", stated, known, "steps.csv gives", LOSS_TOLERANCE)
+            finite: dict[str, Any] = {name: value for name, value in expected.items() if not math.isnan(value)}
+            stated = {name: float(row[name]) for name in finite} | {"phase": row["phase"]}
+            finite["phase"] = "warmup" if timed < 0 else "window"
+            differences = differing(file, f"{cell}, step {step}", stated, finite, "steps.csv gives", LOSS_TOLERANCE)
             yield from islice(differences, 1)  # one of a row is enough
 
 
@@ -102,10 +103,14 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     curves_of = {cell: curves(group) for cell, group in cells.items()}
     derived = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
+    campaign = campaign_beside(folder)
     # A campaign may name its target: then it is one for all cells, whatever they have reached.
     is_derived = len({row["target_loss"] for row in rows}) > 1 or any(
         close(float(row["target_loss"]), derived.get(row["cell"]), 1e-5) for row in rows
     )
+    if campaign and campaign.target_loss != "derive":
+        derived, is_derived = dict.fromkeys(derived, campaign.target_loss), True
+    is_derived |= campaign is not None
     for row in csv_of(folder / file):
         if math.isfinite(derived.get(row["cell"], math.inf)) and not row["target_loss"]:
             yield Difference(file, f"{row['cell']}, target_loss", "is empty, and its runs reach one")
@@ -164,14 +169,15 @@ def _derived_targets(
         kind_of[cell] = str([workload.get(name) for name in SAME_LOSS])
         kinds.setdefault(kind_of[cell], []).extend(curves_of[cell])
     targets: dict[str, float] = {}
-    for kind, alike in kinds.items():
-        falls = [curve.smoothed[0] - curve.lowest for curve in alike]
+    for kind, of_kind in kinds.items():
+        falls = [curve.smoothed[0] - curve.lowest for curve in of_kind]
         if any(math.isnan(fall) for fall in falls):
             continue
         typical = statistics.median(falls)
         least = LEARNT * typical if typical > 0 else typical  # a median that rose is not to be halved
-        reached = max(curve.lowest for curve, fall in zip(alike, falls, strict=True) if fall >= least)
-        targets |= {cell: reached + SLACK * max(reached, 1.0) for cell, own in kind_of.items() if own == kind}
+        reached = max(curve.lowest for curve, fall in zip(of_kind, falls, strict=True) if fall >= least)
+        target = reached + SLACK * max(reached, 1.0)
+        targets |= {cell: target for cell, own_kind in kind_of.items() if own_kind == kind}
     return targets
 
 
@@ -266,8 +272,8 @@ def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
     """Return the traced steps of a cell, of each rank; none where there is no trace, or it lacks a part of them."""
     path = folder / "traces" / cell / "profile_summary.json"
     steps: list[dict[str, Any]] = json_of(path).get("per_step", []) if path.is_file() else []
-    known = all(step.get(name) is not None for step in steps for name in TRACE_PARTS if name != "exposed_wait_ms")
-    return steps if known else []
+    are_whole = all(step.get(name) is not None for step in steps for name in TRACE_PARTS if name != "exposed_wait_ms")
+    return steps if are_whole else []
 
 
 def _sum_over_steps(steps: Sequence[Mapping[str, Any]], name: str) -> float:
@@ -315,10 +321,12 @@ def check_traces(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
             groups.append((f"{where}, rank {part['rank']}", part, of_rank))
         if sorted(part["rank"] for part in trace["per_rank"]) != sorted(profile.get("ranks", [])):
             yield Difference(file, where, "its ranks are not those of the profile")
-        for place, stated, own in groups:
-            means = {name: _mean([step.get(name) for step in own]) for name in TRACE_PARTS}
-            yield from differing(file, place, stated, means, "the profile gives")
-        yield from differing(file, where, trace, _of_profile_and_runs(trace, profile, runs))
+        for name_of_group, stated, traced in groups:
+            means = {name: _mean([step.get(name) for step in traced]) for name in TRACE_PARTS}
+            yield from differing(file, name_of_group, stated, means, "the profile gives")
+        overhead = _expected_overhead(profile, runs)
+        expected = _expected_phases(trace, profile) | ({"overhead": overhead} if overhead else {})
+        yield from differing(file, where, trace, expected)
         for name in sorted(trace.keys() & profile.keys()):
             if trace[name] != profile[name]:
                 yield Difference(file, f"{where}, {name}", "is not that of the profile")
@@ -331,29 +339,31 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return statistics.fmean(known) if known and len(known) == len(values) else None
 
 
-def _of_profile_and_runs(
-    trace: Mapping[str, Any], profile: Mapping[str, Any], runs: Sequence[RawRun]
-) -> dict[str, Any]:
-    """Return what a trace must state of its profile, and of the timed runs of its cell: phases, and what it costs."""
+def _expected_phases(trace: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a trace that its profile gives: the mean time of each phase, and the classified share."""
     steps = profile.get("per_step", [])
     phases = {name for step in steps for name in step["ranges_ms"]}
-    expected: dict[str, Any] = {
+    return {
         "phases_ms": {name: statistics.fmean(step["ranges_ms"].get(name, 0.0) for step in steps) for name in phases},
         "classified_share": (profile.get("coverage") or {}).get("classified_share"),
         "file": f"traces/{trace['cell']}/profile_summary.json",
     }
-    alike = [run for run in runs if run.ok and run.metrics["fingerprint"] == profile.get("fingerprint")]
-    logs = [math.log(1e3 * run.seconds / len(run.window)) for run in alike]
+
+
+def _expected_overhead(profile: Mapping[str, Any], runs: Sequence[RawRun]) -> dict[str, Any] | None:
+    """Return a traced step over a timed one, with the interval of one further run; None without timed runs."""
+    timed_runs = [run for run in runs if run.ok and run.metrics["fingerprint"] == profile.get("fingerprint")]
+    logs = [math.log(1e3 * run.seconds / len(run.window)) for run in timed_runs]
     traced = profile.get("step_time_ms") or []
-    if not logs or not traced:  # maybe as the files of its cell are at fault
-        return expected
+    if not logs or not traced:  # damaged runs are reported where they are read
+        return None
     timed = math.exp(statistics.fmean(logs))
     ratio, n = statistics.fmean(traced) / timed, len(logs)
     overhead = {"value": ratio, "n": n, "timed_step_ms": timed}
-    if n > 1:  # where one further run would lie
+    if n > 1:
         half = half_width(statistics.variance(logs) * (1 + 1 / n), n - 1, CONFIDENCE)
         overhead |= {"low": ratio * math.exp(-half), "high": ratio * math.exp(half)}
-    return expected | {"overhead": overhead}
+    return overhead
 
 
 def _check_steps(file: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:

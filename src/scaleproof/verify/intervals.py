@@ -55,16 +55,16 @@ def pair_noise(top: Logs, bottom: Logs, others: Sequence[Logs] = ()) -> PairNois
         return None
     if set(top) != set(bottom):
         return welch([top, bottom], n)
-    own = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # of a run
-    noise_of_pair = PairNoise(2 * own / n, n - 1, n)
-    alike = [cell for cell in others if set(cell) == set(top)]
-    if not alike:
+    pair_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # of a run
+    noise_of_pair = PairNoise(2 * pair_variance / n, n - 1, n)
+    matching = [cell for cell in others if set(cell) == set(top)]
+    if not matching:
         return noise_of_pair
-    squares_of_cells = _squares([top, bottom, *alike])
-    freedom = (1 + len(alike)) * (n - 1)
-    rest_freedom = freedom - (n - 1)
-    rest = (sum(squares_of_cells) - own * (n - 1)) / rest_freedom  # variance of a run without that of the pair
-    is_noisy = rest <= 0 or stats.f.sf(own / rest, n - 1, rest_freedom) < NOISY_PAIR
+    squares_of_cells = _squares([top, bottom, *matching])
+    freedom = (1 + len(matching)) * (n - 1)
+    other_freedom = freedom - (n - 1)
+    other_variance = (sum(squares_of_cells) - pair_variance * (n - 1)) / other_freedom  # of a run of other cells
+    is_noisy = other_variance <= 0 or stats.f.sf(pair_variance / other_variance, n - 1, other_freedom) < NOISY_PAIR
     if is_noisy or _unequal(squares_of_cells, [n - 1] * len(squares_of_cells), NOISY_CELLS):
         return noise_of_pair
     return PairNoise(2 * sum(squares_of_cells) / freedom / n, freedom, n)
@@ -84,12 +84,12 @@ def _squares(cells: Sequence[Logs]) -> list[float]:
     Round k is repeat k of all cells.
     """
     repeats = list(cells[0])
-    mean_of_round = {repeat: statistics.fmean(cell[repeat] for cell in cells) for repeat in repeats}
-    mean = statistics.fmean(mean_of_round.values())
+    round_means = {repeat: statistics.fmean(cell[repeat] for cell in cells) for repeat in repeats}
+    mean = statistics.fmean(round_means.values())
     squares = []
     for cell in cells:
-        own = statistics.fmean(cell.values())
-        squares.append(math.fsum((cell[repeat] - own - mean_of_round[repeat] + mean) ** 2 for repeat in repeats))
+        cell_mean = statistics.fmean(cell.values())
+        squares.append(math.fsum((cell[k] - cell_mean - round_means[k] + mean) ** 2 for k in repeats))
     return squares
 
 
@@ -101,9 +101,9 @@ def _unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -
     total, cells = sum(freedom), len(squares)
     if cells < 3 or sum(squares) <= 0:
         return False
-    logs = [own * math.log(max(square / own, 1e-300)) for square, own in zip(squares, freedom, strict=True)]
+    logs = [degrees * math.log(max(square / degrees, 1e-300)) for square, degrees in zip(squares, freedom, strict=True)]
     statistic = total * math.log(sum(squares) / total) - math.fsum(logs)
-    correction = 1 + (sum(1 / own for own in freedom) - 1 / total) / (3 * (cells - 1))
+    correction = 1 + (sum(1 / degrees for degrees in freedom) - 1 / total) / (3 * (cells - 1))
     return bool(stats.chi2.sf(statistic / correction, cells - 1) < level)
 
 
@@ -141,8 +141,8 @@ class CellFamily:
         quantile = dunnett(self.confidence, len(others) + 1, self.freedom)
         claims = len(others) if self.unequal else 1
         for other in others:
-            own = self.own[cell, other]
-            alone = stats.t.ppf(1 - (1 - self.confidence) / claims, own.freedom) * math.sqrt(own.variance)
+            noise = self.own[cell, other]
+            alone = stats.t.ppf(1 - (1 - self.confidence) / claims, noise.freedom) * math.sqrt(noise.variance)
             half = max(quantile * self.standard_error(cell, other), float(alone))
             lowest = min(lowest, self.log_ratio[cell, other] - half)
         return math.exp(lowest)
@@ -210,10 +210,10 @@ def _quantile(confidence: float, freedom: float, within: Callable[[np.ndarray], 
 
     `within(t)`: the probability at each of MEANS, where the spread is known; it is an estimate of that `freedom`.
     """
-    most = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)
+    largest_spread = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)
     nodes, weights = np.polynomial.legendre.leggauss(120)
-    spreads = most * (nodes + 1) / 2
-    of_spread = weights * most * freedom * spreads * stats.chi2.pdf(freedom * spreads**2, freedom)
+    spreads = largest_spread * (nodes + 1) / 2
+    of_spread = weights * largest_spread * freedom * spreads * stats.chi2.pdf(freedom * spreads**2, freedom)
     of_mean = stats.norm.pdf(MEANS) * STEP
 
     def missed(t: float) -> float:
@@ -234,18 +234,18 @@ def detectable_by_family(n: int, family: CellFamily, confidence: float) -> float
         error = family.standard_error(family.cells[0], family.cells[1])
         spread, freedom = error * math.sqrt(family.n), family.freedom
     random = np.random.default_rng(7)
-    own = random.chisquare(n - 1, DRAWS)
-    rest = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else 0.0
-    alone = np.sqrt(own / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
-    among_all = np.sqrt(own / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2 / pairs, n - 1)  # Bonferroni's
-    needed = among_all
+    own_chi2 = random.chisquare(n - 1, DRAWS)
+    other_chi2 = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else 0.0
+    alone = np.sqrt(own_chi2 / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
+    among_all = np.sqrt(own_chi2 / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2 / pairs, n - 1)  # Bonferroni's
+    thresholds = among_all
     if not family.unequal:
         freedom_of_all = (k - 1) * (n - 1)
-        by_all = tukey(confidence, k, freedom_of_all) / math.sqrt(2) * np.sqrt((own + rest) / freedom_of_all)
+        by_all = tukey(confidence, k, freedom_of_all) / math.sqrt(2) * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
-        needed = np.where(is_mistaken, among_all, np.maximum(alone, by_all))
-    return _detectable(needed, n, spread, freedom, random)
+        thresholds = np.where(is_mistaken, among_all, np.maximum(alone, by_all))
+    return _detectable(thresholds, n, spread, freedom, random)
 
 
 def detectable_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
@@ -257,19 +257,20 @@ def detectable_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
     spread = math.sqrt(noise.variance * noise.n)
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)  # cells whose noise counts beside that of the pair
     random = np.random.default_rng(7)
-    own = random.chisquare(n - 1, DRAWS)
+    own_chi2 = random.chisquare(n - 1, DRAWS)
     tail = (1 - confidence) / 2
-    needed = stats.t.ppf(1 - tail, n - 1) * np.sqrt(own / (n - 1))
+    thresholds = stats.t.ppf(1 - tail, n - 1) * np.sqrt(own_chi2 / (n - 1))
     if others:
         freedom = others * (n - 1)
-        rest = random.chisquare(freedom, DRAWS)
-        is_noisy = own / (n - 1) > stats.f.ppf(1 - NOISY_PAIR, n - 1, freedom) * rest / freedom
-        both = freedom + n - 1
-        needed = np.where(is_noisy, needed, stats.t.ppf(1 - tail, both) * np.sqrt((own + rest) / both))
-    return _detectable(needed, n, spread, noise.freedom, random)
+        other_chi2 = random.chisquare(freedom, DRAWS)
+        is_noisy = own_chi2 / (n - 1) > stats.f.ppf(1 - NOISY_PAIR, n - 1, freedom) * other_chi2 / freedom
+        pooled_freedom = freedom + n - 1
+        pooled = stats.t.ppf(1 - tail, pooled_freedom) * np.sqrt((own_chi2 + other_chi2) / pooled_freedom)
+        thresholds = np.where(is_noisy, thresholds, pooled)
+    return _detectable(thresholds, n, spread, noise.freedom, random)
 
 
-def _detectable(needed: np.ndarray, n: int, spread: float, freedom: float, random: np.random.Generator) -> float:
+def _detectable(thresholds: np.ndarray, n: int, spread: float, freedom: float, random: np.random.Generator) -> float:
     """Return the effect that passes the drawn thresholds 8 times in 10. `spread`: of a pair, known to `freedom`."""
-    effects = (needed - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
+    effects = (thresholds - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
     return math.expm1(float(np.quantile(effects, POWER)) / math.sqrt(n) * spread)

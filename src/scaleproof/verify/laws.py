@@ -1,7 +1,7 @@
 """Laws of scaling fitted again from the raw runs, and the sentences on them and on what changed on the machine.
 
-Amdahl's and Gustafson's fraction is a slope through the origin: of the losses y(N, S) over their most x(N), of a
-speed-up S on N devices.
+Amdahl's and Gustafson's fraction is a slope through the origin: the loss of a speed-up on N devices over the largest
+loss that N devices could have.
 """
 
 import math
@@ -48,8 +48,9 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
 
 
 def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
-    """Return fraction, bounds, limit and worst miss of the law of a series; empty where there can be none.
+    """Fit Amdahl's law ("strong") or Gustafson's ("weak"); return its fraction, bounds, limit and worst miss.
 
+    Return {} with fewer than FEWEST_SIZES sizes, without one device, or where a size is no faster than one device.
     `rates`: devices -> tokens/s of each repeat, as many of each size.
     """
     sizes = np.array(sorted(set(rates) - {1}), dtype=float)
@@ -60,16 +61,16 @@ def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     if (speedups.mean(axis=1) <= 1).any():
         return {}
     if kind == "strong":
-        most, losses = 1 - 1 / sizes, 1 / speedups - 1 / sizes[:, None]
+        largest_losses, losses = 1 - 1 / sizes, 1 / speedups - 1 / sizes[:, None]
     else:
-        most, losses = sizes - 1, sizes[:, None] - speedups
-    fractions = np.linalg.lstsq(most[:, None], losses, rcond=None)[0][0]
+        largest_losses, losses = sizes - 1, sizes[:, None] - speedups
+    fractions = np.linalg.lstsq(largest_losses[:, None], losses, rcond=None)[0][0]  # slopes through the origin
     value = float(fractions.mean())
     half = half_width(float(fractions.var(ddof=1)) / repeats, repeats - 1, CONFIDENCE) if repeats > 1 else None
     law: Fitted = {"fraction": value, "n": repeats}
     if half is not None:
         law |= {"low": value - half, "high": value + half}
-    by_law = losses_to_speedups(kind, sizes, np.outer(most, fractions))
+    by_law = losses_to_speedups(kind, sizes, np.outer(largest_losses, fractions))
     miss = _worst_miss(sizes, np.log(speedups) - np.log(np.maximum(by_law, np.finfo(float).tiny)))
     if miss:
         return law | {"devices": miss[0], "log_miss": miss[1], "percent": 100 * math.expm1(miss[1])}
@@ -77,10 +78,10 @@ def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
 
 
 def _figures_in_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
-    """Return the figures in the sentence that says why there is no law, of `rates` as in `refit_law`.
+    """Return the figures of the sentence on why there is no law. `rates`: as in `refit_law`.
 
-    That there are too few sizes: their number, and how many are needed. That none is one device: the smallest. Else
-    those that are not faster than one device.
+    Too few sizes: how many there are, and are needed; none with one device: the smallest size; else each size that is
+    no faster than one device.
     """
     if len(rates) < FEWEST_SIZES:
         return [len(rates), FEWEST_SIZES]
@@ -90,12 +91,12 @@ def _figures_in_reason(rates: Mapping[int, Sequence[float]]) -> list[float]:
 
 
 def losses_to_speedups(kind: str, sizes: np.ndarray, losses: np.ndarray) -> np.ndarray:
-    """Return the speed-ups that stand for losses, sizes x repeats: the inverse of what `refit_law` makes of them."""
+    """Return the speed-ups (sizes x repeats) that have these losses: the inverse of the step in `refit_law`."""
     return 1 / (losses + 1 / sizes[:, None]) if kind == "strong" else sizes[:, None] - losses
 
 
 def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | None:
-    """Return the size whose speed-ups the law misses most, and the logarithm of that; None where it may be chance."""
+    """Return the size at which the law misses the speed-ups by most, and the logarithm of that miss; None by chance."""
     repeats = misses.shape[1]
     if repeats < FEWEST_FITS:
         return None
@@ -105,12 +106,12 @@ def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | No
     certain = (np.abs(means) > errors) & (np.abs(means) > NO_MISS)
     if not certain.any():
         return None
-    place = int(np.argmax(np.where(certain, np.abs(means), 0.0)))
-    return int(sizes[place]), float(means[place])
+    index = int(np.argmax(np.where(certain, np.abs(means), 0.0)))
+    return int(sizes[index]), float(means[index])
 
 
 def _stated_law(law: Mapping[str, Any]) -> Fitted:
-    """Return what scaling_report.json states of a law, as `refit_law` has it."""
+    """Return the law of scaling_report.json in the form that `refit_law` returns."""
     fraction, lack = law["fraction"] or {}, law["lack_of_fit"] or {}
     names = {"fraction": "value", "n": "n", "low": "low", "high": "high"}
     return {
@@ -153,7 +154,7 @@ Due = tuple[list[str], list[str], list[float]]  # names and words that a sentenc
 
 
 def _sentences_due_on_laws(report: Mapping[str, Any]) -> Iterator[Due]:
-    """Yield what the sentence on each series says of its law, in their order."""
+    """Yield the words and figures of the sentence on the law of each series, in the order of the series."""
     for kind in ("strong", "weak"):
         for series in (series for series in report["series"] if series["kind"] == kind and series["law"]):
             law, stated = series["law"], _stated_law(series["law"])
@@ -171,7 +172,7 @@ def _sentences_due_on_laws(report: Mapping[str, Any]) -> Iterator[Due]:
 
 
 def _sentences_due_on_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[Due]:
-    """Yield what is to be said of each arm whose rate is for certain not that of a cell with the same work."""
+    """Yield the sentence on each arm whose rate differs for certain from that of a cell with the same work."""
     for entry in comparisons.values():
         for arm, stated in (entry.get("arms") or {}).items():
             rate = stated["tokens_per_s"]

@@ -88,8 +88,8 @@ def _files(folder: Path) -> list[str]:
     Strings and not Paths, whose making takes longer than the reading of a run's files.
     """
     paths = []
-    for place, folders, files in os.walk(folder):
-        inside = os.path.relpath(place, folder)
+    for path, folders, files in os.walk(folder):
+        inside = os.path.relpath(path, folder)
         parts = () if inside == os.curdir else tuple(inside.split(os.sep))  # empty at the top
         # os.walk goes on with what is left in `folders`.
         folders[:] = [name for name in folders if name in FOLDERS or (parts and name[0] != "." and name != "raw")]

@@ -10,9 +10,11 @@ from typing import Any
 
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.number_format import significant
+from scaleproof.verify.campaign_file import are_of_this_version
 from scaleproof.verify.contents import json_of, text_of
 from scaleproof.verify.demanded import check_demanded
-from scaleproof.verify.html_tree import Element, answer_of, plain, tree_of
+from scaleproof.verify.html_tree import Element, plain, tree_of
+from scaleproof.verify.page_texts import check_texts
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import Quantities
@@ -21,20 +23,6 @@ FILE = "report.html"
 CLAIMS = "claims.json"
 DRAWN = ("path", "use", "text", "title", "image")  # elements of a chart
 OF_RUN = ("tokens_per_s", "wall_time_s", "loss_last")  # columns of numbers in the table of runs
-# Sections of the page, by the topics of the sentences that stand there; all others are of the answer.
-SECTIONS = {"lost": "lost", "pairs": "pairs", "drift": "pairs", "law": "strong"}
-# Behind a sentence in pages of before: the cells that it does not name.
-CELLS_BEHIND = re.compile(r" \[[^\]]*\]| \(see [^)]*\)")
-# What the page says of the environment -> where a run has it.
-ENVIRONMENT = {
-    "Machine": ("host", "hostname"),
-    "Operating system": ("host", "os"),
-    "Python": ("env", "python_version"),
-    "torch": ("env", "torch_version"),
-    "transformers": ("env", "transformers_version"),
-    "deepspeed": ("env", "deepspeed_version"),
-    "scaleproof": ("env", "scaleproof_version"),
-}
 
 
 def check_page(
@@ -53,9 +41,14 @@ def check_page(
         return
     if (folder / CLAIMS).exists():
         yield from _check_links(page)
-        yield from _check_sentences(page, json_of(folder / CLAIMS)["sentences"])
-        yield from _check_environment(page, runs)
         yield from check_demanded(page, folder, quantities, runs)
+        if are_of_this_version(runs):
+            others = (
+                json_of(folder / file)
+                for file in (CLAIMS, "findings.json", "comparison.json")
+                if (folder / file).exists()
+            )
+            yield from check_texts(page, json_of(folder / "scaling_report.json"), *others)
 
 
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:
@@ -154,8 +147,8 @@ def _check_runs_of_findings(page: Element, findings: Sequence[Mapping[str, Any]]
             named = next(line.all("b"), Element("b")).text
             texts = {finding["evidence"] for finding in group if plain(finding["evidence"]) in plain(line.text)}
             evidence = max(texts, key=len, default="")  # one may be the beginning of another
-            alike = [finding for finding in group if finding["evidence"] == evidence]
-            expected = {run for finding in alike for run in finding["runs"] or finding["cells"]}
+            same_evidence = [finding for finding in group if finding["evidence"] == evidence]
+            expected = {run for finding in same_evidence for run in finding["runs"] or finding["cells"]}
             if _runs_in(named) != expected:
                 other = ", ".join(sorted(_runs_in(named) ^ expected))
                 yield Difference(FILE, code, f"its runs are others than those of findings.json: {other}")
@@ -174,7 +167,7 @@ def _runs_in(names: str) -> set[str]:
 
 
 def _check_drawings(page: Element, folder: Path) -> Iterator[Difference]:
-    """Yield the charts of the page whose lines, marks or texts are not those of their files, which are checked."""
+    """Yield each chart whose lines, marks or texts differ from its file in charts/, which is checked by itself."""
     for drawing in page.all("svg"):
         name = next((g.attributes["id"].rpartition("-")[0] for g in drawing.all("g") if "id" in g.attributes), "")
         path = folder / "charts" / f"{name}.svg"
@@ -188,17 +181,17 @@ def _check_drawings(page: Element, folder: Path) -> Iterator[Difference]:
 
 
 def _drawn(drawing: Element, tag: str) -> list[tuple[str, ...]]:
-    """Return where each element of a kind stands, and what is written in it."""
-    places = ("d", "x", "y", "width", "height", "transform")
+    """Return the text and the coordinates of each element with that tag."""
+    attributes = ("d", "x", "y", "width", "height", "transform")
     return [
-        (part.text, *(" ".join(part.attributes.get(place, "").split()) for place in places))
+        (part.text, *(" ".join(part.attributes.get(name, "").split()) for name in attributes))
         for part in drawing.all(tag)
     ]
 
 
 def _check_links(page: Element) -> Iterator[Difference]:
     """Yield the links within the page that lead nowhere, or to the row of another cell than they name."""
-    places = {
+    targets = {
         element.attributes["id"]
         for tag in ("tr", "th", "section", "figure", "h3", "div", "ul", "dialog", "article")
         for element in page.all(tag)
@@ -208,45 +201,5 @@ def _check_links(page: Element) -> Iterator[Difference]:
         target = link.attributes.get("href", "")
         if target.startswith("#row-") and target.removeprefix("#row-") != link.text:
             yield Difference(FILE, link.text, f"links to the row of {target.removeprefix('#row-')}")
-        if target.startswith(("#row-", "#from-")) and target[1:] not in places:
+        if target.startswith(("#row-", "#from-")) and target[1:] not in targets:
             yield Difference(FILE, link.text, f"links to {target}, which the page does not have")
-
-
-def _check_sentences(page: Element, sentences: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
-    """Yield the sentences of the page that are not those of claims.json, in their order."""
-    answer = answer_of(page)
-    printed = [next(answer.all("p", kind="verdict"), Element("p")).text, *(item.text for item in answer.all("li"))]
-    expected = [plain(sentence["text"]) for sentence in sentences if sentence["topic"] not in SECTIONS]
-    for text, stated in zip(printed, expected, strict=False):
-        if CELLS_BEHIND.sub("", plain(text)) != CELLS_BEHIND.sub("", stated):
-            yield Difference(FILE, "answer", f'is "{text[:80]}", {CLAIMS} has "{stated[:80]}"')
-    if len(printed) != len(expected):
-        yield Difference(FILE, "answer", f"{len(printed)} sentences, {CLAIMS} has {len(expected)}")
-    whole = plain(page.text)
-    for sentence in sentences:
-        if sentence["topic"] in SECTIONS and plain(sentence["text"]) not in whole:
-            yield Difference(FILE, sentence["topic"], f'does not have the sentence "{sentence["text"][:80]}"')
-
-
-def _check_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield what the page says of processor, devices and versions that no run has, or leaves out."""
-    section = next(page.all("div", id="environment"), Element("div"))
-    rows = [[*row.all("th"), *row.all("td")] for row in section.all("tr")]
-    stated = {cells[0].text: cells[1].text for cells in rows if len(cells) == 2}
-    expected = {name: [run.metrics[section].get(key) for run in runs] for name, (section, key) in ENVIRONMENT.items()}
-    hardware = [run.metrics["hardware"] for run in runs]
-    expected["Processor"] = [f"{of_run['cpu_model']}, {of_run['cpu_allowed']} logical CPUs" for of_run in hardware]
-    commits = {run.metrics["git_commit"][:12] for run in runs if run.metrics["git_commit"]}
-    if not commits <= {word.strip(";,") for word in stated.get("Commit", "").split()}:
-        yield Difference(FILE, "Commit", "is not that of all runs")
-    if "Devices" in stated:
-        devices = [rank["device_name"] for run in runs for rank in run.metrics.get("ranks") or []]
-        expected["Devices"] = devices or ["none came up"]
-    for name, values in expected.items():
-        texts = {" ".join(str("unknown" if value is None else value).split()) for value in values}
-        if set(stated.get(name, "").split("; ")) != texts:
-            gives = "; ".join(sorted(texts))
-            yield Difference(FILE, name, f'is "{stated.get(name, "")[:80]}", the runs have "{gives[:80]}"')
-    head = next((element.text for element in page.all("dd") if "logical CPUs" in element.text), "")
-    if runs and not any(text in head for text in expected["Processor"]):
-        yield Difference(FILE, "On", f'is "{head[:80]}", which no run has')

@@ -82,7 +82,7 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
         if entry.get("metrics_paths"):  # in the folder that they state
             at = entry["metrics_paths"][0].split("compare/")[0]
             folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
-            stated["metrics_paths"] = [f"{at}{place}/{METRICS}" for place in folders]
+            stated["metrics_paths"] = [f"{at}{path_of_run}/{METRICS}" for path_of_run in folders]
         yield from differing(FILE, entry["name"], entry, stated)
         expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
         for name, value in expected.items():
@@ -145,20 +145,20 @@ def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
 def _pairs_needed(spread: float, nulls: int) -> int | None:
     """Return how many pairs with that spread would show EFFECT: an even number; None of more than MOST_PAIRS."""
     numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
-    place = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls) * spread <= math.log1p(EFFECT))
-    return numbers[place] if place < len(numbers) else None
+    index = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls) * spread <= math.log1p(EFFECT))
+    return numbers[index] if index < len(numbers) else None
 
 
 @lru_cache(maxsize=1024)
 def _detectable_effect(n: int, nulls: int) -> float:
     """Return the effect, in standard deviations of a pair, that `n` pairs claim 8 times in 10, by simulation."""
     random = np.random.default_rng(11)
-    own, of_null = random.chisquare(n - 1, DRAWS), random.chisquare(nulls, DRAWS)
+    chi2, null_chi2 = random.chisquare(n - 1, DRAWS), random.chisquare(nulls, DRAWS)
     freedom = n - 1 + nulls
-    interval = stats.t.ppf(0.975, n - 1) * np.sqrt(own / (n - 1))
-    floor = stats.t.ppf(0.975, freedom) * np.sqrt((own + of_null) / freedom)
-    needed = np.maximum(interval, floor) - random.standard_normal(DRAWS)  # a claim must pass both
-    return float(np.quantile(needed, POWER)) / math.sqrt(n)
+    interval = stats.t.ppf(0.975, n - 1) * np.sqrt(chi2 / (n - 1))
+    floor = stats.t.ppf(0.975, freedom) * np.sqrt((chi2 + null_chi2) / freedom)
+    thresholds = np.maximum(interval, floor) - random.standard_normal(DRAWS)  # a claim must pass both
+    return float(np.quantile(thresholds, POWER)) / math.sqrt(n)
 
 
 def _agrees(name: str, stated: object, computed: object) -> bool:
@@ -177,21 +177,22 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
 
 def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where the rate of A or of B over all of their runs is another one, or other cells do the same work."""
-    known = {run.cell for run in cells}
+    cells_there = {run.cell for run in cells}
     arms = entry.get("arms", {})  # which files of before do not have
     if arms is None:
         yield Difference(FILE, f"{entry['name']}, arms", "are missing")
     for arm, stated in (arms or {}).items():
-        own = [run for run in runs if run.cell == entry[arm]]
-        value = rate_of(*own)
-        below, above = log_interval([rate_of(run) for run in own])
-        expected = {"value": value, "n": len(own), "low": below and value * below, "high": above and value * above}
+        arm_runs = [run for run in runs if run.cell == entry[arm]]
+        value = rate_of(*arm_runs)
+        below, above = log_interval([rate_of(run) for run in arm_runs])
+        bounds = {"low": below and value * below, "high": above and value * above}
+        expected = {"value": value, "n": len(arm_runs), **bounds}
         where = f"{entry['name']}, tokens/s of {arm.upper()}"
         yield from differing(FILE, where, stated["tokens_per_s"], expected, "the runs give")
-        by_any_strategy = {"execution.strategy"} if own[0].devices == 1 else set()
-        config = own[0].metrics["config"]
+        by_any_strategy = {"execution.strategy"} if arm_runs[0].devices == 1 else set()
+        config = arm_runs[0].metrics["config"]
         differences = [(run.cell, differing_settings(config, run.metrics["config"])) for run in cells]
-        alike = {cell for cell, keys in differences if keys.keys() in (set(), by_any_strategy)}
-        if alike != known & set(stated["same_work"]):
-            other = ", ".join(sorted(alike ^ (known & set(stated["same_work"]))))
+        same_work = {cell for cell, keys in differences if keys.keys() in (set(), by_any_strategy)}
+        if same_work != cells_there & set(stated["same_work"]):
+            other = ", ".join(sorted(same_work ^ (cells_there & set(stated["same_work"]))))
             yield Difference(FILE, f"{entry['name']}, {arm.upper()}, same_work", f"is another of {other}")

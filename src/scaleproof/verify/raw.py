@@ -113,11 +113,11 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
     """Return all readable runs in `folder`, and what is wrong with files of any; `pattern`: of the runs' folders."""
     runs: list[RawRun] = []
     differences: list[Difference] = []
-    for place in sorted(folder.glob(pattern)):
-        relative = str(place.relative_to(folder))
+    for run_folder in sorted(folder.glob(pattern)):
+        relative = str(run_folder.relative_to(folder))
         try:
-            run = _read_run(place, relative)
-            if pattern == PLACES and run.name != f"{place.parent.name}/{place.name}":
+            run = _read_run(run_folder, relative)
+            if pattern == PLACES and run.name != f"{run_folder.parent.name}/{run_folder.name}":
                 raise _Damaged(METRICS, f"is the record of {run.name}")
             problems = _inconsistencies(run)
         except _Damaged as damaged:
@@ -154,15 +154,15 @@ class _Damaged(Exception):
         self.file, self.problem = file, problem
 
 
-def _parsed_file(place: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
-    """Return what `parse` makes of a file of the run in `place`, and the file's sha256. Raises _Damaged."""
+def _parsed_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
+    """Return what `parse` makes of a file in the folder of a run, and the file's sha256. Raises _Damaged."""
     try:
-        data = read_regular(place / file)
+        data = read_regular(run_folder / file)
         return parse(data), hashlib.sha256(data).hexdigest()
     except FileNotFoundError:
         raise _Damaged(file, "is missing") from None
     except DAMAGES as error:
-        problem = first_fault(error).removeprefix(f"{place / file}").strip()
+        problem = first_fault(error).removeprefix(f"{run_folder / file}").strip()
         raise _Damaged(file, f"not readable: {problem}") from None
 
 
@@ -176,36 +176,31 @@ def _parsed_metrics(data: bytes) -> dict[str, Any]:
     return metrics
 
 
-def _read_run(place: Path, relative: str) -> RawRun:
-    """Return the run in the folder `place`, which is `relative` in the campaign's folder. Raises _Damaged."""
-    metrics, sha256 = _parsed_file(place, METRICS, _parsed_metrics)
-    (window, warmup, ends), sha256_of_steps = _parsed_file(place, STEPS, _parsed_steps)
+def _read_run(run_folder: Path, relative: str) -> RawRun:
+    """Return the run in `run_folder`, which is `relative` in the campaign's folder. Raises _Damaged."""
+    metrics, sha256 = _parsed_file(run_folder, METRICS, _parsed_metrics)
+    (window, warmup, ends), sha256_of_steps = _parsed_file(run_folder, STEPS, _parsed_steps)
     return RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, sha256_of_steps)
 
 
 def _parsed_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
-    """Parse steps.csv: steps of the window, those of the warm-up, and the end of each of the window in seconds from it.
+    """Parse steps.csv into (steps of the window, steps of the warm-up, end of each window step in seconds).
 
-    A step ends when the slowest rank, by its own times added up, has ended it. Raises ValueError.
+    A step ends, in seconds from the start of the window, when the slowest rank has ended it. Raises ValueError.
     """
     rows: dict[str, list[Row]] = {phase: [] for phase in PHASES}
     clocks: dict[int, float] = defaultdict(float)  # rank -> seconds since the window began
     ends: dict[int, float] = {}  # step -> seconds
     lines = csv.reader(io.StringIO(data.decode(), newline=""))
     heading = next(lines, [])
-    if not heading:
-        raise ValueError(f"{STEPS} is empty")
-    absent = [name for name in COLUMNS if name not in heading]
-    if absent:
-        raise ValueError(f"{STEPS} has no column {', '.join(absent)}")
-    places = [heading.index(name) for name in COLUMNS]
+    positions = _positions_of_columns(heading)
     for line in lines:
         if not line:
             continue
         if len(line) != len(heading):
             raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
         try:
-            phase, rank, row = _parsed_row([line[place] for place in places])
+            phase, rank, row = _parsed_row([line[position] for position in positions])
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{STEPS}, line {lines.line_num}: {error}") from None
         rows[phase].append(row)
@@ -214,6 +209,14 @@ def _parsed_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
             clocks[rank] += seconds
             ends[step] = max(ends.get(step, 0.0), clocks[rank])
     return merged_steps(rows["window"]), merged_steps(rows["warmup"]), [ends[step] for step in sorted(ends)]
+
+
+def _positions_of_columns(heading: list[str]) -> list[int]:
+    """Return where COLUMNS stand in the heading of steps.csv. Raises ValueError where one does not."""
+    absent = [name for name in COLUMNS if name not in heading]
+    if absent:
+        raise ValueError(f"{STEPS} has no column {', '.join(absent)}" if heading else f"{STEPS} is empty")
+    return [heading.index(name) for name in COLUMNS]
 
 
 def _parsed_row(values: list[str]) -> tuple[str, int, Row]:

@@ -86,7 +86,7 @@ class RawCell:
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """The cells of a campaign, and what follows from them.
+    """The cells of a campaign, with the ratios and families that are formed of them.
 
     `report`: scaling_report.json, of which only names, margins and the level of a look are taken; `codes`: cell -> the
     codes of findings above a note about its runs.
@@ -95,7 +95,7 @@ class RawAnswer:
     cells: Mapping[str, RawCell]
     report: dict[str, Any]
     codes: Mapping[str, Collection[str]]
-    families: dict[int, CellFamily | None] = field(default_factory=dict)  # by the place of the ranking
+    families: dict[int, CellFamily | None] = field(default_factory=dict)  # by the index of the ranking
 
     @property
     def confidence(self) -> float:
@@ -115,8 +115,9 @@ class RawAnswer:
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
     def reference(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> str | None:
-        """Return what the cell of a point is held against: the best single device, else the baseline of its series;
-        None if neither has enough runs.
+        """Return the cell that a point is compared with: the best single device, else the baseline of its series.
+
+        None of one device, and where that cell has too few runs.
         """
         reference = point["best_single"] or (series["baseline"] if has_speedup(series, point) else None)
         if point["devices"] < 2 or reference is None or len(self.cells[reference].runs) < intervals.FEWEST:
@@ -125,17 +126,17 @@ class RawAnswer:
 
     def family_with(self, cell: str) -> CellFamily | None:
         """Return the family of the largest size that has a cell in it; None without one."""
-        families = [self.family(place) for place in range(len(self.report["ranking"]))]
+        families = [self.family(index) for index in range(len(self.report["ranking"]))]
         return next((family for family in reversed(families) if family and cell in family.cells), None)
 
-    def family(self, place: int) -> CellFamily | None:
-        """Return the family of the ranking at `place`, made once: its comparable cells and their references."""
-        if place not in self.families:
-            self.families[place] = self._family(comparable(self.report["ranking"][place]))
-        return self.families[place]
+    def family(self, index: int) -> CellFamily | None:
+        """Return the family of the ranking at `index`, made once: its comparable cells and their references."""
+        if index not in self.families:
+            self.families[index] = self._family(comparable(self.report["ranking"][index]))
+        return self.families[index]
 
     def _family(self, names: list[str]) -> CellFamily | None:
-        """Return the family of the cells `names`, and behind them what they are held against; None of one cell."""
+        """Return the family of the cells `names` and of the cells they are compared with; None of one cell."""
         if len(names) < 2:
             return None
         references_of = {
@@ -169,8 +170,8 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
     """Return the bounds of every ratio of the report, by the name of its figure; None where none can be computed."""
     report = answer.report
     bounds: dict[str, Bounds | None] = {}
-    for place, ranking in enumerate(report["ranking"]):
-        family, first = answer.family(place), ranking["cells"][0]["cell"]
+    for index, ranking in enumerate(report["ranking"]):
+        family, first = answer.family(index), ranking["cells"][0]["cell"]
         for name in comparable(ranking):
             if name != first:
                 bounds[f"cells/{name}/relative_to_fastest"] = family.bounds(name, first) if family else None
@@ -189,7 +190,7 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
 
 
 def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds | None]:
-    """Return the bounds of the speed-up of a cell over its baseline, and of what follows from it, by column."""
+    """Return column -> bounds, of the speed-up of a cell over its baseline, and of efficiency, serial part and job."""
     cell, base_cell = answer.cells[name], answer.cells[base]
     pair = answer.ratio(name, base)[1]
     factor = base_cell.devices / cell.devices

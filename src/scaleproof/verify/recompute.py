@@ -57,29 +57,29 @@ def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantit
         if run.ok:
             logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate_of(run))
     changed = dict(quantities)
-    for cell, own in logs.items():
-        alike = [logs_of_cell for logs_of_cell in logs.values() if set(logs_of_cell) == set(own)]
+    for cell, logs_of_cell in logs.items():
+        matching = [other for other in logs.values() if set(other) == set(logs_of_cell)]
         name = f"cells/{cell}/tokens_per_s"
-        if len(alike) < 2 or len(own) < 2 or name not in quantities:
+        if len(matching) < 2 or len(logs_of_cell) < 2 or name not in quantities:
             continue
-        factor = _factor_by_all_cells(own, alike)
+        factor = _factor_by_all_cells(logs_of_cell, matching)
         if factor is not None:
             quantity = quantities[name]
             changed[name] = replace(quantity, low=quantity.value / factor, high=quantity.value * factor)
     return changed
 
 
-def _factor_by_all_cells(own: Mapping[int, float], alike: Sequence[Mapping[int, float]]) -> float | None:
+def _factor_by_all_cells(logs_of_cell: Mapping[int, float], matching: Sequence[Mapping[int, float]]) -> float | None:
     """Return the factor from the rate of a cell to the bounds of its interval; None where it is noisier than others.
 
-    `own`: repeat -> logarithm of its rate; `alike`: these of all cells with the same repeats, itself among them.
+    `logs_of_cell`: repeat -> logarithm of its rate; `matching`: these of all cells with the same repeats, its own too.
     """
-    n_cells, n_runs = len(alike), len(own)
-    variance = statistics.fmean(statistics.variance(list(logs.values())) for logs in alike)
-    round_means = [statistics.fmean(logs[repeat] for logs in alike) for repeat in own]
+    n_cells, n_runs = len(matching), len(logs_of_cell)
+    variance = statistics.fmean(statistics.variance(list(of_cell.values())) for of_cell in matching)
+    round_means = [statistics.fmean(of_cell[repeat] for of_cell in matching) for repeat in logs_of_cell]
     between = n_cells * statistics.variance(round_means)
     within = (n_cells * variance - between) / (n_cells - 1)
-    own_variance = statistics.variance(list(own.values()))
+    own_variance = statistics.variance(list(logs_of_cell.values()))
     others = (n_cells * variance - own_variance) / (n_cells - 1)  # the mean variance of the other cells
     if variance <= 0 or others <= 0:
         return None
@@ -175,7 +175,7 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
 
 
 def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
-    """Return what says how busy a cell was: column -> value and formula; of a command, which records none, nothing.
+    """Return shares, loads and energy of a cell: column -> (value, formula); {} of a command, which records none.
 
     `rate`: of the cell in tokens/s, to which MFU is scaled.
     """
@@ -214,7 +214,7 @@ def _load(ranks: list[dict[str, Any]]) -> float | None:
 
 
 def _has_steps(run: RawRun) -> bool:
-    """Return whether rows of a run's window are steps: a program may have been timed as a whole."""
+    """Return whether each row of a run's window is a step; a program may have been timed as a whole."""
     reading = run.metrics.get("reading")
     return reading is None or reading["first_step"] is not None
 

@@ -54,12 +54,12 @@ def check_finding_codes(folder: Path) -> Iterator[Difference]:
     for row in csv_of(folder / "cells.csv"):
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
         codes = {finding["code"] for finding in of_cell}
-        own = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
+        required = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
         stated = set(row["findings"].split())
         unknown = stated - codes
         if unknown:
             yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(sorted(unknown))} for it")
-        left_out = own - stated
+        left_out = required - stated
         if left_out:
             yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(sorted(left_out))}")
 
@@ -80,8 +80,17 @@ def _of_pairs(finding: Mapping[str, Any]) -> bool:
 
 
 def check_campaign_name(folder: Path) -> Iterator[Difference]:
-    """Yield which file of results is of another campaign than scaling_report.json."""
-    expected = json_of(folder / "scaling_report.json")["campaign"]
+    """Yield which file of results is of another campaign than scaling_report.json, or whose runs are elsewhere."""
+    report = json_of(folder / "scaling_report.json")
+    expected = report["campaign"]
+    paths = [
+        path for series in report["series"] for point in series["runs"].values() for path in point["metrics_paths"]
+    ]
+    beginning = f"{report.get('results', '')}/{expected}/runs/".lstrip("/")
+    for path in paths:
+        if not Path(path).is_absolute() and not path.startswith(beginning) and "results" in report:
+            yield Difference("scaling_report.json", "results", f"is {report['results']}, and there is {path}")
+            break
     for path in sorted(folder.glob("*.json")):
         stated = json_of(path)
         if isinstance(stated, dict) and stated.get("campaign", expected) != expected:

@@ -40,8 +40,8 @@ OF_PAIRS: dict[str, tuple[tuple[str, ...], float]] = {
 
 def settings_of(run: RawRun) -> dict[str, object]:
     """Return column -> what the configuration of a run has for it, with its numbers of nodes and devices."""
-    known = dict(dotted_items(run.metrics["config"]))
-    settings = {column.name: known[column.setting] for column in COLUMNS.values() if column.setting in known}
+    by_key = dict(dotted_items(run.metrics["config"]))
+    settings = {column.name: by_key[column.setting] for column in COLUMNS.values() if column.setting in by_key}
     if settings.get("vocab_size") == "derive":  # as many as the corpus has
         del settings["vocab_size"]
     evidence = run.metrics.get("evidence", "built")

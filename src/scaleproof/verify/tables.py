@@ -70,12 +70,12 @@ def check_runs_table(
     """
     listed = [row for row in csv_of(folder / "runs.csv") if row["cell"] not in at_fault]
     rows = {(row["cell"], row["repeat"]): row for row in listed}
-    known = {(run.cell, str(run.metrics["repeat"])): run for run in runs}
-    for key in sorted(rows.keys() ^ known.keys()):
+    runs_by_key = {(run.cell, str(run.metrics["repeat"])): run for run in runs}
+    for key in sorted(rows.keys() ^ runs_by_key.keys()):
         where = "/rep".join(key)
         yield Difference("runs.csv", where, "no such run" if key in rows else "this run is missing in the table")
-    for key in sorted(rows.keys() & known.keys()):
-        run, row = known[key], rows[key]
+    for key in sorted(rows.keys() & runs_by_key.keys()):
+        run, row = runs_by_key[key], rows[key]
         if row["sha256"] != run.sha256:
             yield Difference("runs.csv", run.name, f"was made from another {run.path}")
         if row["status"] != run.metrics["status"]:

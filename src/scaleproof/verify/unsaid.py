@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scaleproof.verify.printed import stands_for
+from scaleproof.ground.snakemake_command import HERE
+from scaleproof.verify.printed import numbers, rounded_up_percent, stands_for
 from scaleproof.verify.raw import Difference
 from scaleproof.verify.raw_cells import largest_comparison
 
@@ -12,6 +13,17 @@ FILE = "claims.json"
 MOST_NAMED = 5  # cells; of more a sentence says how many they are
 FEW_SERIES = 3  # of fewer the scaling of each is stated, else that of the fastest cell's
 NEXT = re.compile("scaleproof (?:plan|retry|explain) |snakemake |make a campaign|are not worth their time")
+BEYOND_REPEATS = re.compile("may answer otherwise|goes on with it")
+MEASURE_AGAIN = "scaleproof retry"
+# Kind of the claim that a verdict is about -> its words with which further repeats could settle nothing.
+DECIDED = {
+    "recommended": {"recommended"},
+    "question": {"yes", "no", "near"},
+    "speed-up": {"faster", "slower"},
+    "pairs": {"faster", "slower"},
+}
+NAME_OR_PATH = re.compile(r"\S*[A-Za-z]\S*[-/]\S*")
+FIXED_COUNTS = (3, 7, 9, 10, 100, 1000)  # repeats that an interval needs, "7 to 9 times in 10", the most repeats
 HIDES = 3.0  # computing over transfers that usually hides them
 Sentences = Sequence[Mapping[str, Any]]
 
@@ -37,12 +49,53 @@ def check_unsaid(
     texts: dict[str, list[str]] = {}
     for sentence in sentences:
         texts.setdefault(sentence["topic"], []).append(sentence["text"])
-    if not any(map(NEXT.search, texts.get("next", ()))):
-        yield Difference(FILE, "next", "no sentence says what to do next, and with which command")
+    yield from _check_next_step(sentences, expected, report)
     for topic, words in _due_words(report, comparisons, lost):
         if not any(all(word in text for word in words) for text in texts.get(topic, ())):
             yield Difference(FILE, topic, f"no sentence says {' and '.join(words)}")
     yield from _unsaid_scaling(sentences, report)
+
+
+def _check_next_step(
+    sentences: Sentences, expected: Mapping[str, Any], report: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Yield where the next step is missing, asks to repeat what is decided, or states figures of nothing."""
+    steps = [sentence["text"] for sentence in sentences if sentence["topic"] == "next"]
+    if not any(map(NEXT.search, steps)):
+        yield Difference(FILE, "next", "no sentence says what to do next, and with which command")
+    verdict: list[str] = next((sentence["claims"] for sentence in sentences if sentence["topic"] == "verdict"), [])
+    kind, word = verdict[0].partition("/")[0] if verdict else "", expected.get((verdict or [""])[0], {}).get("word")
+    figures = _figures_of_next_step(report)
+    for step in steps:
+        is_beyond_repeats = bool(BEYOND_REPEATS.search(step))
+        if word in DECIDED.get(kind, ()) and not is_beyond_repeats and MEASURE_AGAIN not in step:
+            yield Difference(FILE, f'next: "{step[:60]}"', f"{verdict[0]} is {word}, and needs no further repeats")
+        is_open = kind == "fastest" and report["ranking"][int(verdict[0].partition("/")[2])]["resolve"]
+        if is_open and is_beyond_repeats and not report["repeats"]:
+            yield Difference(FILE, f'next: "{step[:60]}"', "says nothing of repeats, and no cell is recommended")
+        for printed in numbers(NAME_OR_PATH.sub(" ", step)):
+            if not any(stands_for(printed, figure) for figure in figures):
+                yield Difference(FILE, f'next: "{step[:60]}"', f"{printed} is no figure of what repeats show or cost")
+
+
+def _figures_of_next_step(report: Mapping[str, Any]) -> list[float]:
+    """Return the numbers that the next step may state: how many repeats, what they show, what they cost."""
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    counts = {*(point["n"] for point in points), len(points), *FIXED_COUNTS}
+    differences = []
+    for part in (report["question"], *report["ranking"], *report["series"]):
+        resolve = (part or {}).get("resolve")
+        if resolve:
+            differences += [resolve["effect"], resolve["detectable"], resolve["further"]["detectable"]]
+            counts |= {resolve["n"], resolve["repeats"], resolve["further"]["repeats"]} - {None}
+    look = report["repeats"] or {}
+    counts |= {look[name] for name in ("at_least", "at_most") if name in look}
+    counts |= {float(f"{count:.2g}") for count in counts}
+    more = {a - b for a in counts for b in counts if a > b}
+    seconds = report["seconds_per_repeat"] or 0.0
+    times = [count * seconds / unit for count in more for unit in (1, 60, 3600)]
+    in_texts = [*map(rounded_up_percent, differences), report["snakemake"] or HERE]
+    return [*counts, *more, *times, *(float(number) for text in in_texts for number in numbers(text))]
 
 
 def cells_of_codes(points: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -113,8 +166,8 @@ def _check_ratios_listed(topic: str, claims: Sequence[str], expected: Mapping[st
 
     Where a cell is shown to be fastest, the sentence on it lists the next one alone.
     """
-    places = [identity.partition("/")[2] for identity in claims if identity.startswith(f"{topic}/")]
-    fastest = [expected[f"fastest/{place}"] for place in places if f"fastest/{place}" in expected]
+    indices = [identity.partition("/")[2] for identity in claims if identity.startswith(f"{topic}/")]
+    fastest = [expected[f"fastest/{index}"] for index in indices if f"fastest/{index}" in expected]
     for first in fastest:
         ratios = [claim for claim in expected.values() if claim["kind"] == "ratio"]
         words = {claim["id"]: claim["word"] for claim in ratios if claim["baseline"] == first["subject"]}
@@ -138,10 +191,10 @@ def _check_lost_time(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]
     stated = re.search(r" Not measured: (.*?)\.(?: |$)", text)
     if (stated[1] if stated else "") != unknown:
         yield Difference(FILE, f'lost: "{text[:60]}"', f"not measured: {unknown or 'nothing'}, by waterfall.json")
-    rest = cell["unexplained_ms"]
-    parts = {part["name"]: part["ms"] for part in cell["parts"]} | {"unexplained": rest if rest > 0 else None}
+    left_ms = cell["unexplained_ms"]
+    parts = {part["name"]: part["ms"] for part in (*cell["parts"], {"name": "unexplained", "ms": max(left_ms, 0)})}
     due = [(rf"[:,] {re.escape(name)} (-?[\d.,]+) ms", ms) for name, ms in parts.items() if ms]
-    due += [] if rest > 0 else [(r", together (-?[\d.,]+) ms more than the loss", -rest)]
+    due += [] if left_ms > 0 else [(r", together (-?[\d.,]+) ms more than the loss", -left_ms)]
     for pattern, ms in due:
         match = re.search(pattern, text)
         if not match or not stands_for(match[1], ms):
@@ -160,24 +213,24 @@ def check_largest_size(
     """Yield claims on the largest size that no sentence of the answer says, and a verdict that is missing."""
     if report["status"] != "ok" or not report["series"]:
         return
-    places = [place for place in range(len(report["ranking"])) if f"fastest/{place}" in expected]
+    indices = [index for index in range(len(report["ranking"])) if f"fastest/{index}" in expected]
     stated = {name for sentence in sentences if sentence["topic"] != "verdict" for name in sentence["claims"]}
     verdict = sentences[0] if sentences and sentences[0]["topic"] == "verdict" else None
     if not verdict:
         yield Difference(FILE, "verdict", "is missing")
     elif verdict["claims"]:
         question, kind = report["question"], verdict["claims"][0].partition("/")[0]
-        kinds = {"recommended", "fastest", "one-device"} if places else set()  # the largest size, where one is ranked
+        kinds = {"recommended", "fastest", "one-device"} if indices else set()  # the last size, where one is ranked
         if question:
             kinds = {"question"} & {name.partition("/")[0] for name in expected}
         if kinds and kind not in kinds:
             yield Difference(FILE, "verdict", f"is about {kind}, and not {' or '.join(sorted(kinds))}")
-    if not places:
+    if not indices:
         return
-    largest = places[-1]  # rankings come in the order of their sizes
-    due = [f"fastest/{largest}", f"recommended/{largest}", f"rate/{report['ranking'][largest]['cells'][0]['cell']}"]
+    last = indices[-1]  # rankings come in the order of their sizes
+    due = [f"fastest/{last}", f"recommended/{last}", f"rate/{report['ranking'][last]['cells'][0]['cell']}"]
     for kind, least in (("ratio", 1), ("one-device", 2)):  # one cell against one device is a sentence of its series
-        identities = [f"{kind}/{entry['cell']}" for entry in report["ranking"][largest]["cells"]]
+        identities = [f"{kind}/{entry['cell']}" for entry in report["ranking"][last]["cells"]]
         made = [name for name in identities if expected.get(name, {}).get("word") not in (None, "unclaimed")]
         due += made if len(made) >= least else []
     for identity in due:

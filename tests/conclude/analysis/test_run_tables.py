@@ -1,6 +1,7 @@
 """runs.csv, cells.csv and scaling_report.json from runs with known truth."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -95,3 +96,14 @@ def test_nothing_measured(tmp_path):
 
 def test_the_campaign_of_these_tests_is_valid():
     assert campaign().repeats == 3
+
+
+def test_runs_without_numbers_take_no_evidence_away(loaded):
+    """Of a watched command that fails, nothing but the print-out is left."""
+    failed = [
+        replace(run, metrics=run.metrics.model_copy(update={"evidence": "printed"})) if run.metrics.failure else run
+        for run in loaded
+    ]
+    table = cells_table(failed, audit("synthetic", failed))
+    assert table["evidence"].tolist() == ["built"] * 3 + ["printed"]
+    assert report(failed).evidence == "built"

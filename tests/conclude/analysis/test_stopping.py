@@ -1,12 +1,15 @@
 """When repeats end: at what level, and what a look says."""
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.special import stdtrit
 from synthetic import cells, write_run
 
 from scaleproof.conclude.analysis.scaling import scaling_report
-from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved
+from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved, shown_in_scatters
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import read_run
@@ -107,3 +110,18 @@ def test_intervals_have_the_level_of_their_look(look):
 def report_runs(report):
     """The runs that a report was made from."""
     return [read_run(Path(path).parent) for point in report.points for path in point.metrics_paths]
+
+
+@pytest.mark.parametrize("chance", [0.05, 0.00125])
+@pytest.mark.parametrize("rounds", [5, 9, 16, 30])
+def test_what_is_said_to_be_shown_is_shown(rounds, chance):
+    """7 to 9 times in 10: pairs of runs whose true difference is what `ab` says before them."""
+    rule = RepeatUntil(resolve=0.02, at_least=4, at_most=rounds, chance=chance)
+    random, scatter = np.random.default_rng(1), 0.03
+    logs = random.normal(shown_in_scatters(rule) * scatter, math.sqrt(2) * scatter, (4000, rounds))
+    shown = np.zeros(len(logs), bool)
+    for look in rule.looks():
+        error = logs[:, :look].std(axis=1, ddof=1) / math.sqrt(look)
+        half = stdtrit(look - 1, (1 + confidence_at(rule, look)) / 2) * error
+        shown |= logs[:, :look].mean(axis=1) > half
+    assert 0.68 < shown.mean() < 0.92

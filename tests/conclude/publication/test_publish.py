@@ -55,6 +55,8 @@ def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
     assert "node" in (out / "runs/ddp-n1x1/rep1/training_metrics.json").read_text()
     with pytest.raises(UserError, match="exists"):
         publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    with pytest.raises(UserError, match="is published already: cite it as it is"):
+        publish(out, tmp_path, Publication(("Jane Doe",)), "0")
 
 
 def test_results_are_not_packed_into_themselves(folder):

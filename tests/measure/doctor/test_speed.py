@@ -27,12 +27,10 @@ def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.count("measuring how fast this machine is, once") == 2
 
 
-def test_where_nothing_can_be_kept_a_process_measures_once(monkeypatch):
-    answers = iter([2.5])
-    monkeypatch.setattr(speed, "UNKEPT", {})
-    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: next(answers))
-    home = Path("/dev/null/.cache/speed.json")
-    assert [MachineSpeed(home).start_s(), MachineSpeed(home).start_s()] == [2.5, 2.5]
+def test_where_nothing_can_be_kept_nothing_is_measured(monkeypatch):
+    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: pytest.fail("measured, and again by each command"))
+    machine = MachineSpeed(Path("/dev/null/.cache/speed.json"))
+    assert (machine.start_s(), machine.measured) == (USUAL["start"], False)
 
 
 def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):

@@ -24,14 +24,18 @@ if fault == "hook":
     from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
     model.register_comm_hook(None, noop_hook)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-for batch in scaleproof.watch(batches(seed=0 if fault == "data" else rank), model, optimizer):
-    if fault == "exchange":
+taken = batches(seed=0 if fault == "data" else rank)
+for step, batch in enumerate(scaleproof.watch(taken, model, optimizer)):
+    if fault == "exchange" or (fault == "once warm" and step > 3):
         with model.no_sync():
             model(batch).backward()
     else:
         model(batch).backward()
     optimizer.step()
     optimizer.zero_grad()
+    if fault == "once warm" and step == len(taken) - 1:
+        for parameter in model.parameters():
+            dist.broadcast(parameter.data, 0)
 dist.destroy_process_group()
 """
 FAULTS = {
@@ -39,6 +43,7 @@ FAULTS = {
     "flat": "",  # FSDP of torch 1, whose ranks have parts
     "exchange": "ranks-train-apart",
     "hook": "gradients-not-exchanged",
+    "once warm": "after 4 of 8 steps, first after step 4, ranks had different weights",
     "data": "ranks-share",
 }
 

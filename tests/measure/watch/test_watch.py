@@ -286,7 +286,8 @@ def test_what_ranks_do_apart_or_alike(tmp_path, fields, code):
     exchanged = first.probed.model_copy(update={"collectives": {"allreduce_": 4 * first.parameters}})
     first = first.model_copy(update={"world_size": 2, "probed": exchanged})
     other = trained(tmp_path / "b", batches(seed=1)).ranks[0]
-    second = other.model_copy(update={"rank": 1, "world_size": 2, "weights": first.weights, "probed": exchanged})
+    shared = {"weights": first.weights, "traces": first.traces}
+    second = other.model_copy(update={"rank": 1, "world_size": 2, "probed": exchanged} | shared)
     assert codes(WatchedRun("sound", [first, second])) == []
     alike = first if code == "ranks-share-batches" else second
     assert codes(WatchedRun("odd", [first, alike.model_copy(update={"rank": 1} | fields)])) == [code]

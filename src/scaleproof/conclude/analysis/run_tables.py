@@ -189,7 +189,7 @@ def _cell_row(
     loads = [load for run in repeats if (load := _column_value(run.metrics, "device_load")) is not None]
     return {
         "cell": cell,
-        "evidence": lowest_level(run.metrics.evidence for run in group),
+        "evidence": lowest_level(run.metrics.evidence for run in repeats or group),
         **config,
         "runs": len(group),
         "n": len(repeats),

@@ -24,7 +24,7 @@ from scaleproof.ground.confidence import (
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.result_file import Estimated
-from scaleproof.ground.records.run import METRICS, Run
+from scaleproof.ground.records.run import METRICS, Run, timed_runs
 from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
 from scaleproof.ground.snakemake_command import HERE, options_of_runs
 
@@ -77,7 +77,7 @@ def scaling_report(
         campaign=campaign,
         title=title,
         confidence=CONFIDENCE,
-        evidence=lowest_level(run.metrics.evidence for run in runs),
+        evidence=lowest_level(run.metrics.evidence for run in timed_runs(runs) or runs),
         unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
         status="invalid_comparison" if invalid else "ok",
         mismatches=invalid,

@@ -19,9 +19,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from scipy.special import stdtrit
+
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
 from scaleproof.conclude.analysis.run_tables import configuration
-from scaleproof.conclude.analysis.simultaneous import SPENDING_POWER
+from scaleproof.conclude.analysis.simultaneous import POWER, SPENDING_POWER
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, WhyEnded
@@ -37,6 +39,16 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     before, after = next(((earlier, look) for earlier, look in pairwise(looks) if look >= repeats), last_look)
     spent_before, spent_after = ((look / looks[-1]) ** SPENDING_POWER for look in (before, after))
     return 1 - rule.chance * (spent_after - spent_before)
+
+
+def shown_in_scatters(rule: RepeatUntil) -> float:
+    """The difference of two cells that is shown 8 times in 10 (POWER) if all repeats are made.
+
+    As a multiple of the scatter (standard deviation) of runs of a cell. That an earlier look may show it is left out.
+    """
+    repeats = rule.at_most
+    claimed = stdtrit(repeats - 1, (1 + confidence_at(rule, repeats)) / 2)
+    return float(claimed + stdtrit(repeats - 1, POWER)) * math.sqrt(2 / repeats)
 
 
 def is_resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:

@@ -19,6 +19,9 @@ FEWEST_STEPS = 3  # of equal batches in a row, and of equal batches on two ranks
 FEW_BATCHES, CYCLES = 4, 4  # so few batches, each taken so often or more, are worth a note
 CLOCKS = 0.02  # relative; of the steps together and the host's clock
 ENDED_APART = 2  # steps between ranks of a run that was ended
+MOST_PENDING = 2  # forward passes whose backward pass comes after the last step
+AGAIN = 0.4  # of the steps
+LATER = ", later mostly "
 WARM_UP = 2  # steps that are in no rate: the first, and the one in which operations are counted
 
 
@@ -102,10 +105,11 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
 
 @of_watched.finds("gradients-not-exchanged", "suspect")
 def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
-    """Ranks with replicas of a model and batches of their own exchanged nothing in a step: they train apart, and what
-    an exchange costs is not in the rate.
+    """Ranks with replicas of a model and batches of their own exchanged nothing in some steps: they train apart, and
+    what an exchange costs is not in the rate.
 
-    Detected: Collectives of the probed step, counted by the dispatcher on every rank.
+    Detected: Collectives of the probed step, counted by the dispatcher on every rank; a checksum over a parameter after
+    every step, a different one each time, which replicas have in common.
     Seen: A communication hook that does nothing, with the weights made equal after the last step.
     Repair: Call the wrapped model, outside of no_sync. Where replicas are averaged once in many steps, say so beside
     the rate.
@@ -116,6 +120,14 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     # Broadcasts carry buffers and the layout of buckets, never gradients.
     if not any(size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")):
         yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
+        return
+    # Traces are checksums of a parameter. Parts of a pipeline, which send, have other parameters.
+    traces = [rank.traces for rank in run.ranks]
+    sends = any(name.startswith(("send", "recv")) for rank in probed for name in rank.collectives)
+    apart = [len(set(of_ranks)) > 1 for of_ranks in zip(*traces, strict=False)]
+    if any(apart) and not apart[0] and not sends:
+        many = f"{sum(apart)} of {len(apart) - 1}"
+        yield Flag(f"after {many} steps, first after step {apart.index(True) - 1}, ranks had different weights")
 
 
 @of_watched.finds("steps-differ-between-ranks", "invalid")
@@ -218,6 +230,53 @@ def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
     return None
 
 
+@of_watched.finds("passes-missing", "suspect")
+def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
+    """Samples entered the model in training, and no backward pass followed: they are in the rate, and nothing was
+    learnt from them. Or the optimizer made steps for which nothing had entered the model.
+
+    Detected: Hooks on the model, and on what it returns, called when its gradient is there; where some are called, and
+    some not.
+    Seen: Loops that drop the backward pass of most micro-batches once they are warm.
+    Repair: Take a backward pass after each forward pass, or run it under torch.no_grad().
+    """
+    for rank in run.ranks:
+        forward, backward = sum(map(len, rank.batches)), sum(rank.backward or [])
+        if 0 < backward < forward - MOST_PENDING:
+            yield Flag(f"on rank {rank.rank} {forward - backward} of {forward} forward passes had no backward pass")
+            return
+        empty = rank.batches.count([])
+        if forward and empty > MOST_PENDING:
+            yield Flag(f"on rank {rank.rank} nothing entered the model before {empty} of {len(rank.batches)} steps")
+            return
+
+
+@of_watched.finds("precision-changes", "suspect")
+def precision_stays(run: WatchedRun) -> Iterator[Flag]:
+    """Most steps have another precision than the step in which operations were counted.
+
+    Detected: Dtypes of what the model's largest layer returns, in all forward passes of the training.
+    Seen: Autocast that is put on after the warm-up.
+    Repair: Train all steps in one precision.
+    """
+    for rank in run.ranks:
+        if LATER in (_dtypes_of_products(rank) or ""):
+            yield Flag(f"dtypes of matrix products on rank {rank.rank}: {_dtypes_of_products(rank)}")
+            return
+
+
+def _dtypes_of_products(rank: WatchedRank) -> str | None:
+    """Return the dtypes of the probed step's matrix products, and that of most steps where it is none of these.
+
+    None where no step could be probed.
+    """
+    if rank.probed is None:
+        return None
+    usual = max(rank.layer_dtypes, key=rank.layer_dtypes.__getitem__, default=None)
+    changes = len(rank.layer_dtypes) > 1 and usual not in rank.probed.products.split("+")
+    return rank.probed.products + (f"{LATER}{usual}" if changes else "")
+
+
 @of_watched.finds("watched-clocks-differ", "invalid", clocks=percent(CLOCKS))
 def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
     """The steps together do not fill the time from the first to the last of them.
@@ -282,9 +341,21 @@ def _comparable_work(run: WatchedRun) -> dict[str, Any]:
         "tokens in a step": _usual_amount([rank.tokens for rank in run.ranks]),
         "optimizer steps": len(rank_0.step_s),
         "dtypes of weights": rank_0.parameter_dtypes,
-        "dtypes of matrix products": rank_0.probed.products if rank_0.probed else None,
+        "dtypes of matrix products": _dtypes_of_products(rank_0),
         "precision of fp32 products": rank_0.float32_products,
+        "steps that have a batch in common": _share_batches(rank_0.batches),
     }
+
+
+def _share_batches(batches: Sequence[list[int]]) -> str:
+    """Return whether many steps take the batch of the step before once more, or one and the same; else few do.
+
+    As in epochs over a few batches, which `few-batches` names.
+    """
+    times = Counter(map(tuple, filter(None, batches)))
+    again = sum(bool(after) and after == before for before, after in pairwise(batches))
+    is_often = max([again, *times.values()]) >= AGAIN * len(batches)
+    return "many" if len(times) > FEW_BATCHES and is_often else "few"
 
 
 def _usual_amount(counts: Sequence[Sequence[int]]) -> int | None:

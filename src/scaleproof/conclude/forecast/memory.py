@@ -247,6 +247,7 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
         input=json.dumps(requests),
         capture_output=True,
         text=True,
+        errors="replace",
         timeout=TIME_LIMIT_S,
         check=False,
     )

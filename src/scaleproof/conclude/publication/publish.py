@@ -61,6 +61,8 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     folder = folder_of(results)
     if is_rehearsal(folder.name):
         raise UserError(f"{folder} is a rehearsal: its rates mean nothing, and are not published")
+    if (folder / CRATE).exists():
+        raise UserError(f"{folder} is published already: cite it as it is")
     if root.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{root} (option --out) is in the results that are packed; give a folder outside {folder}")
     differences, _, _ = verify_and_audit(folder)

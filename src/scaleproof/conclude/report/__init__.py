@@ -1,5 +1,9 @@
 """Tables, charts and the page."""
 
+import logging
+
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # where no home can be written, it says so at each import
+
 HOUSE = __name__  # whose templates these pages are of
 
 __all__ = [

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report import HOUSE, page_tables
-from scaleproof.conclude.report.chart_catalog import CATALOG, COMPARISON
-from scaleproof.conclude.report.charts.traces import CAPTIONS as TRACE_CAPTIONS
+from scaleproof.conclude.report.chart_catalog import CATALOG
+from scaleproof.conclude.report.charts.traces import CHARTS as TRACE_CHARTS
 from scaleproof.conclude.report.charts.traces import COMPARING
 from scaleproof.conclude.report.claims_report import claims_report
 from scaleproof.conclude.report.inline_svg import inline_svg
@@ -28,6 +28,7 @@ from scaleproof.conclude.report.tables.cells import restated_time_note
 from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
 from scaleproof.conclude.report.tables.forecast import forecast_human
 from scaleproof.conclude.report.tables.scaling import KINDS
+from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
@@ -35,19 +36,12 @@ from scaleproof.ground.findings.finding import SEVERITIES, Correction, Finding
 from scaleproof.ground.html import environment, linked, with_findings
 from scaleproof.ground.number_format import in_unit, number
 from scaleproof.ground.records.claims import CLAIMS
-from scaleproof.ground.records.evidence import MEANING
+from scaleproof.ground.records.evidence import CHECKED, MEANING
 from scaleproof.ground.records.scaling_report import ScalingReport
 
 FIRST_CHARTS = 4  # charts that are seen at once
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
-# What the checks on runs of an evidence level look at.
-CHECKED = {
-    "printed": "printed times against the launcher's clock, losses, programs and versions, environment, repeats",
-    "watched": "counts and norms against what was printed, times, losses, versions, environment, repeats",
-    "built": "work against plan, traffic and precision against the strategy, times against rates, losses and "
-    "validation against each other, environment, repeats",
-}
 MOST_JOBS = 4  # named below the table of cells
 
 
@@ -265,14 +259,15 @@ def _single_devices(report: ScalingReport) -> list[str]:
 
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show."""
-    chosen = {n: CATALOG[n] for n in inputs.drawn if CATALOG[n].has_content(inputs.cells, inputs.report)}
+    chosen = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
+    without = set()
     if not any(is_half_known(entry) for entry in inputs.waterfall):
-        chosen.pop("waterfall", None)
+        without.add("waterfall")
     if not inputs.forecast or not any(row.forecast for row in inputs.forecast.forecasts):
-        chosen.pop("forecast", None)
+        without.add("forecast")
     if any(c.estimate for c in inputs.comparisons):
-        chosen["comparison"] = COMPARISON
-    return [_drawing(inputs, name, chart.title, chart.caption) for name, chart in chosen.items()]
+        chosen.append("comparison")
+    return [_drawing(inputs, name) for name in chosen if name not in without]
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
@@ -280,12 +275,13 @@ def _trace_charts(inputs: PageInputs) -> list[Drawing]:
     traced = len(inputs.traces.ok) if inputs.traces else 0
     if not traced:
         return []
-    names = [name for name in TRACE_CAPTIONS if traced > 1 or name not in COMPARING]
-    return [_drawing(inputs, name, name.removeprefix("trace-").capitalize(), TRACE_CAPTIONS[name]) for name in names]
+    names = [name for name in TRACE_CHARTS if traced > 1 or name not in COMPARING]
+    return [_drawing(inputs, name) for name in names]
 
 
-def _drawing(inputs: PageInputs, name: str, title: str, caption: str) -> Drawing:
-    return Drawing(name, title, caption, inline_svg(inputs.charts / f"{name}.svg", name, title))
+def _drawing(inputs: PageInputs, name: str) -> Drawing:
+    words = CHART_WORDS[name]
+    return Drawing(name, words.title, words.caption, inline_svg(inputs.charts / f"{name}.svg", name, words.title))
 
 
 def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:

@@ -16,6 +16,7 @@ from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
 from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.number_format import in_unit
 
@@ -70,10 +71,7 @@ def _texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "header": ["cell", *(table.columns[place].label for place in places), "findings"],
         "rows": rows,
         "constant": constant,
-        "charts": [
-            {"path": f"charts/{name}.svg", "caption": f"{CATALOG[name].title}. {CATALOG[name].caption}"}
-            for name in charts
-        ],
+        "charts": [{"path": f"charts/{name}.svg", "caption": ". ".join(CHART_WORDS[name])} for name in charts],
         "findings": [
             {
                 "severity": finding.severity,

@@ -56,7 +56,9 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     site, defaults = profile.site, profile.resources("train")  # faults of the profile are told without Slurm, too
     config = allocation.slurm_config()
     if not config:
-        raise UserError("no Slurm here: `scontrol show config` says nothing; run this on a login node of the cluster")
+        raise UserError(
+            "no Slurm here: `scontrol show config` says nothing within 20 s; run this on a login node of the cluster"
+        )
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
     requests = queue_requests(loaded, profile) if loaded else []

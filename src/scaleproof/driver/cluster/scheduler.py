@@ -95,7 +95,9 @@ class Scheduler(Protocol):
 def answer(command: Sequence[str], environment: Mapping[str, str], timeout: float = 120.0) -> tuple[int, str, str]:
     """Run a command of a scheduler; its exit code, what it prints, and what it says of errors."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=dict(environment), timeout=timeout)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env=dict(environment), timeout=timeout
+        )
     except subprocess.TimeoutExpired:
         return 124, "", f"{command[0]} does not answer within {timeout:g} s"
     except OSError as error:

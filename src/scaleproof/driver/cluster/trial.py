@@ -76,7 +76,8 @@ def _snakemake(folder: Path, profile: Path) -> str:
     """Run the workflow in `folder`, and return what Snakemake prints; what does not end in time is cancelled."""
     own = ("--workflow-profile", "none", "--retries", "0", "--seconds-between-status-checks", "2")
     command = [sys.executable, "-m", "snakemake", "--profile", str(profile.resolve()), *own]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    pipe, merged = subprocess.PIPE, subprocess.STDOUT
+    process = subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=merged, text=True, errors="replace")
     try:
         return process.communicate(timeout=WAIT)[0]
     except subprocess.TimeoutExpired:

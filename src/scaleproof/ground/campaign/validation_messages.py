@@ -4,6 +4,7 @@ import json
 import math
 import operator
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,8 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
 
 def valid_name(text: str) -> str:
     """A name of a campaign, a corpus or a comparison that resembles a text; empty if no letter of it is left."""
-    name = re.sub(r"[^a-z0-9._-]", "-", text.casefold()[:60])
+    plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
+    name = re.sub(r"[^a-z0-9._-]", "-", plain[:60])
     return name.strip("-._")
 
 

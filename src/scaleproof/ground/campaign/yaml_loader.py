@@ -22,7 +22,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.schema_nodes import properties_at
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages
-from scaleproof.ground.errors import Place, UserError, nearest_name, path_fault, shortened
+from scaleproof.ground.errors import Place, UserError, first_fault, nearest_name, path_fault, shortened
 from scaleproof.ground.number_format import integer
 
 CAMPAIGNS = Path("config/campaigns")
@@ -34,6 +34,7 @@ MOST_BYTES = 1_000_000
 MOST_VALUES = 10_000  # keys, list entries and scalars; an alias counts all behind it
 MOST_DEPTH = 30
 MOST_DIGITS = 30  # of a number
+LONG_NUMBER = re.compile(r"\d{4301}")  # more digits than Python reads
 WITHOUT_COLON = re.compile(r"\s*\w(?:[^:#]|:(?=\S))*")  # a line that is neither a key nor an entry of a list
 LINE_END = "\n"
 # What a person has done where the parser says so.
@@ -93,6 +94,9 @@ def no_campaign_error(path: Path) -> UserError:
     campaigns = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(
         filter(Path.is_file, CAMPAIGNS.glob("*.yaml"))
     )
+    namesake = path.with_suffix(".yml")
+    if namesake.is_file() and namesake != path:
+        return UserError(f"{path}: no such campaign file; {namesake} is there: rename it, campaigns end with .yaml")
     meant = CAMPAIGNS / f"{path.stem}.yaml"
     if not meant.is_file() or meant == path:
         nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
@@ -185,7 +189,9 @@ def _parse_document(path: Path) -> Any:
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # a number or a tag that cannot be built
-        raise UserError(f"{path}: not valid YAML: {error}") from None
+        long = LONG_NUMBER.search(text)
+        where = f", line {text[: long.start()].count(LINE_END) + 1}" if long else ""
+        raise UserError(f"{path}{where}: not valid YAML: {first_fault(error)}") from None
 
 
 def _parser_fault(error: MarkedYAMLError, lines: list[str]) -> str:

@@ -15,6 +15,13 @@ MEANING: dict[EvidenceLevel, str] = {
     "built": "this project's trainer: work is counted, losses are replayed by other code, traffic and memory agree "
     "with formulas; what all of these share, such as the library below them, is not excluded",
 }
+# What the checks on runs of an evidence level look at.
+CHECKED: dict[EvidenceLevel, str] = {
+    "printed": "printed times against the launcher's clock, losses, programs and versions, environment, repeats",
+    "watched": "counts and norms against what was printed, times, losses, versions, environment, repeats",
+    "built": "work against plan, traffic and precision against the strategy, times against rates, losses and "
+    "validation against each other, environment, repeats",
+}
 
 
 def lowest_level(levels: Iterable[EvidenceLevel]) -> EvidenceLevel:

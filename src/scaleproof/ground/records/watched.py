@@ -73,8 +73,11 @@ class WatchedRank(WatchedSection):
     wall_s: float = Field(description="Of all steps, by the host's clock.")
     versions: dict[str, str]
     float32_products: str | None = Field(
-        None, description="torch.get_float32_matmul_precision(): highest, high (TF32)."
+        None, description="torch.get_float32_matmul_precision() in all steps: highest, high (TF32), joined by +."
     )
+    backward: list[int] | None = Field(None, description="Forward passes of which a gradient came back; null: unseen.")
+    layer_dtypes: dict[str, int] = Field({}, description="Of what the largest layer returned: dtype -> forward passes.")
+    traces: list[int] = Field([], description="Checksums: of a parameter at the start, and of one after each step.")
 
 
 def read_watched(folder: Path) -> list[WatchedRank]:

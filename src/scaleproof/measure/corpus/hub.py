@@ -81,7 +81,7 @@ class HubFile:
         """Ask the hub whether it has the file that the table describes. Raises UserError."""
         try:
             with refusals(self):
-                _stated_sha256(self, _file_metadata(self))
+                _stated_sha256(self, _file_metadata(self, is_patient=False))
         except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
 
@@ -150,10 +150,14 @@ def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
     return keep_checked(part, target, file.sha256, stated, **origin)
 
 
-def _file_metadata(file: HubFile) -> HfFileMetadata:
-    """Ask the hub for a file's metadata. Without a token it gets False: not even a stored one is sent."""
+def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
+    """Ask the hub for a file's metadata, again for half a minute where a download `is_patient`.
+
+    Without a token it gets False: not even a stored one is sent.
+    """
+    token, endpoint = file.token or False, file.endpoint
     return get_hf_file_metadata(
-        file.url, token=file.token or False, endpoint=file.endpoint, library_name="scaleproof", retry_on_errors=True
+        file.url, token=token, endpoint=endpoint, library_name="scaleproof", retry_on_errors=is_patient
     )
 
 

@@ -21,7 +21,6 @@ from scaleproof.ground.campaign.strategies import LOW
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.files import write_json
 
-UNKEPT: dict[str, float] = {}  # speeds that this process has measured, where the home cannot be written
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # of training, after a step that does not count
 SAMPLES = 4  # of its steps
@@ -71,25 +70,31 @@ class MachineSpeed:
         if name in known:
             return known[name]
         value = None
-        if self.path and self.probes and not self.guessed:
+        if self.path and self.probes and not self.guessed and _can_be_written(self.path.parent):
             print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
             value = _speed_printed_by(line)
         if self.path is None or value is None:
             self.guessed.add(name)
             return USUAL[kind]
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(self.path, known | {name: value})
-        except OSError:
-            UNKEPT[name] = value
+        write_json(self.path, known | {name: value})
         return value
 
     def _kept_speeds(self) -> dict[str, float]:
         """The speeds in the file: name -> value; {} where it is missing or damaged."""
         try:
-            return UNKEPT | json.loads(self.path.read_bytes()) if self.path else {}
+            speeds: dict[str, float] = json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):
-            return dict(UNKEPT)
+            return {}
+        return speeds
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Make `folder`, and return whether files can be written there: a speed that is not kept is measured each time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def this_machine(probes: bool = True) -> MachineSpeed:
@@ -109,7 +114,7 @@ def _speed_printed_by(line: list[str]) -> float | None:
     before = _children_s()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=MOST_S, env=environment)
+        done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=MOST_S, env=environment)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode:

@@ -27,6 +27,7 @@ RECORDED = {
     "qos": "QOS",
     "features": "Features",
 }
+ANSWER_S = 20  # in which a controller tells its configuration
 SLURMD_PORT = 6818  # Slurm's default
 RUNNING = "RUNNING"  # the state of a job whose batch script is running
 AT_END = ("state", "reason", "elapsed")  # RECORDED when the run ends; everything else is recorded when it begins
@@ -215,7 +216,8 @@ def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
 
 def slurm_config() -> dict[str, str]:
     """`scontrol show config` as name -> value; {} where there is no Slurm or its controller does not answer."""
-    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", run_command("scontrol", "show", "config"), re.MULTILINE))
+    lines = run_command("scontrol", "show", "config", timeout_s=ANSWER_S)
+    return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", lines, re.MULTILINE))
 
 
 def daemon_port() -> int:
@@ -277,10 +279,10 @@ def scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     return None
 
 
-def run_command(*command: str) -> str:
-    """What a command prints; "" where it fails."""
+def run_command(*command: str, timeout_s: int = 60) -> str:
+    """What a command prints; "" where it fails, or does not end within `timeout_s`."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -119,7 +119,9 @@ def git_state(folder: Path | None = None) -> dict[str, Any]:
 def _git_output(folder: Path | None, *arguments: str) -> str | None:
     """What git prints about `folder`; None where there is no repository or no git."""
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=folder, timeout=30)
+        done = subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, errors="replace", cwd=folder, timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -19,7 +19,6 @@ class LightningWatch(Callback):
     def __init__(self, folder: str | Path | None = None) -> None:
         """`folder`: SCALEPROOF_WATCH where it is set, else scaleproof-watch."""
         self._folder = folder
-        self._watcher: Watcher | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Hook the first optimizer."""
@@ -29,20 +28,16 @@ class LightningWatch(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:
         """Count the batch."""
-        if self._watcher:
-            self._watcher.see_inputs((batch,))
+        self._watcher.see_inputs((batch,))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Note the loss, which Lightning has divided by the number of accumulated batches."""
-        if self._watcher:
-            self._watcher.see_loss(loss * trainer.accumulate_grad_batches)
+        self._watcher.see_loss(loss * trainer.accumulate_grad_batches)
 
     def on_before_optimizer_step(self, *_: Any) -> None:
         """Take the norm of the gradients."""
-        if self._watcher:
-            self._watcher.before_update()
+        self._watcher.before_update()
 
     def on_train_end(self, *_: Any) -> None:
         """Write the record of this rank."""
-        if self._watcher:
-            self._watcher.finish()
+        self._watcher.finish()

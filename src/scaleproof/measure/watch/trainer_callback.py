@@ -14,7 +14,6 @@ class WatchCallback(TrainerCallback):
     def __init__(self, folder: str | Path | None = None) -> None:
         """`folder`: SCALEPROOF_WATCH where it is set, else scaleproof-watch."""
         self._folder = folder
-        self._watcher: Watcher | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any
@@ -25,5 +24,4 @@ class WatchCallback(TrainerCallback):
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **parts: Any) -> None:
         """Write the record of this rank."""
-        if self._watcher is not None:
-            self._watcher.finish()
+        self._watcher.finish()

@@ -7,9 +7,12 @@ import atexit
 import os
 import platform
 import socket
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from scaleproof.ground.cores import cores_of_this_process
@@ -32,6 +36,9 @@ PROBED_STEP = 1  # counted from 0: the first has what is only done once
 LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
 WATCHED_ELEMENTS = 1_000_000  # of parameters whose change is measured
 CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
+TRACED_ELEMENTS = 1 << 12  # of a parameter that is looked at in each step
+
+LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 
 
 @dataclass
@@ -42,10 +49,11 @@ class Step:
     tokens: int = 0
     batches: list[Tensor] = field(default_factory=list)  # checksums of the inputs
     losses: list[Tensor] = field(default_factory=list)
+    backward: set[int] = field(default_factory=set)  # forward passes, by number, whose output has got a gradient
 
 
 class Watcher:
-    """The record of one rank, from `start` to `finish`. `end_of_step` is called by the optimizer's own hook."""
+    """The record of one rank, from `start` to `finish`. The optimizer's own hook ends a step."""
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
@@ -63,6 +71,11 @@ class Watcher:
         self.made: list[Step] = []
         self.now = Step()  # the one that is being made
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
+        self.forwards = 0  # in training
+        self.layer_dtypes: Counter[str] = Counter()  # of what the largest layer returns
+        self.float32_products: set[str] = set()
+        self._traced: list[Tensor] = []  # parameters
+        self.traces: list[Tensor] = []  # their checksums: of one at the start, and of one after each step
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
@@ -76,6 +89,12 @@ class Watcher:
         """
         accelerator.forget_peaks(self.device)
         self._hooks = [self.optimizer.register_step_post_hook(self._after_update)]
+        layers = [
+            module for module in self.model.modules() if isinstance(module, LAYERS) and not is_lazy(module.weight)
+        ]
+        if layers and not _is_compiled(self.model):
+            largest = max(layers, key=lambda layer: layer.weight.numel())
+            self._hooks.append(largest.register_forward_hook(self._after_layer))
         if by_hooks:
             forward: Callable[..., Any] = self._before_forward
             self._hooks += [
@@ -83,6 +102,9 @@ class Watcher:
                 self.model.register_forward_hook(self._after_forward),
                 self.optimizer.register_step_pre_hook(self.before_update),
             ]
+        trained = [parameter for parameter in self._parameters() if parameter.requires_grad]
+        self._traced = [p for p in trained if type(local_shard(p).detach()) is Tensor and not p.is_complex()]
+        self._trace()
         atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
@@ -98,6 +120,9 @@ class Watcher:
     def _before_forward(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """See what enters the model in training."""
         if module.training and torch.is_grad_enabled():
+            self.forwards += 1
+            if torch._C._current_graph_task_id() != -1:  # made in a backward pass, by a checkpoint around the model
+                self.now.backward.add(self.forwards)
             self.see_inputs((*arguments, *named.values()))
 
     def see_inputs(self, arguments: tuple[Any, ...]) -> None:
@@ -125,9 +150,15 @@ class Watcher:
         return (integers * self._weights[kind]).sum()
 
     def _after_forward(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note the loss where the model returns one: as a number, among others, or as `loss` of its output."""
+        """Note the loss where the model returns one: as a number, among others, or as `loss` of its output.
+
+        And whether a gradient comes back.
+        """
         if not (module.training and torch.is_grad_enabled()):
             return
+        for value in (output, *_inside((output,))):
+            if isinstance(value, Tensor) and value.requires_grad:
+                value.register_hook(partial(self._on_backward, self.forwards))
         named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
         # (loss, logits), or (logits, loss). One element in a dimension may be the model's output for one sample.
         returned = output if isinstance(output, tuple | list) else [output]
@@ -135,6 +166,21 @@ class Watcher:
         loss = named if isinstance(named, Tensor) and named.numel() == 1 else next(iter(numbers), None)
         if loss is not None and loss.is_floating_point():
             self.see_loss(loss.flatten()[0])
+
+    def _on_backward(self, forward: int, gradient: Tensor) -> None:
+        """Note that the backward pass has reached what the forward pass number `forward` returned."""
+        self.now.backward.add(forward)
+
+    def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+        """Note the precision of a layer in training."""
+        if layer.training and torch.is_grad_enabled() and isinstance(output, Tensor):
+            self.layer_dtypes[dtype_names([output.dtype])] += 1
+
+    def _trace(self) -> None:
+        """Take the checksum of a parameter that is trained, or of its first elements: of another one in each step."""
+        if self._traced:
+            part = local_shard(self._traced[len(self.traces) % len(self._traced)]).detach()
+            self.traces.append(self._checksum(part.flatten()[:TRACED_ELEMENTS]))
 
     def _looks_now(self) -> bool:
         """Whether norms are taken in the step that is being made."""
@@ -151,19 +197,17 @@ class Watcher:
 
     @torch.no_grad()
     def _after_update(self, *_: Any) -> None:
-        """Take the norms of what the update has changed, and end the step."""
+        """Take the norms of what the update has changed, end the step, and begin the next one."""
         if self._looks_now():
             changes = [new - old for new, old in zip(self._watched(), self.before, strict=True)]
             update_norm = _norm(changes, self.device)
             weight_norm = _norm(self.before, self.device)
             self.norms.append((self.steps, self._gradient_norm, update_norm, weight_norm))
             self.before = []
-        self.end_of_step()
-
-    def end_of_step(self) -> None:
-        """End a step, its update being made, and begin the next one."""
         self.probing.close()
         self.timer.mark()
+        self._trace()
+        self.float32_products.add(torch.get_float32_matmul_precision())
         self.made.append(self.now)
         self.now = Step()
         if self.steps == PROBED_STEP and not _is_compiled(self.model):
@@ -176,14 +220,9 @@ class Watcher:
     def _watched(self) -> list[Tensor]:
         """This rank's part of the smallest trained parameters: one, or of WATCHED_ELEMENTS elements in all at most."""
         trained = [local_shard(parameter) for parameter in self._parameters() if parameter.requires_grad]
-        watched: list[Tensor] = []
-        elements = 0
-        for part in sorted(trained, key=Tensor.numel):
-            elements += part.numel()
-            if watched and elements > WATCHED_ELEMENTS:
-                break
-            watched.append(part)
-        return watched
+        parts = sorted(trained, key=Tensor.numel)
+        few = sum(elements <= WATCHED_ELEMENTS for elements in accumulate(map(Tensor.numel, parts)))
+        return parts[: max(few, 1)]
 
     def finish(self) -> WatchedRank:
         """Take the hooks away, write the file of this rank, and return what it holds."""
@@ -194,7 +233,6 @@ class Watcher:
         step_s, wall = self.timer.stop()
         # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
         flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
-        is_flat = bool(flat)
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
@@ -219,14 +257,17 @@ class Watcher:
             probed=_operations(self.counter) if self.counter and self.steps > PROBED_STEP else None,
             parameters=sum(map(elements_of, parameters)),
             trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
-            weights=None if is_flat else weights_checksum(parameters),
+            weights=None if flat else weights_checksum(parameters),
             parameter_dtypes=dtype_names(parameter.dtype for parameter in parameters),
             memory_bytes=memory["allocated"] if memory else None,
             threads=torch.get_num_threads(),
             cores=cores_of_this_process(),
             wall_s=wall,
             versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
-            float32_products=torch.get_float32_matmul_precision(),
+            float32_products="+".join(sorted(self.float32_products)) or None,
+            backward=_backward_passes(self.made),
+            layer_dtypes=dict(self.layer_dtypes),
+            traces=[int(trace) for trace in self.traces],
         )
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
@@ -253,6 +294,12 @@ def _operations(counter: OperationCounter) -> ProbedOperations:
         linear_flops=counter.flops["linear"],
         collectives={name: entry["bytes"] for name, entry in counter.collectives().items()},
     )
+
+
+def _backward_passes(steps: list[Step]) -> list[int] | None:
+    """Backward passes of each step; None where none was seen, as where a loss is not made of what the model returns."""
+    passes = [len(step.backward) for step in steps]
+    return passes if any(passes) else None
 
 
 def _means(losses: list[list[Tensor]]) -> list[float] | None:

@@ -16,6 +16,7 @@ from scaleproof.conclude.report.charts import CHARTS, draw, draw_comparison, dra
 from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, chart_style, places_side_by_side
 from scaleproof.conclude.report.charts.sweeps import AGAINST, losses
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
+from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.verify import demanded
 from scaleproof.verify.charts import TIPS
 
@@ -207,8 +208,8 @@ def test_losses_have_a_line_a_cell(results, against):
 @pytest.mark.parametrize("name", CATALOG)
 def test_an_entry_of_the_catalog_is_complete_and_drawn(name):
     chart = CATALOG[name]
-    assert chart.title
-    assert chart.caption.endswith(".")
+    assert CHART_WORDS[name].title
+    assert CHART_WORDS[name].caption.endswith(".")
     others = ("waterfall", "forecast", "loss_step", "loss_seconds")  # which have inputs of their own
     assert (name in CHARTS) != (name in others)
     no_hover = ("batch_size", "seq_len")

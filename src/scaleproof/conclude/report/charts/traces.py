@@ -138,16 +138,6 @@ CHARTS: dict[str, Callable[[Axes, TracesReport, dict[str, pd.DataFrame]], None]]
     "trace-steps": steps,
     "trace-kernels": kernels,
 }
-CAPTIONS = {
-    "trace-timeline": "One traced step of median length on every rank: what the program does on the host, what is "
-    "computed by class, which collectives run, and how long they wait for a rank that came later.",
-    "trace-communication": "Communication of a step, mean over steps and ranks: the union of all collectives, and the "
-    "part beside which nothing is computed. From traces, never from the timed runs.",
-    "trace-steps": "Parts of a traced step that add up to it, mean over steps and ranks. The stroke is the step "
-    "of the timed runs without a profiler.",
-    "trace-kernels": "What takes the most device time, by name and class. Sums: what runs beside something else is "
-    "counted in full.",
-}
 COMPARING = ("trace-communication",)  # for a single cell it repeats the chart of its steps
 ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
 

@@ -1,0 +1,70 @@
+"""Commands in odd places, and options that need others: one message with what is meant."""
+
+import subprocess
+import sys
+
+import pytest
+from command_line import scaleproof
+
+from scaleproof.ground.campaign.validation_messages import valid_name
+from scaleproof.measure.machine import allocation
+
+WORDS = [
+    (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
+    (["audit", ".", "--link", "https://x.org"], "--link belongs to --html, which is not given"),
+    (["audit", ".", "--world-size", "=4"], '--world-size is "=4"; allowed: a number above 0, or NAME=NUMBER'),
+    (["forecast", "x.yaml", "--devices", "8"], "--devices belongs to --from, which is not given"),
+    (["plan", "x.yaml", "--price-date", "2026-01-01"], "--price-date belongs to --price, which is not given"),
+    (["gate", "results/demo", "--cell", "ddp"], "--cell belongs to --history, which is not given"),
+    (["compare", "--vary", "strategy", "a", "b"], "--vary takes all words after it: write it at the end."),
+    (["export", "mlflow", "a", "--out", "b"], '"--out" is no option here: give FOLDER alone.'),
+    (["publish", "a", "--author", "Jane\nDoe"], "allowed: one line of text that is not blank."),
+]
+
+
+@pytest.mark.parametrize(("words", "part"), WORDS)
+def test_words_that_do_not_belong_together(tmp_path, words, part):
+    done = scaleproof(*words, cwd=tmp_path)
+    assert (done.returncode, part in done.stderr) == (2, True), done.stderr
+
+
+def test_an_option_is_taken_where_what_it_needs_is_given_too(tmp_path):
+    done = scaleproof("plan", "x.yaml", "--price", "2", "--price-date", "2026-01-01", cwd=tmp_path)
+    assert "x.yaml: no such campaign file" in done.stderr
+
+
+def test_a_folder_that_was_removed_is_told_as_that(tmp_path):
+    command = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone; {sys.executable} -m scaleproof audit ."
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, "the folder that this shell is in was removed" in done.stderr) == (2, True)
+
+
+def test_python_without_docstrings_is_refused():
+    done = [
+        subprocess.run([sys.executable, option, "-m", "scaleproof", "explain", "low"], capture_output=True, text=True)
+        for option in ("-O", "-OO")
+    ]
+    assert [one.returncode for one in done] == [0, 2]
+    assert done[1].stderr.startswith("scaleproof: PYTHONOPTIMIZE=2")
+
+
+def test_a_campaign_with_another_ending_is_found(tmp_path):
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "config/campaigns/mine.yml").write_text("title: x\n")
+    done = scaleproof("campaign", "show", "config/campaigns/mine.yaml", cwd=tmp_path)
+    assert "config/campaigns/mine.yml is there: rename it" in done.stderr
+
+
+def test_a_number_of_5000_digits_has_a_line(tmp_path):
+    (tmp_path / "mine.yaml").write_text(f"title: x\nrepeats: {5000 * '9'}\n")
+    done = scaleproof("campaign", "show", "mine.yaml", cwd=tmp_path)
+    assert "mine.yaml, line 2: not valid YAML: a number has more than 4,300 digits" in done.stderr
+
+
+def test_a_name_that_is_suggested_keeps_its_letters():
+    assert valid_name("Überblick été") == "uberblick-ete"
+
+
+def test_what_a_scheduler_prints_need_not_be_text():
+    assert allocation.run_command("printf", r"a = \377") == "a = \N{REPLACEMENT CHARACTER}"
+    assert allocation.run_command("sleep", "5", timeout_s=1) == ""

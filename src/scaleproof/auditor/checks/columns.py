@@ -14,8 +14,9 @@ from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
 from scaleproof.auditor.read.headings import column_of, columns_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
+from scaleproof.auditor.read.row_figures import by_own_unit
 from scaleproof.auditor.read.surroundings import last_repeats
-from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS, unit_of
+from scaleproof.auditor.read.units import OTHER_KINDS
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
@@ -99,6 +100,11 @@ class FigureColumn:
     @property
     def is_model_size(self) -> bool:
         return self.kind == "parameters" or MODEL_SIZE.fullmatch(self.heading.strip()) is not None
+
+    def unit_of_cell(self, row: int) -> float:
+        """What 1 of a cell is worth in the base unit: 0.001 of "12 ms"."""
+        figures = figures_of(self.texts[row])
+        return figures[0].unit.scale if figures and figures[0].unit else self.meaning.scale
 
     @property
     def is_in_percent(self) -> bool:
@@ -187,25 +193,16 @@ def _figure_table(
     return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
 
 
-UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
-
-
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
     """What a column is by the `meaning` of its heading, unless all units of its cells contradict that.
 
     Where the heading is not understood, or means a setting, by its own unit: "Foo (ms)" is a time.
     """
-    heading = meaning.heading
     units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""
     if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
         return replace(meaning, kind=kind)
-    match = UNIT_AT_END.search(heading)
-    unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
-    if unit is None or unit.dimension not in KINDS_OF_UNITS:
-        return meaning
-    kind = KINDS_OF_UNITS[unit.dimension]
-    return TableColumn(heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
+    return by_own_unit(meaning) if meaning.kind in (None, "step", "epoch", "run", "strategy") else meaning
 
 
 def _row_name(cells: list[str], line: int) -> str:
@@ -229,10 +226,12 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
 
 
 SUMMARY = re.compile(
-    r"(?i)(?:overall |grand |arithmetic )?"
+    r"(?i)(?:overall |grand |arithmetic |geometric |geo\. ?|harmonic )?"
     r"(?:(?P<mean>avg\.?|average|mean|median|geomean|平均)|(?P<total>total|sum|总计|合计))"
-    r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)| (?:time|throughput|speed|rate|latency)(?: ?\([^)]{1,30}\))?)?"
+    r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)|"
+    r" (?:time|throughput|speed|rate|latency|speed-?up|memory|cost|(?:step|epoch) time)(?: ?\([^)]{1,30}\))?)?"
 )
+ADDED_UP = ("cost", "energy_j", "device_time_s")  # kinds of which a total is no less than the sum of its parts
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
 ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
 MEAN_TOLERANCE = 0.02  # relative difference from every mean that shows that it is none
@@ -286,7 +285,8 @@ class Summary:
         lows = [float(part.figures.low[self.row]) for part in self.parts]
         highs = [float(part.figures.high[self.row]) for part in self.parts]
         if self.is_total:
-            return high < max(lows) * (1 - ROUNDING_TOLERANCE)
+            least = sum(lows) if self.column.kind in ADDED_UP else max(lows)
+            return high < least * (1 - ROUNDING_TOLERANCE)
         return high < min(lows) * (1 - ROUNDING_TOLERANCE) or low > max(highs) * (1 + ROUNDING_TOLERANCE)
 
     @property
@@ -340,7 +340,9 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
     match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
     if match is None:
         return
-    parts, is_total = _parts_of_summary(figures, k), match["total"] is not None
+    parts, is_total = _parts_of_summary(figures.columns, k, figures.on_side, -1), match["total"] is not None
+    if is_total and len(parts) < FEWEST_PARTS:
+        parts = _parts_of_summary(figures.columns, k, figures.on_side, 1)
     repeats = 0 if is_total else last_repeats([part.heading for part in parts])
     parts = parts[-repeats:]
     summaries = [
@@ -359,20 +361,23 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
             yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
 
 
-def _parts_of_summary(figures: FigureTable, k: int) -> list[FigureColumn]:
-    """The columns right before the k-th, up to the summary before it; if upright of one unit: A, B of A, B, total."""
+def _parts_of_summary(columns: list[FigureColumn], k: int, on_side: bool, step: int) -> list[FigureColumn]:
+    """The columns right before the k-th (`step` -1), or behind it (1), up to another summary: A, B of A, B, total.
+
+    Of an upright table those of one unit.
+    """
     parts: list[FigureColumn] = []
-    after = figures.columns[k]
-    for column in reversed(figures.columns[:k]):
+    last = columns[k]
+    for column in columns[k + step :: step] if k + step >= 0 else []:
         ends = {(part.kind or "")[-6:] for part in (column, *parts[:1])}  # "time_s": the times of phases are added up
-        has_same_unit = figures.on_side or len(ends - {""}) <= 1  # "Total" alone is of what is before it
+        has_same_unit = on_side or len(ends - {""}) <= 1  # "Total" alone is of what is before it
         if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not has_same_unit:
             break
-        if column.position != after.position - 1 or (figures.on_side and column.line != after.line - 1):
+        if column.position != last.position + step or (on_side and column.line != last.line + step):
             return []  # there are rows between that were not read
-        parts.insert(0, column)
-        after = column
-    return parts
+        parts.append(column)
+        last = column
+    return parts[::step]
 
 
 def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:

@@ -239,8 +239,8 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading)):
         return {"is": ratios}
     scales = [0.01] if column.is_in_percent else [1.0, 0.01]
-    if any("%" in text for text in column.texts):
-        scales = [1.0]  # the unit of the cells has counted already
+    if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
+        scales = [1.0]  # the unit of the cells, or of the heading, has counted already
     readings = {}
     for scale in scales:
         readings[f"{scale} of"] = ratios.scaled(scale)

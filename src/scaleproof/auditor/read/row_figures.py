@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import NO_FIGURES, PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
-from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
+from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit, unit_of
 from scaleproof.auditor.read.words import Description, described
 
 VERDICT_HEADING = re.compile(
@@ -196,8 +196,22 @@ COUNTS_IN_WORDS = ("devices", "nodes", "processes", "batch", "micro_batch", "glo
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
 
 
+UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
+MAGNITUDES = ("M", "B", "G", "T", "K")  # "Parameters (M)": millions, not minutes
+
+
+def by_own_unit(column: TableColumn) -> TableColumn:
+    """Return a column typed by the unit that ends its heading: "Foo (ms)" is a time. As it is where that has none."""
+    match = UNIT_AT_END.search(column.heading)
+    unit = unit_of(match[1]) if match and match[1] not in MAGNITUDES else None
+    if unit is None or unit.dimension not in KINDS_OF_UNITS:
+        return column
+    kind = KINDS_OF_UNITS[unit.dimension]
+    return TableColumn(column.heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
+
+
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table without a known heading, typed by the unit that all cells of one have.
+    """Return the columns of a table without a known heading, typed by the unit of their heading or of all their cells.
 
     Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". [] where fewer than two cells have one.
     """
@@ -212,5 +226,8 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
         if k and column.kind is None and kind is not None:
             cells_with_units += len(cells)
             column = TableColumn(column.heading, kind, note=column.heading)
+        elif k and column.kind is None and (by_heading := by_own_unit(column)).kind and all(cells):
+            cells_with_units += len(cells)
+            column = replace(by_heading, note=column.heading)
         typed.append(column)
     return typed if cells_with_units >= 2 else []

@@ -131,7 +131,10 @@ def states_spread(grid: Grid) -> bool:
 
 
 # What counts repeats: "Run 1 (s)", "seed 0", "3".
-NUMBERED = re.compile(r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt)?[ _#.-]*(\d{1,3})(?: ?\(.*\))?")
+NUMBERED = re.compile(
+    r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt|round|fold|test|epoch|rank|worker)?[ _#.-]*(\d{1,3})"
+    r"(?: ?\(.*\))?"
+)
 
 
 def last_repeats(headings: list[str]) -> int:
@@ -231,3 +234,13 @@ def works_of(table: ReportedTable) -> set[float]:
     works |= {float(m[1].replace(",", "")) for m in AMOUNT_OF_WORK.finditer(text)}
     works |= {float(m[1]) * float(m[2]) for m in BATCH_AND_LENGTH.finditer(text)}
     return works
+
+
+LARGE_NUMBER = re.compile(r"(?<![\w.,])(\d[\d,]*\d(?:\.\d+)?)(?![\d,]*\d|[xX×]|-bit)")
+
+
+def numbers_around(table: ReportedTable) -> set[float]:
+    """Return the numbers of two digits and more of a caption and of headings: 312 of "A100 (peak 312 TFLOP/s)"."""
+    texts = [table.caption, *table.section[-1:], *(column.heading for column in table.columns)]
+    numbers = (float(m[1].replace(",", "")) for text in texts for m in LARGE_NUMBER.finditer(text))
+    return {number for number in numbers if number > 0}

@@ -80,6 +80,45 @@ RELATIONS = {
         ),
         *("30.9", "20.9", "speedup-not-in-table", "GPT-2: Improvement (%) 30.9"),
     ),
+    "a speed-up in brackets": (
+        "## Throughput (tokens/s)\n\n"
+        + rows(
+            "Model | Baseline | Ours",
+            *("125M | 41200 | 61800 (1.50x)", "350M | 17100 | 27360 (1.90x)", "1.3B | 5200 | 9360 (1.80x)"),
+        ),
+        *("1.90x", "1.60x", "speedup-not-in-table", "17100 / 27360 (1.90x) = 1.6"),
+    ),
+    "a change in brackets": (
+        "## Step time (ms)\n\n"
+        + rows(
+            "Model | Eager | Compiled",
+            *("125M | 112.0 | 84.0 (-25.0%)", "350M | 271.0 | 189.7 (-30.0%)", "1.3B | 804.0 | 643.2 (-35.0%)"),
+        ),
+        *("-35.0%", "-20.0%", "speedup-not-in-table", "643.2 (-35.0%) / 804.0 = 0.8"),
+    ),
+    "speed-ups over the row above": (
+        rows(
+            "Step | ms/iter | Speedup vs previous",
+            *("Baseline | 1000 | -", "TF32 | 480 | 2.08x", "compile | 210 | 2.29x", "flash | 140 | 1.90x"),
+        ),
+        *("1.90x", "1.50x", "speedup-not-in-table", "flash: Speedup vs previous 1.90x"),
+    ),
+    "a mean of ranks, in the unit of the title": (
+        "## Latency (ms)\n\n"
+        + rows("Backend | Rank 0 | Rank 1 | Rank 2 | Mean ± std", "eager | 41.2 | 41.9 | 41.5 | 43.5 ± 0.3"),
+        *("43.5", "41.5", "totals-disagree", "43.5 ± 0.3 is given as the mean of 41.2, 41.9, 41.5"),
+    ),
+    "a total before its parts": (
+        rows(
+            "Config | Total (s) | Load (s) | Train (s) | Eval (s)",
+            *("fp32 | 335.5 | 12.1 | 301.4 | 22.0", "bf16 | 244.0 | 12.0 | 190.2 | 21.8"),
+        ),
+        *("244.0", "224.0", "totals-disagree", "244.0 is given as the total of 12.0, 190.2, 21.8"),
+    ),
+    "costs that are more than their total": (
+        rows("Stage | Hours | Cost ($)", "train | 88 | 176", "tune | 9 | 18", "eval | 5 | 10", "Total | 102 | 184"),
+        *("184", "204", "totals-disagree", "Cost ($) 184 is given as the total of 176, 18, 10"),
+    ),
 }
 
 
@@ -112,6 +151,23 @@ SOUND = {
     "parts that overlap in one row": rows(
         "GPUs | Forward (ms) | Backward (ms) | Reduce (ms) | Step time (ms)",
         *("1 | 41.2 | 88.4 | 1.1 | 131.9", "2 | 41.5 | 93.1 | 10.2 | 144.9", "4 | 41.9 | 99.7 | 10.2 | 141.8"),
+    ),
+    "percentiles of a latency": rows(
+        "Batch | Throughput (sent/s) | Latency-Average (ms) | Latency-99% (ms)",
+        *("1 | 95.87 | 10.43 | 11.27", "2 | 168.02 | 11.90 | 12.02", "4 | 263.08 | 15.20 | 15.32"),
+        *("8 | 379.78 | 21.07 | 21.20", "16 | 401.20 | 39.88 | 40.11"),
+    ),
+    "scaling of one precision beside the rate of another": rows(
+        "GPUs | Throughput - mixed precision (seq/s) | Weak scaling - FP32",
+        *("1 | 36 | 1.00", "4 | 137 | 3.81", "8 | 273 | 7.58", "16 | 551 | 13.00"),
+    ),
+    "a mark of thousands": rows(
+        "GPUs | tok/s/GPU | Epoch time (s)",
+        *("1 | 48.842 | 8.260", "8 | 30.756 | 1.640", "16 | 21.577 | 1.169", "32 | 13.642 | 924"),
+    ),
+    "an MFU beside an efficiency": rows(
+        "GPUs | Efficiency | MFU (%)",
+        *("1 | 1.000 | 54.1", "2 | 0.930 | 50.4", "4 | 0.826 | 44.7", "8 | 0.671 | 33.7", "64 | 0.188 | 10.0"),
     ),
     "small whole numbers": rows(
         "Layers | Heads | Batch | Tokens/s", "2 | 2 | 4 | 911", "4 | 2 | 6 | 702", "6 | 2 | 8 | 503", "8 | 4 | 8 | 404"

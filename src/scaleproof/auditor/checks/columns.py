@@ -16,12 +16,13 @@ from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import by_own_unit
 from scaleproof.auditor.read.surroundings import last_repeats
-from scaleproof.auditor.read.units import OTHER_KINDS
+from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Flag
 
 MOST_COLUMNS = 24
 MOST_ROWS = 300
+KINDS_OF_RATIOS = {"times": "speedup", "percent": "change"}
 MODEL_SIZE = re.compile(r"(?i)(?:model )?(?:size|params?|parameters)")
 FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 
@@ -177,7 +178,7 @@ def _figure_table(
     header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
 ) -> FigureTable | None:
     """The columns of a grid of cells: "GPUs" 1, 4 and "time" 90, 24; None where fewer than two have figures."""
-    columns, words = [], {}
+    columns, words, in_brackets = [], {}, []
     for k, (heading, column) in enumerate(zip(header, columns_of(header, cells), strict=True)):
         texts = [row[k] for row in cells]
         meaning = meaning_of(column, texts)
@@ -185,12 +186,28 @@ def _figure_table(
         filled = sum(not is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FIGURES_SHARE * max(filled, 1):
             columns.append(FigureColumn(meaning, figures, texts, k, *headings_at[k]))
+            in_brackets += _column_in_brackets(columns[-1])
         else:
             words[heading or f"column {k}"] = texts
+    columns += in_brackets
     if len(columns) < 2:
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
     return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
+
+
+def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
+    """The column that figures in brackets form: 1.5, 1.9 times of "61.8 (1.50x)", "27.4 (1.90x)". [] without two."""
+    seconds = [figures[1] if len(figures := figures_of(text)) > 1 else None for text in column.texts]
+    units = {second.unit for second in seconds if second is not None}
+    texts = [second.text if second else "" for second in seconds]
+    unit = units.pop() if len(units) == 1 and sum(map(bool, texts)) > 1 else None
+    kind = (KINDS_OF_UNITS | KINDS_OF_RATIOS).get(unit.dimension) if unit else None
+    if unit is None or kind is None:
+        return []
+    meaning = TableColumn(f"{column.heading}, in brackets", kind, unit.scale, unit.dimension, item=unit.item)
+    figures = _figures(texts, unit.scale)
+    return [FigureColumn(meaning, figures, texts, column.position, column.line, column.place)]
 
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
@@ -217,7 +234,7 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
         figures = figures_of(text, european)
-        if len(figures) == 1 and figures[0].bound in (None, "~"):
+        if figures and figures[0].bound in (None, "~"):
             value, unit = figures[0].value, figures[0].unit
             width = max(figures[0].resolution, ABOUT * abs(value) if figures[0].bound else 0.0)
             factor = unit.scale if unit is not None else scale_of_heading
@@ -229,7 +246,7 @@ SUMMARY = re.compile(
     r"(?i)(?:overall |grand |arithmetic |geometric |geo\. ?|harmonic )?"
     r"(?:(?P<mean>avg\.?|average|mean|median|geomean|平均)|(?P<total>total|sum|总计|合计))"
     r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)|"
-    r" (?:time|throughput|speed|rate|latency|speed-?up|memory|cost|(?:step|epoch) time)(?: ?\([^)]{1,30}\))?)?"
+    r" (?:time|throughput|speed|rate|latency|speed-?up|memory|cost|(?:step|epoch) time)(?: ?\([^)]{1,30}\))?| ?± ?\w+)?"
 )
 ADDED_UP = ("cost", "energy_j", "device_time_s")  # kinds of which a total is no less than the sum of its parts
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else

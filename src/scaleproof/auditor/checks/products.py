@@ -33,12 +33,14 @@ from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.formulas import columns_follow
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.relations import rows_with_another_product
+from scaleproof.auditor.checks.rows import name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
-from scaleproof.auditor.read.headings import OF_STATED_WORK, PRECISION
+from scaleproof.auditor.read.headings import OF_STATED_WORK
 from scaleproof.auditor.read.surroundings import numbers_around, works_of
 from scaleproof.auditor.read.units import RESULTS
 from scaleproof.ground.findings.registry import Flag
 
+FACTORS_OF_STEP = 4  # FLOP/s x time x devices / batch
 THOUSAND = 1000.0
 OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # of which the devices are a multiple, too
 EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # as EVIDENCE_OF_INVERSE, where one of the two columns is called a speed-up
@@ -149,11 +151,8 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor
         for one, other in product(_columns_of(figures, first), _columns_of(figures, second)):
             if one is other or (first == second and _are_of_one_quantity(one, other)):
                 continue  # their ratio is no constant
-            if (
-                len({precision.lower() for column in (one, other) for precision in PRECISION.findall(column.heading)})
-                > 1
-            ):
-                continue  # of two programs: "Weak scaling - FP32", "Throughput - mixed precision"
+            if name_two_precisions(one.heading, other.heading):
+                continue
             choices = [stages] if second == REPLICAS else _further_factors(figures, further, (one, other))
             products = [(Factor(one, 1), Factor(other, exponent), *chosen) for chosen in choices]
             yield products, (first, second) == (RATES, DURATIONS)
@@ -182,6 +181,8 @@ def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
     if agreement.stated:
         return other.kind in ("epoch_time_s", "step_time_s") and one.kind != "rate"
     of_one_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
+    # The FLOPs of a sample are of a model; what else than size differs is ruled out below.
+    of_one_model |= one.kind == "flops_per_s" and other.kind in DURATIONS and len(agreement.factors) == FACTORS_OF_STEP
     of_one_work = OF_STATED_WORK.fullmatch(other.heading) is not None
     settings = [column.texts for column in figures.columns if column.kind not in (*SIZE_KINDS, *RESULTS)]
     differ_in_size = all(len(set(texts)) == 1 for texts in (*figures.words.values(), *settings))

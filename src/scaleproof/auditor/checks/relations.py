@@ -64,6 +64,7 @@ LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
 COUNTS = (*DEVICES, *BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
 SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repeats")
 UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
+DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
 QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
 ITEM_NAMES = {name for names in ITEMS.values() for name in names}
 OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
@@ -118,6 +119,8 @@ def dimension_of(column: FigureColumn) -> list[float]:
     text = "" if column.is_in_percent else DIMENSIONS.get(column.kind or "")
     heading = column.heading if column.kind is None else ""
     unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", heading))
+    if text is None and DEVICE_HOURS.search(heading):
+        text = "T"
     if text is None and unit is not None:
         text = DIMENSIONS.get(unit.dimension)
     if text is None and (match := QUOTIENT.search(heading)) and match[2].lower() in ITEM_NAMES:

@@ -200,9 +200,9 @@ UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
 MAGNITUDES = ("M", "B", "G", "T", "K")  # "Parameters (M)": millions, not minutes
 
 
-def by_own_unit(column: TableColumn) -> TableColumn:
-    """Return a column typed by the unit that ends its heading: "Foo (ms)" is a time. As it is where that has none."""
-    match = UNIT_AT_END.search(column.heading)
+def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
+    """Return a column typed by the unit that ends its heading, or the title: "Foo (ms)" is a time. Else as it is."""
+    match = UNIT_AT_END.search(column.heading) or UNIT_AT_END.search(title)
     unit = unit_of(match[1]) if match and match[1] not in MAGNITUDES else None
     if unit is None or unit.dimension not in KINDS_OF_UNITS:
         return column
@@ -211,12 +211,13 @@ def by_own_unit(column: TableColumn) -> TableColumn:
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table without a known heading, typed by the unit of their heading or of all their cells.
+    """Return the columns of a table without a known heading, typed by the unit of all cells, of heading or of title.
 
     Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". [] where fewer than two cells have one.
     """
     if grid.form not in FOR_PEOPLE:
         return []
+    title = grid.caption or "".join(grid.section[-1:])
     typed = []
     cells_with_units = 0
     for k, column in enumerate(columns):
@@ -226,7 +227,7 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
         if k and column.kind is None and kind is not None:
             cells_with_units += len(cells)
             column = TableColumn(column.heading, kind, note=column.heading)
-        elif k and column.kind is None and (by_heading := by_own_unit(column)).kind and all(cells):
+        elif k and column.kind is None and all(cells) and (by_heading := by_own_unit(column, title)).kind:
             cells_with_units += len(cells)
             column = replace(by_heading, note=column.heading)
         typed.append(column)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from math import exp, prod
 from typing import Literal
 
-from scaleproof.auditor.checks.columns import figure_tables, summaries_follow
+from scaleproof.auditor.checks.columns import figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
+from scaleproof.auditor.checks.summaries import summaries_follow
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
 from scaleproof.auditor.read.reported_tables import (
     TOLERANCE,
@@ -41,9 +42,9 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     """
     summaries = list(summaries_follow(context))
     yield from summaries
-    said = {place for flag in summaries for place in flag.about}
+    places = {place for flag in summaries for place in flag.about}
     for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
-        yield from (flag for flag in rows_with_another_sum(figures) if not said & set(flag.about))
+        yield from (flag for flag in rows_with_another_sum(figures) if not places & set(flag.about))
     # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]

@@ -94,8 +94,8 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         for figures in figure_tables(table):
             flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
             if flags:  # what another check says of a row is said once
-                said = {place for check in SAID_FIRST for finding in check(context) for place in finding.runs}
-                once = {flag.about[0]: flag for flag in reversed(flags) if not said & set(flag.about)}
+                places = {place for check in SAID_FIRST for finding in check(context) for place in finding.runs}
+                once = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
                 yield from reversed(once.values())
             yield from _inverse_columns(figures)
 

@@ -5,7 +5,7 @@ what the caption states. The fewer digits agree, and the more relations were tri
 """
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -34,7 +34,6 @@ FEWEST_OF_ANY_NUMBER = 5  # rows that agree in a ratio that may be any number
 FEWEST_OF_PEAK = 3  # likewise, of a share of some peak
 MOST_COLUMNS = 9  # that are tried with each other
 MOST_PARTS = 6  # columns side by side that are added up
-LEAST_VARIATION = 0.05  # logarithm of largest over smallest figure of a column that says anything
 EXACT_TOLERANCE = 0.002  # relative difference of what was computed, beside its rounding
 CONTRADICTION = 0.05  # relative difference of a row that does not fulfil a product
 PART_OF_SUM = 0.1  # gap of a row that does not fulfil a sum, over its smallest part
@@ -111,7 +110,7 @@ def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterat
     surest: dict[int, BrokenRelation] = {}
     for relation in sorted(relations, key=lambda relation: -relation.certainty):
         surest.setdefault(relation.row, relation)
-    yield from (Flag(found.sentence, [figures.places[i]]) for i, found in surest.items())
+    yield from (Flag(relation.sentence, [figures.places[i]]) for i, relation in surest.items())
 
 
 def dimension_of(column: FigureColumn) -> list[float]:
@@ -201,7 +200,7 @@ class RelationSearch:
                 sentence = f"{self.table.names[self.rows[row]]}: {self._sum_in_words(total, parts, row)}"
                 yield BrokenRelation(int(self.rows[row]), sentence, certainty)
 
-    def _can_be_summed(self, total: int, parts: range | tuple[int, ...]) -> bool:
+    def _can_be_summed(self, total: int, parts: Sequence[int]) -> bool:
         """Whether the columns may be of one quantity: times, or figures that are all in percent."""
         columns = [self.columns[k] for k in (total, *parts)]
         dimensions = self.dimensions[[total, *parts]]
@@ -210,7 +209,7 @@ class RelationSearch:
             return False  # names of rows are of anything
         return len({column.is_in_percent for column in columns}) == 1 and not (known != known[:1]).any()
 
-    def _sum_in_words(self, total: int, parts: range | tuple[int, ...], row: int) -> str:
+    def _sum_in_words(self, total: int, parts: Sequence[int], row: int) -> str:
         """ "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""
         i = self.rows[row]
         text = self.columns[total].texts[i]
@@ -261,7 +260,7 @@ class RelationSearch:
         if row is None:
             return
         chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
-        evidence = np.log10(np.maximum(self._spread(used, fits) / chance, 1.0))
+        evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
         if len(near):  # the row that agrees best shows the number, the others that it is always that
             best = np.where(fits, chance, np.inf).argmin()
             evidence[best] = -np.log10(chance[best])
@@ -328,11 +327,17 @@ class RelationSearch:
         """Whether columns are printed in different units: tokens/s and tokens/day."""
         return len({self.columns[k].meaning.scale for k in used}) > 1
 
-    def _spread(self, used: Rows, fits: Flags) -> float:
-        """How far the second least of the columns varies, at most by a factor of e; 0 where fewer than two vary."""
-        variations = np.sort(np.ptp(self.logarithms[used][:, fits], axis=1)) if fits.any() else np.zeros(0)
-        telling = variations[variations > LEAST_VARIATION]
-        return min(1.0, float(telling[0])) if len(telling) > 1 else 0.0
+    def _spread(self, powers: Floats, fits: Flags, width: float) -> float:
+        """How far the columns, and products of some of them, vary at least, up to a factor of e; 0 where they do not.
+
+        Where GPUs over speed-up is about 1 anyway, their agreement in a larger product says little. A column that is
+        one number says nothing, and counts for nothing.
+        """
+        used = np.flatnonzero(powers)
+        subsets = [list(some) for size in range(1, len(used)) for some in combinations(used, size)]
+        variations = [float(np.ptp(powers[some] @ self.logarithms[some][:, fits])) for some in subsets]
+        telling = [variation for variation in variations if variation > width + EXACT_TOLERANCE]
+        return min(1.0, *telling) if len(telling) > 1 else 0.0
 
 
 def _only_exception(fits: Flags, contradicts: Flags, has_figures: Flags) -> int | None:

@@ -8,7 +8,8 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import NO_FIGURES, PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
-from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit, unit_of
+from scaleproof.auditor.read.surroundings import by_own_unit
+from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
 from scaleproof.auditor.read.words import Description, described
 
 VERDICT_HEADING = re.compile(
@@ -194,20 +195,6 @@ def describe_label(row: ReportedRow) -> None:
 
 COUNTS_IN_WORDS = ("devices", "nodes", "processes", "batch", "micro_batch", "global_batch")
 FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print tables of operators and queues, too
-
-
-UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
-MAGNITUDES = ("M", "B", "G", "T", "K")  # "Parameters (M)": millions, not minutes
-
-
-def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
-    """Return a column typed by the unit that ends its heading, or the title: "Foo (ms)" is a time. Else as it is."""
-    match = UNIT_AT_END.search(column.heading) or UNIT_AT_END.search(title)
-    unit = unit_of(match[1]) if match and match[1] not in MAGNITUDES else None
-    if unit is None or unit.dimension not in KINDS_OF_UNITS:
-        return column
-    kind = KINDS_OF_UNITS[unit.dimension]
-    return TableColumn(column.heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:

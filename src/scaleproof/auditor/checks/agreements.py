@@ -1,14 +1,18 @@
 """Products of columns in groups of rows: which rows agree on a number, and whether chance explains that."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from scaleproof.auditor.checks.columns import FigureColumn, Figures
+from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE
 from scaleproof.auditor.checks.rows import TIMES
+from scaleproof.auditor.read.units import RESULTS
+from scaleproof.ground.number_format import number
 
+NEAR_WHOLE = 2 * SAME_TOLERANCE  # relative difference from a whole factor
 STANDS_OUT = 0.05  # relative difference of a row that stands out
 SHARE_STANDS_OUT = 0.12  # relative difference of an MFU that stands out: it may be of other steps than the rate
 FEWEST_ROWS = 3  # that show what the number is
@@ -24,10 +28,11 @@ STAGES = ("tensor_parallel", "pipeline_parallel")
 PARALLEL = (*REPLICAS, *STAGES)
 BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
+SIZE_KINDS = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 PRECISION_RATIOS = (2, 4, 8, 16)  # ratios of the peaks of one device
 EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of what it is called
 EXACT_TOLERANCE = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
-ALIKE_RATIO = 1.25  # ratio of columns that may have been measured alike
+LARGEST_IN_DIGITS = 1e9  # from which on a product is printed as a power of ten
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Factor:
     @property
     def is_exact(self) -> bool:
         """Whether its figures are counts, which have no rounding."""
-        return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, *PARALLEL, "accumulation", "nodes")
+        return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, *PARALLEL, "accumulation", "nodes", "devices_per_node")
 
     @property
     def varies(self) -> float:
@@ -78,12 +83,13 @@ class Agreement:
         return value[np.array(self.rows)]
 
     @cached_property
-    def usual(self) -> Figures:
-        """The product that is stated, else the one that most of the rows have, once for each row."""
+    def expected(self) -> Figures:
+        """Per row, the product to compare with: the stated one, else the one that most rows share."""
         if self.stated is not None:
-            return Figures(*np.full((2, len(self.rows)), self.stated))
-        best = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
-        return self.figures[np.full(len(self.rows), best)]
+            value = np.full(len(self.rows), self.stated)
+            return Figures(value, value)
+        most_shared = max(range(len(self.rows)), key=lambda i: self._same_as(i).sum())
+        return self.figures[np.full(len(self.rows), most_shared)]
 
     def _same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the product is the number that it is in the i-th row."""
@@ -91,13 +97,13 @@ class Agreement:
 
     @cached_property
     def fits(self) -> np.typing.NDArray[np.bool_]:
-        """(rows,) whether the product is the usual one."""
-        return self.figures.distance(self.usual) <= SAME_TOLERANCE
+        """(rows,) whether the product is the expected one."""
+        return self.figures.distance(self.expected) <= SAME_TOLERANCE
 
     @cached_property
     def stands_out(self) -> np.typing.NDArray[np.bool_]:
-        """(rows,) whether the product is another number than the usual one. Shares (MFU) have a wider limit."""
-        distance = self.figures.distance(self.usual)
+        """(rows,) whether the product is another number than the expected one. Shares (MFU) have a wider limit."""
+        distance = self.figures.distance(self.expected)
         if not any(factor.column.kind in ("mfu", "hfu") for factor in self.factors):
             return distance > STANDS_OUT
         # Not a wider one where all rows but one agree to their digits: these are of the same steps as the rate.
@@ -112,16 +118,23 @@ class Agreement:
         outliers = self.stands_out
         return [i for i in np.flatnonzero(outliers).tolist() if (self._same_as(i) & outliers).sum() < FEWEST_ROWS]
 
+    def factor_of(self, i: int) -> float:
+        """How many times as large as expected a row's product is, or as small: 4 of 400 and of 25 where 100 is."""
+        ratio = float(self.figures.middle[i] / self.expected.middle[i])
+        return max(ratio, 1 / ratio)
+
     def is_multiple(self, i: int) -> bool:
-        """Whether a row's product is the usual one times 2, 3, ..., or over it: its batch or devices may be."""
-        ratio = float(self.figures.middle[i] / self.usual.middle[i])
-        multiple = max(ratio, 1 / ratio)
+        """Whether a row's product is a whole multiple, or a whole fraction, of the expected one.
+
+        Then its batch or its devices may be others.
+        """
+        factor = self.factor_of(i)
         kinds = {factor.column.kind for factor in self.factors}
         if self._is_count or "device_time_s" in kinds:
-            return False
-        if kinds == {"mfu", "flops_per_s"} and round(multiple) not in PRECISION_RATIOS:
-            return False
-        return abs(multiple / round(multiple) - 1) <= 2 * SAME_TOLERANCE
+            return False  # nothing else can be meant
+        if kinds == {"mfu", "flops_per_s"} and round(factor) not in PRECISION_RATIOS:
+            return False  # the peaks of one device have other ratios
+        return abs(factor / round(factor) - 1) <= NEAR_WHOLE
 
     @cached_property
     def evidence(self) -> float:
@@ -133,40 +146,28 @@ class Agreement:
         varied = max(factor.varies for factor in self.factors) if self._is_count else fitting.max() / fitting.min()
         if agreeing < 1 or varied < LEAST_VARIATION:
             return 0.0
-        farthest = float(self.figures.distance(self.usual)[self.fits].max())
+        farthest = float(self.figures.distance(self.expected)[self.fits].max())
         width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4
         return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
 
     @property
     def _is_count(self) -> bool:
         """Whether it is of counts, and 1 (global batch = batch x devices), or 1 over a number: devices of a node."""
-        usual = float(self.usual.middle[0])
+        usual = float(self.expected.middle[0])
         of_nodes = self.factors[0].column.kind == "nodes" and abs(usual * round(1 / usual) - 1) <= SAME_TOLERANCE
         return (abs(usual - 1) <= SAME_TOLERANCE or of_nodes) and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
         """Whether two rows fit for each one that is far off, and none is in between. A stated number is one of them."""
-        far = int((self.figures.distance(self.usual) > 2 * STANDS_OUT).sum())
+        far = int((self.figures.distance(self.expected) > 2 * STANDS_OUT).sum())
         witnesses = int(self.fits.sum()) + (self.stated is not None)
         return witnesses >= ROWS_PER_ODD_ROW * max(far, 1) and far == self.stands_out.sum()
 
-    @property
-    def is_exact_but_once(self) -> bool:
-        """Whether all rows but one agree to the printed digits: in a ratio other than 1, or in a product that is 1.
-
-        And that one is far off, by no whole factor: another number of bytes, devices or samples may be meant.
-        """
-        from_one = abs(float(np.log(self.usual.middle[0])))
-        is_telling = from_one <= EXACT_TOLERANCE if len(self.factors) > 2 else from_one > np.log(ALIKE_RATIO)
-        if not is_telling or self.evidence < EVIDENCE_OF_INVERSE:
-            return False
-        if self.stands_out.sum() != 1 or self.fits.sum() != len(self.rows) - 1:
-            return False
-        exact = self.figures.distance(self.usual)[self.fits] <= EXACT_TOLERANCE
-        precise = self.figures.width[self.fits] <= 2 * SAME_TOLERANCE
-        (i,) = np.flatnonzero(self.stands_out).tolist()
-        return bool(exact.all() and precise.all()) and self.most_fit and not self.is_multiple(i)
+    def unit_of_row(self, i: int) -> float:
+        """What the product of the figures of a row, as they are printed, is worth in base units: 0.001 of "ms"."""
+        units = (factor.column.unit_of_cell(self.rows[i]) ** factor.exponent for factor in self.factors)
+        return math.prod(units)
 
     @property
     def is_constant(self) -> bool:
@@ -180,3 +181,38 @@ class Agreement:
         enough = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain
         fewest = FEWEST_ROWS - 1 if self.evidence >= certain else FEWEST_ROWS
         return self.evidence >= enough and agreeing >= max(fewest, ROWS_PER_ODD_ROW * len(self.lone_rows))
+
+
+def is_same_configuration(figures: FigureTable, usual: Agreement, row: int) -> bool:
+    """Whether a row has no word that others share and the rows that fit lack: "bf16" beside rows of fp32 alone."""
+    fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
+    of_any_model = usual.stated is not None or all(factor.is_exact for factor in usual.factors)
+    settings = [] if of_any_model else figures.model_sizes
+    if (
+        usual.stated is None and usual.factors[0].column.kind == "flops_per_s"
+    ):  # the FLOPs of a step are of a model: of its size and length
+        kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
+        settings = [column.texts for column in figures.columns if column.kind not in kinds]
+    if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
+        return False
+    for texts in figures.words.values():
+        others = [texts[i] for i in fitting]
+        if texts[row] not in others and (len(set(others)) < len(others) or texts.count(texts[row]) > 1):
+            return False
+    return True
+
+
+def sentence_of(figures: FigureTable, usual: Agreement, i: int) -> str:
+    """What is said of the i-th row of an agreement: "4: 62.5 x 99.9 = 6244 (img/s, s); in 5 other rows 5600"."""
+    row = usual.rows[i]
+    terms = [factor.column.texts[row] for factor in usual.factors]
+    signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
+    printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
+    headings = ", ".join(factor.column.heading for factor in usual.factors)
+    results = (float(values.middle[i]) / usual.unit_of_row(i) for values in (usual.figures, usual.expected))
+    product_of_row, expected = (
+        f"{result:.4g}" if not 1 / LARGEST_IN_DIGITS < result < LARGEST_IN_DIGITS else number(result, 4)
+        for result in results
+    )
+    name, others = figures.names[row], usual.fits.sum()
+    return f"{name}: {printed} = {product_of_row} ({headings}); in {others} other rows {expected}"

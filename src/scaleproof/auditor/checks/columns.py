@@ -1,26 +1,23 @@
-"""The columns of a published table as arrays of intervals, whatever their headings mean; means and totals of them."""
+"""The columns of a published table as arrays of intervals, whatever their headings mean."""
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import fmean, geometric_mean, harmonic_mean, median
 
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext
-from scaleproof.auditor.read.headings import column_of, columns_of
+from scaleproof.auditor.read.headings import columns_of
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
-from scaleproof.auditor.read.surroundings import last_repeats
-from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS, unit_of
-from scaleproof.ground.findings.finding import Correction
-from scaleproof.ground.findings.registry import Flag
+from scaleproof.auditor.read.surroundings import by_own_unit
+from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS
 
 MOST_COLUMNS = 24
 MOST_ROWS = 300
+KINDS_OF_RATIOS = {"times": "speedup", "percent": "change"}
 MODEL_SIZE = re.compile(r"(?i)(?:model )?(?:size|params?|parameters)")
 FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 
@@ -100,6 +97,11 @@ class FigureColumn:
     def is_model_size(self) -> bool:
         return self.kind == "parameters" or MODEL_SIZE.fullmatch(self.heading.strip()) is not None
 
+    def unit_of_cell(self, row: int) -> float:
+        """What 1 of a cell is worth in the base unit: 0.001 of "12 ms"."""
+        figures = figures_of(self.texts[row])
+        return figures[0].unit.scale if figures and figures[0].unit else self.meaning.scale
+
     @property
     def is_in_percent(self) -> bool:
         return "%" in self.heading or any("%" in text for text in self.texts)
@@ -172,6 +174,7 @@ def _figure_table(
 ) -> FigureTable | None:
     """The columns of a grid of cells: "GPUs" 1, 4 and "time" 90, 24; None where fewer than two have figures."""
     columns, words = [], {}
+    in_brackets: list[FigureColumn] = []
     for k, (heading, column) in enumerate(zip(header, columns_of(header, cells), strict=True)):
         texts = [row[k] for row in cells]
         meaning = meaning_of(column, texts)
@@ -179,15 +182,28 @@ def _figure_table(
         filled = sum(not is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FIGURES_SHARE * max(filled, 1):
             columns.append(FigureColumn(meaning, figures, texts, k, *headings_at[k]))
+            in_brackets += _column_in_brackets(columns[-1])
         else:
             words[heading or f"column {k}"] = texts
+    columns += in_brackets
     if len(columns) < 2:
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
     return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
 
 
-UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
+def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
+    """The column that figures in brackets form: 1.5, 1.9 times of "61.8 (1.50x)", "27.4 (1.90x)". [] without two."""
+    seconds = [figures[1] if len(figures := figures_of(text)) > 1 else None for text in column.texts]
+    units = {second.unit for second in seconds if second is not None}
+    texts = [second.text if second else "" for second in seconds]
+    unit = units.pop() if len(units) == 1 and sum(map(bool, texts)) > 1 else None
+    kind = (KINDS_OF_UNITS | KINDS_OF_RATIOS).get(unit.dimension) if unit else None
+    if unit is None or kind is None:
+        return []
+    meaning = TableColumn(f"{column.heading}, in brackets", kind, unit.scale, unit.dimension, item=unit.item)
+    place = (column.position, column.line, column.place)
+    return [FigureColumn(meaning, _figures(texts, unit.scale), texts, *place)]
 
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
@@ -195,17 +211,11 @@ def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
 
     Where the heading is not understood, or means a setting, by its own unit: "Foo (ms)" is a time.
     """
-    heading = meaning.heading
     units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""
     if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
         return replace(meaning, kind=kind)
-    match = UNIT_AT_END.search(heading)
-    unit = unit_of(match[1]) if match and meaning.kind in (None, "step", "epoch", "run", "strategy") else None
-    if unit is None or unit.dimension not in KINDS_OF_UNITS:
-        return meaning
-    kind = KINDS_OF_UNITS[unit.dimension]
-    return TableColumn(heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)
+    return by_own_unit(meaning) if meaning.kind in (None, "step", "epoch", "run", "strategy") else meaning
 
 
 def _row_name(cells: list[str], line: int) -> str:
@@ -220,178 +230,9 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
     for i, text in enumerate(texts):
         figures = figures_of(text, european)
-        if len(figures) == 1 and figures[0].bound in (None, "~"):
+        if figures and figures[0].bound in (None, "~"):
             value, unit = figures[0].value, figures[0].unit
             width = max(figures[0].resolution, ABOUT * abs(value) if figures[0].bound else 0.0)
             factor = unit.scale if unit is not None else scale_of_heading
             low[i], high[i] = (value - width) * factor, (value + width) * factor
     return Figures(low, high)
-
-
-SUMMARY = re.compile(
-    r"(?i)(?:overall |grand |arithmetic )?"
-    r"(?:(?P<mean>avg\.?|average|mean|median|geomean|平均)|(?P<total>total|sum|总计|合计))"
-    r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)| (?:time|throughput|speed|rate|latency)(?: ?\([^)]{1,30}\))?)?"
-)
-SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
-ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
-MEAN_TOLERANCE = 0.02  # relative difference from every mean that shows that it is none
-FEWEST_PARTS = 2  # of a mean or total
-FEWEST_SHARES = 3  # of a sum of shares, and rows of them
-ALL_PERCENT = 100.0
-LISTED_PARTS = 6  # that a sentence lists
-# Ends of kinds of figures.
-NEVER_SUMMED = (
-    *("_per_s", "rate", "mfu", "hfu", "utilization", "speedup", "efficiency"),
-    *("accuracy", "loss", "perplexity"),
-)
-NEVER_AVERAGED = ("devices", "nodes", "batch", "steps", "epochs", "step", "epoch", "seq_len", "samples", "tokens")
-KINDS_OF_MEAN: tuple[Callable[[list[float]], float], ...] = (fmean, median, geometric_mean, harmonic_mean)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One figure of `column` that is called the mean or the total of those of `parts`, in the same row."""
-
-    row: int
-    name: str
-    column: FigureColumn
-    parts: list[FigureColumn]
-    is_total: bool
-
-    @property
-    def stated(self) -> tuple[float, float]:
-        """The lowest and the highest value that it may be."""
-        figures = self.column.figures
-        return float(figures.low[self.row]), float(figures.high[self.row])
-
-    @property
-    def values(self) -> list[float]:
-        return [float(part.figures.middle[self.row]) for part in self.parts]
-
-    def is_near(self, value: float, relative: float = ROUNDING_TOLERANCE) -> bool:
-        low, high = self.stated
-        return low * (1 - relative) <= value <= high * (1 + relative)
-
-    @property
-    def right(self) -> float:
-        return sum(self.values) if self.is_total else fmean(self.values)
-
-    @property
-    def is_impossible(self) -> bool:
-        """Whether no mean and no total of these parts can be as small or as large."""
-        low, high = self.stated
-        if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right < SAME_SIZE_FACTOR:
-            return False
-        lows = [float(part.figures.low[self.row]) for part in self.parts]
-        highs = [float(part.figures.high[self.row]) for part in self.parts]
-        if self.is_total:
-            return high < max(lows) * (1 - ROUNDING_TOLERANCE)
-        return high < min(lows) * (1 - ROUNDING_TOLERANCE) or low > max(highs) * (1 + ROUNDING_TOLERANCE)
-
-    @property
-    def is_total_or_mean(self) -> bool:
-        """Whether it is the total, or a mean of any kind."""
-        means = [self.right] if self.is_total else [mean(self.values) for mean in KINDS_OF_MEAN]
-        return any(self.is_near(value, MEAN_TOLERANCE) for value in means)
-
-    @property
-    def is_mean_of_most(self) -> bool:
-        """Whether it is the mean without the first, as of a warm-up, or without the extremes."""
-        in_order = sorted(self.values)
-        most = (self.values[1:], in_order[1:], in_order[:-1], in_order[1:-1])
-        return any(self.is_near(fmean(values)) for values in most if values)
-
-
-def summaries_follow(context: AuditContext) -> Iterator[Flag]:
-    """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
-    for table in context.evidence.tables:
-        if table.cut_off:
-            continue  # its totals are of rows that were not read
-        for figures in figure_tables(table):
-            if not figures.on_side:
-                yield from _shares_not_adding_up(figures)
-            for k, column in enumerate(figures.columns):
-                yield from _wrong_summaries(figures, k, column)
-
-
-def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
-    """Flag rows whose shares do not add up to 100 %, where those of most rows do: 60 + 30 + 20 %."""
-    in_percent = (column for column in figures.columns if column.is_in_percent)
-    shares = [column for column in in_percent if column.kind not in ("speedup", "efficiency", "change")]
-    sums = [sum(_figure_of(column.texts[i]) for column in shares) for i in range(len(figures.places))]
-    right = sum(abs(total - ALL_PERCENT) <= len(shares) / 2 for total in sums)
-    if len(shares) < FEWEST_SHARES or len(sums) < FEWEST_SHARES or right < ROWS_PER_ODD_ROW * (len(sums) - right):
-        return
-    for i, total in enumerate(sums):
-        if abs(total - ALL_PERCENT) > MEAN_TOLERANCE * ALL_PERCENT + len(shares) / 2:
-            parts = " + ".join(column.texts[i] for column in shares)
-            yield Flag(f"{figures.names[i]}: {parts} is {total:.4g} %, in all other rows 100 %", [figures.places[i]])
-
-
-def _figure_of(text: str) -> float:
-    """The one figure of a cell as it is printed; NaN where there is none."""
-    figures = figures_of(text)
-    return figures[0].value if len(figures) == 1 else math.nan
-
-
-def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
-    """Flag wrong figures of a column of means or totals (on its side, a row): of 2, 4, 6 and 3, 5, 7 means 4 and 9."""
-    match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
-    if match is None:
-        return
-    parts, is_total = _parts_of_summary(figures, k), match["total"] is not None
-    repeats = 0 if is_total else last_repeats([part.heading for part in parts])
-    parts = parts[-repeats:]
-    summaries = [
-        Summary(i, name, column, parts, is_total)
-        for i, name in enumerate(figures.names)
-        if len(parts) >= FEWEST_PARTS
-        and column.figures.low[i] > 0
-        and all((middle := float(part.figures.middle[i])) > 0 or (is_total and middle == 0) for part in parts)
-    ]
-    summaries = [summary for summary in summaries if _can_be_summed_up(summary, figures)]
-    right = sum(summary.is_near(summary.right) for summary in summaries)
-    for summary in summaries:
-        is_shown = right and len(parts) + right > FEWEST_PARTS + 1  # what the others are
-        is_shown = is_shown or (repeats > 0 and not summary.is_mean_of_most)
-        if (summary.is_impossible and (right or figures.on_side)) or (is_shown and not summary.is_total_or_mean):
-            yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
-
-
-def _parts_of_summary(figures: FigureTable, k: int) -> list[FigureColumn]:
-    """The columns right before the k-th, up to the summary before it; if upright of one unit: A, B of A, B, total."""
-    parts: list[FigureColumn] = []
-    after = figures.columns[k]
-    for column in reversed(figures.columns[:k]):
-        ends = {(part.kind or "")[-6:] for part in (column, *parts[:1])}  # "time_s": the times of phases are added up
-        has_same_unit = figures.on_side or len(ends - {""}) <= 1  # "Total" alone is of what is before it
-        if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not has_same_unit:
-            break
-        if column.position != after.position - 1 or (figures.on_side and column.line != after.line - 1):
-            return []  # there are rows between that were not read
-        parts.insert(0, column)
-        after = column
-    return parts
-
-
-def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
-    """Whether figures of this kind are added up, or averaged: no total of rates, no mean of devices."""
-    kind = column_of(summary.name if figures.on_side else summary.column.heading).kind or ""
-    if summary.is_total and "%" in summary.column.texts[summary.row] and not summary.is_near(1.0):
-        return False  # savings and changes have no total
-    return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
-
-
-def _wrong_summary(figures: FigureTable, summary: Summary, corrected: bool) -> Flag:
-    """Flag "4.5 is given as the mean of 2, 4, 6". `corrected`: whether it is known which mean or total is meant."""
-    row, column = summary.row, summary.column
-    listed = ", ".join(part.texts[row] for part in summary.parts[:LISTED_PARTS])
-    more = ", ..." if len(summary.parts) > LISTED_PARTS else ""
-    what = f"{'the total' if summary.is_total else 'the mean'} of {listed}{more}"
-    name, heading = (column.heading, summary.name) if figures.on_side else (summary.name, column.heading)
-    place = column.place if figures.on_side else figures.places[row]
-    right = figures_of(column.texts[row])[0].value * summary.right / float(column.figures.middle[row])
-    correction = Correction(value=float(f"{right:.5g}"), unit="", derivation=what)
-    evidence = f"{name}: {heading} {column.texts[row]} is given as {what}"
-    return Flag(evidence, [place], corrected=correction if corrected else None)

@@ -9,7 +9,13 @@ from statistics import fmean
 from typing import Any
 
 from scaleproof.auditor.checks.baselines import Baselines, Scaling, TotalRate, total_rate
-from scaleproof.auditor.checks.matching import claims_from_tables, devices_from_tables, pairs_in_tables, row_of
+from scaleproof.auditor.checks.matching import (
+    claims_from_sentences,
+    claims_from_tables,
+    devices_from_tables,
+    pairs_in_tables,
+    row_of,
+)
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -87,8 +93,10 @@ class AuditContext:
 
     @cached_property
     def _claims(self) -> list[PublishedClaim]:
-        of_tables = claims_from_tables(self.evidence) if self.evidence.runs else ()
-        return [*self.evidence.published_claims, *of_tables]
+        if not self.evidence.runs:
+            return self.evidence.published_claims
+        about_runs = (*claims_from_tables(self.evidence), *claims_from_sentences(self.evidence))
+        return [*self.evidence.published_claims, *about_runs]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
         """Whether somebody published a comparison of the two: by a claim "a 3.9x over b", or in a table with both."""

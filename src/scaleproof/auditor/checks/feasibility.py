@@ -92,16 +92,17 @@ def _wrong_peak_of_run(run: ReportedRun) -> Iterator[Flag]:
 
     nanoGPT always divides by an A100's: without a named device that peak is only assumed.
     """
-    mfus, stated = run.logged_steps.values("mfu"), run.peak_flops
-    if not (mfus.size and stated):
+    mfus, assumed_peak = run.logged_steps.values("mfu"), run.peak_flops
+    if not (mfus.size and assumed_peak):
         return
     peaks = peaks_of(run.device)
     if run.device is None and run.format.startswith("nanoGPT"):
-        evidence = f"MFU is of {stated / TERA:g} TFLOP/s, an A100's peak, whatever device it ran on"
+        evidence = f"MFU is of {assumed_peak / TERA:g} TFLOP/s, an A100's peak, whatever device it ran on"
         yield Flag(evidence, [run], PEAK_ASSUMED.name)
-    elif run.device and peaks and not any(near(stated, peak, SAME_PEAK_TOLERANCE) for peak in peaks):
-        mfu = float(np.median(mfus))
-        yield _peak_of_another_device([run], f"MFU {percent(mfu, 1)}", stated, mfu * stated, run.device, peaks)
+    elif run.device and peaks and not any(near(assumed_peak, peak, SAME_PEAK_TOLERANCE) for peak in peaks):
+        median_mfu = float(np.median(mfus))
+        flops, what = median_mfu * assumed_peak, f"MFU {percent(median_mfu, 1)}"
+        yield _peak_of_another_device([run], what, assumed_peak, flops, run.device, peaks)
 
 
 def _wrong_peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:

@@ -16,6 +16,7 @@ from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
+from scaleproof.auditor.checks.rows import name_two_precisions
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of, is_nothing
 from scaleproof.ground.errors import plural
@@ -48,6 +49,7 @@ GENERAL_WORDS = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
     "relative factor ratio to the of"
 )
+OVER_THE_ROW_ABOVE = re.compile(r"(?i)\b(?:previous|prior|preceding|above|incremental|step-?wise)\b")
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
 SPEEDUP_HEADING = re.compile(r"(?i)speed[ _-]?up|(?:weak|strong) scaling|加速比")
 # Kinds whose figures can be divided by each other. Others are so by figures of the same heading's unit.
@@ -121,11 +123,14 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     Example: for "speedup" beside "time": time over the first row, the first row over time, and so for each baseline.
     """
     sources = [column for column in table.columns if column is not target and family(column)]
+    if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
+        sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
     for above, below in permutations(sources, 2):
         if family(above) == family(below) and above.meaning.per_device == below.meaning.per_device:
             name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
             ratio = above.figures / below.figures
-            expected = max(columns_named(target.heading, *headings), int(len(sources) == 2))
+            is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
+            expected = max(columns_named(target.heading, *headings), int(len(sources) == 2 or is_beside_one))
             yield Formula(name, headings, ratio, expected, above.texts, below.texts)
             if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
                 inverse = below.figures / above.figures
@@ -133,11 +138,12 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
                 yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
     meant = columns_of_speedups(target, sources)
+    rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     of_devices = (column.figures for column in table.columns if column.kind in ("devices", "processes", "nodes"))
     devices = next(of_devices, table.devices)
     for rule, base in baselines(target, table):
         for source in sources:
-            is_meant = source in meant and rule == "the row that is 1"
+            is_meant = source in meant and rule == rule_meant
             yield from _over_rows(source, rule, base, devices, meaning_of_ratio(target) if is_meant else None)
 
 
@@ -199,6 +205,8 @@ def columns_named(heading: str, above: str, below: str) -> int:
     words = words_of(heading)
     first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # without units
     common = first & second
+    if first and second and not common and first | second <= words:
+        return 2
     number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first)) if common else 0
     return number if common <= words else min(number, 1)
 
@@ -239,8 +247,8 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading)):
         return {"is": ratios}
     scales = [0.01] if column.is_in_percent else [1.0, 0.01]
-    if any("%" in text for text in column.texts):
-        scales = [1.0]  # the unit of the cells has counted already
+    if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
+        scales = [1.0]  # the unit of the cells, or of the heading, has counted already
     readings = {}
     for scale in scales:
         readings[f"{scale} of"] = ratios.scaled(scale)

@@ -1,20 +1,17 @@
 """Identities over the rows of published tables: whichever figures a row states must fulfil those that they imply."""
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import exp, prod
-from operator import add
 from typing import Literal
 
-import numpy as np
-
-from scaleproof.auditor.checks.columns import FigureTable, figure_tables, summaries_follow
+from scaleproof.auditor.checks.columns import figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
+from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
+from scaleproof.auditor.checks.summaries import summaries_follow
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
 from scaleproof.auditor.read.reported_tables import (
     TOLERANCE,
@@ -29,7 +26,6 @@ from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
 SLOWEST_RANKS_TOLERANCE = 0.10  # by which the slowest ranks' steps exceed the window; 2 % on a machine in use
-MOST_PARTS = 6  # columns side by side that are added up
 
 
 @of_evidence.finds("totals-disagree", "suspect")
@@ -44,10 +40,11 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     Seen: Tables whose columns come from different runs.
     Repair: Compute one column from the other, or say what else is in the total.
     """
-    yield from summaries_follow(context)
+    summaries = list(summaries_follow(context))
+    yield from summaries
+    places = {place for flag in summaries for place in flag.about}
     for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
-        if not figures.on_side:
-            yield from _row_with_other_sum(figures)
+        yield from (flag for flag in rows_with_another_sum(figures) if not places & set(flag.about))
     # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
@@ -313,30 +310,6 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedR
             terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
             others = f"{plural(right, 'other row')} of the table follow"
             yield row, f"{row.description}: {terms}, {ppl.heading} is {ppl.printed}; {others}"
-
-
-def _row_with_other_sum(figures: FigureTable) -> Iterator[Flag]:
-    """Flag the one row in which a column is not the sum of columns side by side, as to the digit in all others.
-
-    Example: 12.50 + 25.00 = 37.50, and so on in three rows; 15.00 + 22.50 beside 47.50 in the last.
-    """
-    columns = [column for column in figures.columns if not column.is_in_percent]
-    rows = len(figures.places)
-    if rows <= ROWS_PER_ODD_ROW + 1:
-        return
-    for total, first, last in itertools.product(columns, range(len(columns)), range(len(columns))):
-        parts = columns[first : last + 1]
-        if not 2 <= len(parts) <= MOST_PARTS or total in parts or not total.has_decimals:
-            continue
-        sums = reduce(add, (part.figures for part in parts))
-        distance = sums.distance(total.figures)
-        equal = (distance == 0) & (total.figures.width + sums.width < COMPUTED_TOLERANCE * 2)
-        wrong = np.flatnonzero((distance > FIT_TOLERANCE) & ~equal).tolist()
-        if len(wrong) == 1 and equal.sum() == rows - 1 and len(set(total.texts)) == rows:
-            (i,) = wrong
-            terms = f"{' + '.join(part.texts[i] for part in parts)} = {sums.middle[i]:.5g}"
-            given = f"{total.heading} {total.texts[i]}; in all other rows they are equal"
-            yield Flag(f"{figures.names[i]}: {terms}, {given}", [figures.places[i]])
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:

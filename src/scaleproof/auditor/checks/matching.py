@@ -124,11 +124,15 @@ def runs_in_tables(evidence: Evidence, runs: Sequence[ReportedRun]) -> Iterator[
 
 
 def claims_from_tables(evidence: Evidence) -> Iterator[PublishedClaim]:
-    """What tables and sentences state of runs beside them, as claims: "12.3 % faster", if of one pair of runs."""
+    """Yield the printed speed-ups of tables whose rows are runs, as claims about these runs."""
     for table, run_names in runs_in_tables(evidence, evidence.runs):
         if len(run_names) > 1:
             for series in series_of(table):
                 yield from _series_claims(series, run_names)
+
+
+def claims_from_sentences(evidence: Evidence) -> Iterator[PublishedClaim]:
+    """Yield each change that a sentence states, e.g. "12.3 % faster", and that exactly one pair of runs has."""
     rates = {run.name: rate.value for run in evidence.runs if (rate := total_rate(run)) and rate.unit == "tokens/s"}
     if not 0 < len(rates) <= MOST_PAIRED_RUNS:
         return

@@ -6,7 +6,7 @@ rows say so.
 
 import re
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 
@@ -17,28 +17,32 @@ from scaleproof.auditor.checks.agreements import (
     DURATIONS,
     EVIDENCE_OF_INVERSE,
     FEWEST_ROWS,
-    PARALLEL,
+    NEAR_WHOLE,
     RATES,
     REPLICAS,
+    SIZE_KINDS,
     STAGES,
     Agreement,
     Factor,
+    is_same_configuration,
+    sentence_of,
 )
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables, groups_of
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.efficiencies import efficiencies_follow
+from scaleproof.auditor.checks.formulas import columns_follow
 from scaleproof.auditor.checks.identities import totals_follow
+from scaleproof.auditor.checks.relations import rows_with_another_product
+from scaleproof.auditor.checks.rows import name_two_precisions
+from scaleproof.auditor.checks.step_work import rate_times_time
 from scaleproof.auditor.read.headings import OF_STATED_WORK
-from scaleproof.auditor.read.surroundings import works_of
+from scaleproof.auditor.read.surroundings import numbers_around, works_of
 from scaleproof.auditor.read.units import RESULTS
 from scaleproof.ground.findings.registry import Flag
-from scaleproof.ground.number_format import number
 
-LARGEST_IN_DIGITS = 1e9  # from which on a product is printed as a power of ten
-
+FACTORS_OF_STEP = 4  # FLOP/s x time x devices / batch
+THOUSAND = 1000.0
 OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # of which the devices are a multiple, too
-SIZE_KINDS = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
-ROWS_WITH_RATIO = 5  # that agree in a ratio of columns that are not understood
-MOST_UNKNOWN_COLUMNS = 12  # of a table whose columns are compared whatever they mean
 EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # as EVIDENCE_OF_INVERSE, where one of the two columns is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
 INVERTED = (
@@ -69,6 +73,8 @@ IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, 
     ((*DEVICES, "nodes"), REPLICAS, -1, ()),
 )
 
+SAID_FIRST = (totals_follow, columns_follow, efficiencies_follow, rate_times_time)
+
 
 @of_evidence.finds("row-stands-out", "suspect")
 def products_agree(context: AuditContext) -> Iterator[Flag]:
@@ -82,30 +88,16 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     Seen: One rate gives 6,245 images an epoch, all others 5,596 to 5,606.
     Repair: Look at the raw file of that row.
     """
-    flagged = {place for finding in totals_follow(context) for place in finding.runs}
     for table in context.evidence.tables:
         works = works_of(table)
+        numbers = works | numbers_around(table)
         for figures in figure_tables(table):
-            flags = [flag for flag in _outliers(figures, works) if not flagged & set(flag.about)]
-            yield from flags or _outlier_of_unknown_columns(figures, flagged)
+            flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
+            if flags:  # what another check says of a row is said once
+                places = {place for check in SAID_FIRST for finding in check(context) for place in finding.runs}
+                once = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
+                yield from reversed(once.values())
             yield from _inverse_columns(figures)
-
-
-def _outlier_of_unknown_columns(figures: FigureTable, flagged: set[str]) -> Iterator[Flag]:
-    """Flag the one row in which a column that is not understood has another ratio: 3:1 to a second one, else 2:1."""
-    columns = [column for column in figures.columns if column.has_decimals]
-    rows = list(range(len(figures.places)))
-    if figures.on_side or len(rows) <= ROWS_WITH_RATIO or len(columns) > MOST_UNKNOWN_COLUMNS:
-        return
-    triples = [(total, *two) for total in columns for two in combinations(figures.columns, 2) if total not in two]
-    for above, *below in (*combinations(columns, 2), *triples):
-        factors = (Factor(above, 1), *(Factor(column, -1) for column in below))
-        agreement = Agreement(factors, rows)
-        if any(factor.column.kind is None for factor in factors) and agreement.is_exact_but_once:
-            (i,) = np.flatnonzero(agreement.stands_out).tolist()
-            if _is_same_configuration(figures, agreement, i) and figures.places[i] not in flagged:
-                yield _outlier(figures, agreement, i)
-                return
 
 
 def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
@@ -121,7 +113,7 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
                 rows = np.flatnonzero(agreement.fits)
                 examples = ", ".join(f"{one.texts[i]}{sign}{other.texts[i]}" for i in rows[:2])
                 evidence = (
-                    f"{one.heading}{sign}{other.heading} is {agreement.usual.middle[0]:.4g} in all "
+                    f"{one.heading}{sign}{other.heading} is {agreement.expected.middle[0]:.4g} in all "
                     f"{len(rows)} rows ({examples}): one of the two is the inverse of what it is called"
                 )
                 yield Flag(evidence, figures.places)
@@ -145,7 +137,7 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
                 for i in _unexplained_rows(figures, usual, alternatives):
                     if usual.rows[i] not in flagged:
                         flagged.add(usual.rows[i])
-                        yield _outlier(figures, usual, i)
+                        yield Flag(sentence_of(figures, usual, i), [figures.places[usual.rows[i]]])
 
 
 def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor, ...]], bool]]:
@@ -159,6 +151,8 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor
         for one, other in product(_columns_of(figures, first), _columns_of(figures, second)):
             if one is other or (first == second and _are_of_one_quantity(one, other)):
                 continue  # their ratio is no constant
+            if name_two_precisions(one.heading, other.heading):
+                continue
             choices = [stages] if second == REPLICAS else _further_factors(figures, further, (one, other))
             products = [(Factor(one, 1), Factor(other, exponent), *chosen) for chosen in choices]
             yield products, (first, second) == (RATES, DURATIONS)
@@ -171,9 +165,10 @@ def _unexplained_rows(figures: FigureTable, usual: Agreement, alternatives: list
         if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0:
             explained |= {other.rows[i] for i in np.flatnonzero(other.fits)}
     for i in usual.lone_rows:
+        has_other_mark = abs(usual.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE  # "1.234" may be 1,234
         has_other_size = usual.is_multiple(i) and not _has_usual_size(figures, usual, i)
-        same = usual.rows[i] not in explained and _is_same_configuration(figures, usual, usual.rows[i])
-        if same and not has_other_size:
+        same = usual.rows[i] not in explained and is_same_configuration(figures, usual, usual.rows[i])
+        if same and not has_other_size and not has_other_mark:
             yield i
 
 
@@ -186,6 +181,8 @@ def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
     if agreement.stated:
         return other.kind in ("epoch_time_s", "step_time_s") and one.kind != "rate"
     of_one_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
+    # The FLOPs of a sample are of a model; what else than size differs is ruled out below.
+    of_one_model |= one.kind == "flops_per_s" and other.kind in DURATIONS and len(agreement.factors) == FACTORS_OF_STEP
     of_one_work = OF_STATED_WORK.fullmatch(other.heading) is not None
     settings = [column.texts for column in figures.columns if column.kind not in (*SIZE_KINDS, *RESULTS)]
     differ_in_size = all(len(set(texts)) == 1 for texts in (*figures.words.values(), *settings))
@@ -218,23 +215,6 @@ def _further_factors(
         yield tuple(factor for factor in chosen if factor is not None)
 
 
-def _is_same_configuration(figures: FigureTable, usual: Agreement, row: int) -> bool:
-    """Whether a row has no word that others share and the rows that fit lack: "bf16" beside rows of fp32 alone."""
-    fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
-    of_any_model = usual.stated is not None or all(factor.is_exact for factor in usual.factors)
-    settings = [] if of_any_model else figures.model_sizes
-    if usual.factors[0].column.kind == "flops_per_s":  # the FLOPs of a step are of a model: of its size and length
-        kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
-        settings = [column.texts for column in figures.columns if column.kind not in kinds]
-    if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
-        return False
-    for texts in figures.words.values():
-        others = [texts[i] for i in fitting]
-        if texts[row] not in others and (len(set(others)) < len(others) or texts.count(texts[row]) > 1):
-            return False
-    return True
-
-
 def _has_usual_size(figures: FigureTable, usual: Agreement, i: int) -> bool:
     """Whether batch and devices are stated, and are factors or the same as in the rows that fit: no other size."""
     factors = [factor.column for factor in usual.factors]
@@ -244,20 +224,3 @@ def _has_usual_size(figures: FigureTable, usual: Agreement, i: int) -> bool:
         return False
     free = [column for column in (*batches, *devices) if column not in factors]
     return all({column.texts[row] for row in fitting} == {column.texts[usual.rows[i]]} for column in free)
-
-
-def _outlier(figures: FigureTable, usual: Agreement, i: int) -> Flag:
-    """Flag the i-th row of an agreement: "4: 62.5 x 99.9 = 6244 (img/s, s); in 5 other rows 5600"."""
-    row = usual.rows[i]
-    terms = [factor.column.texts[row] for factor in usual.factors]
-    signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
-    printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
-    headings = ", ".join(factor.column.heading for factor in usual.factors)
-    product_of_row, expected = (
-        f"{values.middle[i]:.4g}" if values.middle[i] >= LARGEST_IN_DIGITS else number(float(values.middle[i]), 4)
-        for values in (usual.figures, usual.usual)
-    )
-    return Flag(
-        f"{figures.names[row]}: {printed} = {product_of_row} ({headings}); in {usual.fits.sum()} other rows {expected}",
-        [figures.places[row]],
-    )

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from itertools import product
 
 from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.rows import MEASURED, RATES, STEADY, Ratio, RowSeries, comparable, hull, ratios_of
+from scaleproof.auditor.checks.rows import (
+    MEASURED,
+    RATES,
+    STEADY,
+    Ratio,
+    RowSeries,
+    comparable,
+    hull,
+    name_two_precisions,
+    ratios_of,
+)
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR, rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow
@@ -124,8 +134,11 @@ def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
     """Flag printed speed-ups of a series that no rate and no time of its rows gives: 3.5 beside rates 100 and 320."""
     for row, devices in series.larger():
         stated = row.usable("speedup")
+        if stated is None:
+            continue
         ratios = series.ratios(row, devices)
-        if stated is None or not ratios or any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios):
+        ratios = [ratio for ratio in ratios if not name_two_precisions(stated.heading, ratio.heading)]
+        if not ratios or any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in ratios)
         in_percent = stated.interval / PERCENT

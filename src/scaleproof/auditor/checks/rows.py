@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from scaleproof.auditor.read.headings import PRECISION
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.units import KINDS
 
@@ -151,6 +152,11 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
     words = (re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", text))
     device = row.words.get("device", "").lower().split()
     return frozenset(word for word in words if word and word not in device and not SIZE_WORD.fullmatch(word))
+
+
+def name_two_precisions(*headings: str) -> bool:
+    """Whether columns are of two programs, e.g. "Weak scaling - FP32" and "Throughput - mixed precision"."""
+    return len(set(PRECISION.findall(" ".join(headings).lower()))) > 1
 
 
 def multiplies(*factors: Quantity) -> bool:

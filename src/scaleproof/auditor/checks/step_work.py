@@ -73,10 +73,10 @@ class _Product:
         return any(self.row.value(kind) for kind in ("batch", "micro_batch", "global_batch"))
 
     @property
-    def known_batch(self) -> str:
-        """The name of the batch that is certainly that of a step; "" without one, or where the rate may be of one."""
+    def certain_batch(self) -> str:
+        """The key of `batches` that is surely the batch of one step on all devices; "" where none is."""
         if self.row.devices is None and self.rate.per_device is not False:
-            return ""
+            return ""  # the rate may be one device's
         if not self.states_batch and not self.table.figures:
             return ""  # the paragraph above may be about other rows
         if "global batch" in self.batches:
@@ -85,8 +85,8 @@ class _Product:
 
     @property
     def expected_work(self) -> PrintedInterval:
-        """The known batch of a step. Raises KeyError where none is known."""
-        return exact(self.batches[self.known_batch])
+        """The certain batch of a step. Raises KeyError where none is certain."""
+        return exact(self.batches[self.certain_batch])
 
     @property
     def scopes(self) -> dict[str, float]:
@@ -144,12 +144,12 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     row. Then all other rows, by the meaning that most rows of the table have.
     """
     products = [product for row in table.rows if row.measured for product in _products(row, table)]
-    certain = [product for product in products if product.known_batch]
+    certain = [product for product in products if product.certain_batch]
     wrong = [product for product in certain if not product.is_right]
     unexplained = []
     for product in wrong:
         made, work = product.work, product.expected_work
-        sentence = f"{product.sentence}, {product.known_batch} {integer(work.middle)}"
+        sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
         flag = wrong_scope([product.row.place], sentence, made, work, product.devices, product.rate, PRODUCT_TOLERANCE)
         if flag is not None:
             yield flag
@@ -226,7 +226,7 @@ def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:
     first = products[0]
     rows = plural(len(products), "row")
     yield Flag(
-        f"rate x step time is {middle:.3f} times the stated batch ({first.known_batch} "
+        f"rate x step time is {middle:.3f} times the stated batch ({first.certain_batch} "
         f"{integer(first.expected_work.middle)}) in all {rows}, within {percent(spread, 1)}, however fast they are: "
         "rate and time are not of the same steps",
         places(product.row for product in products),
@@ -242,6 +242,6 @@ def _wrong_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
         batch = integer(product.expected_work.middle)
         if some_are_right and product.rate.per_device is False:
             rate = round((product.expected_work / product.time.interval).middle, 2)
-            derivation = f"{product.known_batch} {batch} / {product.time.printed}, if the time is right"
+            derivation = f"{product.certain_batch} {batch} / {product.time.printed}, if the time is right"
             corrected = Correction(value=rate, unit=RATE_UNITS[product.rate.kind], derivation=derivation)
-        yield _wrong_product(product, f"{product.known_batch} is {batch}", corrected)
+        yield _wrong_product(product, f"{product.certain_batch} is {batch}", corrected)

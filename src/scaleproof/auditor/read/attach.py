@@ -23,7 +23,7 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
     parts the longest counts most.
     """
     for run in reading.evidence.runs:
-        _complete_from_claims(run, reading.scopes)
+        _complete_from_claims(run, reading.claims_of_folders)
         if launcher := reading.launchers.get(run.details.get("folder", "")):
             _complete_from_launcher(run, launcher)
         for part, facts in sorted(given.items(), key=lambda item: -len(item[0])):
@@ -44,9 +44,9 @@ def settle(reading: Reading) -> None:
     evidence.tables = _join_tables(evidence.tables)
 
 
-def _complete_from_claims(run: ReportedRun, scopes: list[tuple[str, dict[str, dict[str, Any]]]]) -> None:
-    """Complete a run by claims files at or above its folder. `scopes`: folder, and facts by a part of a run's name."""
-    for folder, facts_by_part in scopes:
+def _complete_from_claims(run: ReportedRun, claims_of_folders: list[tuple[str, dict[str, dict[str, Any]]]]) -> None:
+    """Complete a run by the facts of claims files at or above its folder."""
+    for folder, facts_by_part in claims_of_folders:
         if os.path.commonpath([folder, run.details["folder"]]) != folder:
             continue  # of other runs
         for part, facts in facts_by_part.items():

@@ -72,7 +72,7 @@ def _is_separator(lines: list[str], k: int) -> bool:
 
 
 def _is_csv(lines: list[str]) -> bool:
-    """Whether a text is rows of equally many cells below headings of which half are understood: "gpus,loss"."""
+    """Whether lines are rows of equal length below a heading that is a log's, or of which half is understood."""
     rows = [line for line in lines if line.strip() and not line.startswith("#")][:20]
     if len(rows) < 2:
         return False

@@ -143,7 +143,7 @@ def settle_keys(layout: Layout, records: Records) -> None:
             return
 
 
-def goes_on(layout: Layout, records: Records) -> bool:
+def continues_from_row_to_row(layout: Layout, records: Records) -> bool:
     """Whether the steps or epochs of at least one run go on from row to row, as they do in a log."""
     sequences = _sequences(layout, records, layout.keys)
     return any(_is_sequence(places) for places in sequences if len(places) > 1)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from scaleproof.auditor.read import (
     contents,
@@ -291,13 +292,10 @@ def _read_settings(reading: Reading, path: Path, name: str, encoding: str, openi
     folder = str(path.parent)
     if published_claims.is_claims_file(opening):
         claims = published_claims.read_claims_file(text_files.full_text(path, encoding), reading.evidence)
-        reading.scopes.append((folder, claims))
+        reading.claims_of_folders.append((folder, claims))
         return True
     if MARK_OF_COMPLETION.search(opening):
-        pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
-        mark = {"name": name, "folder": folder, "world": figure(pairs.get("world_size"))}
-        mark |= {"rate": figure(pairs.get("tokens_per_sec")), "wall": figure(pairs.get("total_wall_time_sec"))}
-        reading.evidence.completions.append(mark)
+        reading.evidence.completions.append(_completion_mark(opening, name, folder))
         return True
     if path.suffix.lower() not in (*walk.SCRIPTS, *SETTINGS) or len(opening) >= text_files.HEAD:
         return False
@@ -305,12 +303,19 @@ def _read_settings(reading: Reading, path: Path, name: str, encoding: str, openi
     return True
 
 
+def _completion_mark(opening: str, name: str, folder: str) -> dict[str, Any]:
+    """Return what a launcher wrote when a run was complete: its world size, rate and wall time, None where unsaid."""
+    pairs = dict(re.findall(r"(\w+)=(\S+)", opening))
+    keys = {"world": "world_size", "rate": "tokens_per_sec", "wall": "total_wall_time_sec"}
+    return {"name": name, "folder": folder} | {field: figure(pairs.get(key)) for field, key in keys.items()}
+
+
 def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str, suffix: str) -> bool:
     """Read tables of figures in lines, and logs. Return whether there was any."""
     if not RESULT_WORDS.search(opening):
         return False
-    for k, header in enumerate(opening.splitlines()[:5]):
-        if _read_csv(reading, path, name, encoding, header, k):
+    for header_line, header in enumerate(opening.splitlines()[:5]):
+        if _read_csv(reading, path, name, encoding, header, header_line):
             return True
 
     kind = logs.reader_of(opening)
@@ -336,20 +341,20 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
     return True
 
 
-def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, k: int) -> bool:
-    """Read a CSV log of steps, epochs, GPUs or operators. Return whether it is one.
+def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, header_line: int) -> bool:
+    """Read a CSV file of a known kind. Return False where it is none of them.
 
-    `header`: its headings, in line `k` of the file, counted from 0.
+    `header`: its headings, in line `header_line` of the file, counted from 0.
     """
     evidence = reading.evidence
     if not any(delimiter in header for delimiter in csv_layout.DELIMITERS) and not header.startswith("#"):
         return False
 
     def rest() -> Iterator[str]:
-        return islice(text_files.lines(path, encoding), k + 1, None)
+        return islice(text_files.lines(path, encoding), header_line + 1, None)
 
     if tracker_series.is_tracker_csv(header):
-        series = tracker_series.read_tracker_csv(name, header, rest(), k + 2)
+        series = tracker_series.read_tracker_csv(name, header, rest(), header_line + 2)
         for run in series:
             add_run(reading, run, path)
         return bool(series)
@@ -358,17 +363,14 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
     elif layout := csv_layout.layout_of(header):
-        first = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.ROWS_LOOKED_AT))
-        csv_layout.settle_keys(layout, first)
-        has_row_for_each_run = len(first) > 1 and not csv_layout.goes_on(layout, first)
-        if has_row_for_each_run and read_csv_table(evidence, path, name, encoding, steps=True):
-            return True
-        runs = csv_logs.read_log(name, layout, rest(), k + 2)
-        measured = [run for run in runs if run.timed_spans or run.logged_steps]
-        if not measured and runs:
-            add_run(reading, runs[0], path)
-        for run in measured:
-            add_run(reading, run, path)
+        first_rows = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.ROWS_LOOKED_AT))
+        csv_layout.settle_keys(layout, first_rows)
+        has_row_for_each_run = len(first_rows) > 1 and not csv_layout.continues_from_row_to_row(layout, first_rows)
+        if not (has_row_for_each_run and read_csv_table(evidence, path, name, encoding, steps=True)):
+            runs = csv_logs.read_log(name, layout, rest(), header_line + 2)
+            # A log without figures still counts as one run.
+            for run in [run for run in runs if run.timed_spans or run.logged_steps] or runs[:1]:
+                add_run(reading, run, path)
     else:
         return False
     return True

@@ -12,7 +12,7 @@ from functools import lru_cache
 from scaleproof.auditor.read.heading_words import PHRASES, in_english
 from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
 from scaleproof.auditor.read.reported_tables import Remark, Statistic, TableColumn
-from scaleproof.auditor.read.units import DEVICE, KINDS, Unit, unit_of
+from scaleproof.auditor.read.units import DEVICE, KINDS, KINDS_OF_UNITS, Unit, unit_of
 from scaleproof.auditor.read.words import described, spans_of_names
 
 STATISTICS: tuple[tuple[str, Statistic], ...] = (
@@ -240,6 +240,7 @@ def _kind_without_remark(phrase: str) -> str | None:
 def _spaced(text: str) -> str:
     """Return lower case words with single spaces: "StepTime", "step_time" and "step / time" -> "step time"."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text).lower()
+    text = re.sub(r"(latency|time)[-_ ]*(?=\d\d ?%)", r"\1 p", text)  # "Latency-90%"
     text = re.sub(r"[#№]", " number of ", text)
     text = re.sub(r"(?<![a-z])(?:no\.|num\.|nr\.) ?", "number of ", text)
     text = re.sub(r"[_\-–/|.:,;'\"?!*↑↓()\[\]{}=%@]", " ", text)
@@ -269,7 +270,7 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
             return text[: suffix.start()], unit
     if text.endswith("%") or text.startswith("%"):
         return text.strip("% "), unit_of("%")
-    if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "price"):
+    if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "bandwidth", "price"):
         return text, unit_of_all
 
     head, _, last = text.rpartition(" ")
@@ -332,7 +333,8 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
         return "price_per_s"
     if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
         return "cost"
-    return "flops_per_s" if unit.dimension == "flops" and unit_of(phrase) == unit else None
+    is_bare = unit.dimension in ("flops", "bandwidth") and unit in (unit_of(phrase), unit_of(phrase.replace(" ", "/")))
+    return KINDS_OF_UNITS[unit.dimension] if is_bare else None
 
 
 RATE_KINDS = dict.fromkeys(("samples", "images", "sequences"), "samples_per_s")

@@ -68,7 +68,7 @@ def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[st
         headings = _distinguishing_headings(rows, table.not_understood)
         series: dict[str, list[tuple[int, float]]] = {}
         for sized in rows:
-            full_name = " ".join([name, *(_setting(sized.row, heading) for heading in headings)]).strip()
+            full_name = " ".join([name, *(_setting_text(sized.row, heading) for heading in headings)]).strip()
             series.setdefault(full_name, []).append((sized.devices, sized.rate))
         yield from series.items()
 
@@ -91,7 +91,8 @@ def _distinguishing_headings(rows: list[SizedRow], not_understood: list[str]) ->
 
     def count_repeated(headings: list[str]) -> int:
         """Return how many rows have the devices and settings of another one."""
-        return len(rows) - len({(sized.devices, *(_setting(sized.row, name) for name in headings)) for sized in rows})
+        sizes = {(sized.devices, *(_setting_text(sized.row, heading) for heading in headings)) for sized in rows}
+        return len(rows) - len(sizes)
 
     chosen: list[str] = []
     for heading in (*BATCHES, *not_understood):
@@ -100,8 +101,8 @@ def _distinguishing_headings(rows: list[SizedRow], not_understood: list[str]) ->
     return chosen
 
 
-def _setting(row: ReportedRow, heading: str) -> str:
-    """Return a batch as "micro-batch 32", or the text of an unknown column. "" where the row has none."""
+def _setting_text(row: ReportedRow, heading: str) -> str:
+    """Return what a cell below `heading` adds to the name of a row's series, e.g. "micro-batch 32"; "" without one."""
     if heading in BATCHES:
         value = row.value(heading)
         return "" if value is None else f"{heading.replace('_', '-')} {value:g}"

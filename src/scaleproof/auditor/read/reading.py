@@ -22,7 +22,8 @@ class Reading:
     """What one call of `gather` collects along the way."""
 
     evidence: Evidence
-    scopes: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)  # of claims files: folder, facts
+    # (folder, facts by a part of a run's name) of each claims file
+    claims_of_folders: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)
     launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
     paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
     configurations: list[tuple[Path, str, str]] = field(default_factory=list)  # file, name, text

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import NO_FIGURES, PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
+from scaleproof.auditor.read.surroundings import by_own_unit
 from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
 from scaleproof.auditor.read.words import Description, described
 
@@ -197,12 +198,13 @@ FOR_PEOPLE = ("Markdown table", "LaTeX table", "HTML table")  # programs print t
 
 
 def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn]:
-    """Return the columns of a table without a known heading, typed by the unit that all cells of one have.
+    """Return the columns of a table without a known heading, typed by the unit of all cells, of heading or of title.
 
     Cells "12 ms", "9 ms" below "ResNet" make a time with the note "ResNet". [] where fewer than two cells have one.
     """
     if grid.form not in FOR_PEOPLE:
         return []
+    title = grid.caption or "".join(grid.section[-1:])
     typed = []
     cells_with_units = 0
     for k, column in enumerate(columns):
@@ -212,5 +214,8 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
         if k and column.kind is None and kind is not None:
             cells_with_units += len(cells)
             column = TableColumn(column.heading, kind, note=column.heading)
+        elif k and column.kind is None and all(cells) and (by_heading := by_own_unit(column, title)).kind:
+            cells_with_units += len(cells)
+            column = replace(by_heading, note=column.heading)
         typed.append(column)
     return typed if cells_with_units >= 2 else []

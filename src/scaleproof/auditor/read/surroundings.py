@@ -11,7 +11,7 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.units import DEVICE
+from scaleproof.auditor.read.units import DEVICE, KINDS_OF_UNITS, unit_of
 
 _RATE = re.compile(
     r"(?i)(?<![\d.]) ?\b(tokens?|samples?|images?|imgs?|sequences?|examples?|steps?|iterations?) ?(?:/|per) ?"
@@ -131,7 +131,10 @@ def states_spread(grid: Grid) -> bool:
 
 
 # What counts repeats: "Run 1 (s)", "seed 0", "3".
-NUMBERED = re.compile(r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt)?[ _#.-]*(\d{1,3})(?: ?\(.*\))?")
+NUMBERED = re.compile(
+    r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt|round|fold|test|epoch|rank|worker)?[ _#.-]*(\d{1,3})"
+    r"(?: ?\(.*\))?"
+)
 
 
 def last_repeats(headings: list[str]) -> int:
@@ -231,3 +234,27 @@ def works_of(table: ReportedTable) -> set[float]:
     works |= {float(m[1].replace(",", "")) for m in AMOUNT_OF_WORK.finditer(text)}
     works |= {float(m[1]) * float(m[2]) for m in BATCH_AND_LENGTH.finditer(text)}
     return works
+
+
+LARGE_NUMBER = re.compile(r"(?<![\w.,])(\d[\d,]*\d(?:\.\d+)?)(?![\d,]*\d|[xX×]|-bit)")
+
+
+def numbers_around(table: ReportedTable) -> set[float]:
+    """Return the numbers of two digits and more of a caption and of headings: 312 of "A100 (peak 312 TFLOP/s)"."""
+    texts = [table.caption, *table.section[-1:], *(column.heading for column in table.columns)]
+    numbers = (float(m[1].replace(",", "")) for text in texts for m in LARGE_NUMBER.finditer(text))
+    return {number for number in numbers if number > 0}
+
+
+UNIT_AT_END = re.compile(r"[(\[]([^()\[\]]{1,20})[)\]]\s*$")
+MAGNITUDES = ("M", "B", "G", "T", "K")  # "Parameters (M)": millions, not minutes
+
+
+def by_own_unit(column: TableColumn, title: str = "") -> TableColumn:
+    """Return a column typed by the unit that ends its heading, or the title: "Foo (ms)" is a time. Else as it is."""
+    match = UNIT_AT_END.search(column.heading) or UNIT_AT_END.search(title)
+    unit = unit_of(match[1]) if match and match[1] not in MAGNITUDES else None
+    if unit is None or unit.dimension not in KINDS_OF_UNITS:
+        return column
+    kind = KINDS_OF_UNITS[unit.dimension]
+    return TableColumn(column.heading, kind, unit.scale, unit.dimension, per_device=unit.per_device, item=unit.item)

@@ -106,9 +106,9 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
             yield CONTROL.sub("", line) if "\x1b" in line else line
 
 
-def blocks(path: Path, name: str) -> Iterator[str]:
+def blocks(path: Path, encoding: str) -> Iterator[str]:
     """Yield the text of `lines` in pieces of a few megabytes, each of whole lines that end in a line feed."""
-    with path.open(encoding=name, errors="replace", newline=None) as file:
+    with path.open(encoding=encoding, errors="replace", newline=None) as file:
         while piece := file.read(BLOCK):
             piece += file.readline(LONGEST_LINE)
             piece = CONTROL.sub("", piece) if "\x1b" in piece else piece

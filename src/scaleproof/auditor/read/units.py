@@ -71,6 +71,7 @@ SHARES = [name for name, kind in KINDS.items() if kind.is_share]
 OTHER_KINDS = {("rate", "time"): "time_s", ("power_w", "energy"): "energy_j"}
 # Kind of a figure by the dimension of its unit, where nothing else is known.
 KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
+KINDS_OF_UNITS |= {"bandwidth": "bandwidth_bytes_per_s"}
 
 
 KI = 2.0**10

@@ -118,7 +118,7 @@ class DLLogger(LogReader):
         if entry.get("type") == "PARAMETER":
             self._parameters(data)
         elif entry.get("type") == "LOG":
-            self._figures(entry.get("step"), data, number)
+            self._store_entry(entry.get("step"), data, number)
 
     def _parameters(self, data: dict[str, Any]) -> None:
         for key, value in data.items():
@@ -126,26 +126,30 @@ class DLLogger(LogReader):
             if kind in ("processes", "devices", "global_batch", "micro_batch") and isinstance(value, int) and value > 0:
                 self.say(OF_KIND[kind], value)
 
-    def _figures(self, place: Any, data: dict[str, Any], number: int) -> None:
-        """Take the figures of one entry: of a step (`place`: [epoch, step]), an epoch ([epoch]) or the run ([])."""
-        values: dict[str, float | None] = {}
-        for key, value in data.items():
-            name = str(key).rpartition(".")[2].removeprefix("total_")
-            kind = column_of("images/s" if name == "ips" else name).kind
-            printed = figure(str(value))
-            if kind and printed is not None:
-                values.setdefault(kind, printed * column_of(name).scale)
-
-        numbers = [int(part) for part in place if isinstance(part, int)] if isinstance(place, list) else []
+    def _store_entry(self, step_path: Any, data: dict[str, Any], number: int) -> None:
+        """Store the figures of an entry as a step ([epoch, step]), a timed span ([epoch]) or the summary ([])."""
+        values = _values_by_kind(data)
+        numbers = [int(part) for part in step_path if isinstance(part, int)] if isinstance(step_path, list) else []
         if len(numbers) >= 2:
             epoch, step_number, *_ = numbers
-            step = step_of(step_number, values.get("step_time_s"), values, number, epoch)
-            self.step(step, next((str(value) for key, value in data.items() if str(key).endswith("loss")), None))
+            loss_text = next((str(value) for key, value in data.items() if str(key).endswith("loss")), None)
+            self.step(step_of(step_number, values.get("step_time_s"), values, number, epoch), loss_text)
         elif values and numbers:
             seconds = values.get("epoch_time_s") or values.get("total_time_s")
             self.run.timed_spans.append(span_of(numbers[0], seconds, values))
         elif values:
             self.run.details["summary"] = values
+
+
+def _values_by_kind(data: dict[str, Any]) -> dict[str, float | None]:
+    """Return the figures of an entry in base units, the first of each kind: {"loss": 2.3} of {"train.loss": "2.3"}."""
+    values: dict[str, float | None] = {}
+    for key, value in data.items():
+        name = str(key).rpartition(".")[2].removeprefix("total_")
+        column, printed = column_of("images/s" if name == "ips" else name), figure(str(value))
+        if column.kind and printed is not None:
+            values.setdefault(column.kind, printed * column.scale)
+    return values
 
 
 class HuggingFaceConsole(LogReader):
@@ -164,7 +168,7 @@ class HuggingFaceConsole(LogReader):
         if start >= 0:
             data = _literal(line[start:end])
             if isinstance(data, dict):
-                self._figures(data, {str(key): figure(str(value)) for key, value in data.items()}, number)
+                self._store_dictionary(data, {str(key): figure(str(value)) for key, value in data.items()}, number)
         elif m := re.search(r"Total optimization steps = ([\d,]+)", line):
             self.run.details["total_steps"] = _count(m[1])
         elif counts := {field: m[1] for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))}:
@@ -174,8 +178,8 @@ class HuggingFaceConsole(LogReader):
         else:
             self.launch(line)
 
-    def _figures(self, data: dict[str, Any], values: dict[str, float | None], number: int) -> None:
-        """Take the figures of a dictionary: of the run, of an evaluation, or of a step. `values`: as numbers."""
+    def _store_dictionary(self, data: dict[str, Any], values: dict[str, float | None], number: int) -> None:
+        """Store a printed dictionary as the summary of the run, an evaluation or a step. `values`: it, as numbers."""
         run, epoch = self.run, values.get("epoch")
         if values.get("train_runtime"):
             span = TimedSpan(None, values["train_runtime"], train_loss=values.get("train_loss"))

@@ -1,0 +1,352 @@
+"""Relations between columns that all rows but one fulfil to the digit, whatever the headings mean.
+
+A column is the sum or the difference of others, or the product of some is one natural number: 1, a unit over another,
+what the caption states. The fewer digits agree, and the more relations were tried, the more rows must fulfil one.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from scaleproof.auditor.checks.agreements import (
+    BATCHES,
+    DEVICES,
+    Agreement,
+    Factor,
+    is_same_configuration,
+    sentence_of,
+)
+from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, Floats, Rows
+from scaleproof.auditor.read.headings import NOT_FIGURES
+from scaleproof.auditor.read.units import ITEMS, unit_of
+from scaleproof.ground.findings.registry import Flag
+
+FEWEST_ROWS = 3  # of which one contradicts
+FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any relation holds by chance
+MORE_EVIDENCE = 1.0  # where columns are names of rows, where it is not known what they are of, where any number will do
+FEWEST_OF_ANY_NUMBER = 5  # rows that agree in a ratio that may be any number
+FEWEST_OF_PEAK = 3  # likewise, of a share of some peak
+MOST_COLUMNS = 9  # that are tried with each other
+MOST_PARTS = 6  # columns side by side that are added up
+EXACT_TOLERANCE = 0.002  # relative difference of what was computed, beside its rounding
+CONTRADICTION = 0.05  # relative difference of a row that does not fulfil a product
+PART_OF_SUM = 0.1  # gap of a row that does not fulfil a sum, over its smallest part
+ALIKE = 0.25  # logarithm of the ratio of columns that may be of one quantity
+
+# What one unit is of another, but for powers of ten: bytes of 1,024, minutes, hours, days.
+MANTISSAS = (6.0, 3.6, 8.64, 2.4, 1.024, 1.048576, 1.073741824)
+_DIMENSIONS = {
+    "T": "time latency_s step_time_s epoch_time_s total_time_s time_s device_time_s communication_time_s "
+    "compute_time_s data_time_s",
+    "I/T": "rate tokens_per_s samples_per_s",
+    "I": "tokens samples batch micro_batch global_batch global_batch_tokens",
+    "F/T": "flops flops_per_s",
+    "B": "memory memory_bytes",
+    "B/T": "bandwidth bandwidth_bytes_per_s",
+    "J/T": "power power_w",
+    "J": "energy energy_j",
+    "$/T": "price price_per_s",
+    "$": "cost",
+    "/T": "steps_per_s",
+    "": "devices nodes devices_per_node processes steps epochs accumulation seq_len percent mfu hfu utilization "
+    "communication_share memory_share speedup efficiency",
+}
+# Kind of a figure, or dimension of a unit -> T(ime), I(tems), F(LOP), B(ytes), J(oules), $.
+DIMENSIONS = {name: dimension for dimension, names in _DIMENSIONS.items() for name in names.split()}
+LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
+COUNTS = (*DEVICES, *BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
+SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repeats")
+UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
+DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
+QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
+ITEM_NAMES = {name for names in ITEMS.values() for name in names}
+OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
+NO_CONFIGURATION = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std|total|sum)\b")
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+class BrokenRelation(NamedTuple):
+    """A row that does not fulfil a relation: what it says of it, and how much more than chance shows it."""
+
+    row: int
+    sentence: str
+    certainty: float
+
+
+def rows_with_another_sum(figures: FigureTable) -> Iterator[Flag]:
+    """Flag the rows in which a column is not the sum of others, as it is to the digit in all other rows."""
+    if search := _search_in(figures):
+        yield from _surest(figures, search.sums())
+
+
+def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Iterator[Flag]:
+    """Flag the rows in which a product of columns is not the natural number that it is in all others.
+
+    `stated`: numbers of the text around the table, e.g. the 312 of "A100 (peak 312 TFLOP/s)".
+    """
+    if search := _search_in(figures, stated):
+        yield from _surest(figures, search.products())
+
+
+def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "RelationSearch | None":
+    """The search in the columns and rows that can be compared; None where there are too few."""
+    columns = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
+    columns = [column for column in columns if column.kind not in SETTINGS or column.has_decimals][:MOST_COLUMNS]
+    rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
+    is_enough = len(rows) >= FEWEST_ROWS and len(columns) >= 2
+    return RelationSearch(figures, columns, rows, stated) if is_enough else None
+
+
+def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterator[Flag]:
+    """Flag each row once, by the relation that shows it best."""
+    surest: dict[int, BrokenRelation] = {}
+    for relation in sorted(relations, key=lambda relation: -relation.certainty):
+        surest.setdefault(relation.row, relation)
+    yield from (Flag(relation.sentence, [figures.places[i]]) for i, relation in surest.items())
+
+
+def dimension_of(column: FigureColumn) -> list[float]:
+    """The exponents of LETTERS in what a column is of, e.g. [-1, 0, 0, 0, 0] of tokens/s; NaN where not known."""
+    text = "" if column.is_in_percent else DIMENSIONS.get(column.kind or "")
+    heading = column.heading if column.kind is None else ""
+    unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", heading))
+    if text is None and DEVICE_HOURS.search(heading):
+        text = "T"
+    if text is None and unit is not None:
+        text = DIMENSIONS.get(unit.dimension)
+    if text is None and (match := QUOTIENT.search(heading)) and match[2].lower() in ITEM_NAMES:
+        unit = unit_of(match[1])
+        text = f"{DIMENSIONS[unit.dimension]}/I" if unit and unit.dimension in DIMENSIONS else None
+    if text is None:
+        return [np.nan] * len(LETTERS)
+    above, _, below = text.partition("/")
+    return [float((letter in above) - (letter in below)) for letter in LETTERS]
+
+
+@dataclass(frozen=True)
+class RelationSearch:
+    """The relations of some columns of a table in some of its rows.
+
+    Arrays are (columns, rows); exponents, and signs of terms, are (relations, columns).
+    """
+
+    table: FigureTable
+    columns: list[FigureColumn]
+    rows: Rows
+    stated: Set[float]
+
+    @cached_property
+    def values(self) -> Floats:
+        values = np.array([column.figures.middle[self.rows] for column in self.columns])
+        return np.where(values > 0, values, np.nan)
+
+    @cached_property
+    def digits(self) -> Floats:
+        """What one unit of the last printed digit is worth."""
+        return np.array([(column.figures.high - column.figures.low)[self.rows] / 2 for column in self.columns])
+
+    @cached_property
+    def logarithms(self) -> Floats:
+        return np.log(self.values)
+
+    @cached_property
+    def _relative_digits(self) -> Floats:
+        """One unit of the last digit over the figure; counts are exact."""
+        is_count = np.array([[column.kind in COUNTS] for column in self.columns])
+        return np.where(is_count, 0.0, self.digits / self.values)
+
+    @cached_property
+    def dimensions(self) -> Floats:
+        return np.array([dimension_of(column) for column in self.columns])
+
+    @property
+    def demanded(self) -> float:
+        return FEWEST_EVIDENCE + MORE_EVIDENCE * self.table.on_side
+
+    def sums(self) -> Iterator[BrokenRelation]:
+        """Yield rows in which a column is not the sum of others: 12.50 + 25.00 = 37.50 and so on, but 47.50 in one."""
+        number_of_columns = len(self.columns)
+        runs = [
+            range(first, last + 1)
+            for first, last in combinations(range(number_of_columns), 2)
+            if last - first < MOST_PARTS
+        ]
+        pairs = [pair for pair in combinations(range(number_of_columns), 2) if pair[1] - pair[0] > 1]
+        choices = [(total, parts) for parts in (*runs, *pairs) for total in range(number_of_columns)]
+        choices = [
+            (total, parts) for total, parts in choices if total not in parts and self._can_be_summed(total, parts)
+        ]
+        for total, parts in choices:
+            terms = self.values[[total, *parts]]
+            gap = np.abs(terms[0] - terms[1:].sum(axis=0))
+            digits = self.digits[[total, *parts]].max(axis=0)
+            fits = gap <= digits * (0.51 + 0.5 * len(parts))
+            smallest = terms.min(axis=0)
+            row = _only_exception(fits, gap > np.maximum(PART_OF_SUM * smallest, 4 * digits), np.isfinite(gap))
+            if row is None:
+                continue
+            evidence = np.log10(np.maximum(smallest / (2 * gap + digits), 1.0))
+            tried = 2 if len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1) else len(choices)
+            certainty = _evidence_of(evidence, terms, fits) - np.log10(tried)
+            if certainty >= self.demanded:
+                sentence = f"{self.table.names[self.rows[row]]}: {self._sum_in_words(total, parts, row)}"
+                yield BrokenRelation(int(self.rows[row]), sentence, certainty)
+
+    def _can_be_summed(self, total: int, parts: Sequence[int]) -> bool:
+        """Whether the columns may be of one quantity: times, or figures that are all in percent."""
+        columns = [self.columns[k] for k in (total, *parts)]
+        dimensions = self.dimensions[[total, *parts]]
+        known = dimensions[~np.isnan(dimensions[:, 0])]
+        if self.table.on_side and len(known) < len(columns):
+            return False  # names of rows are of anything
+        return len({column.is_in_percent for column in columns}) == 1 and not (known != known[:1]).any()
+
+    def _sum_in_words(self, total: int, parts: Sequence[int], row: int) -> str:
+        """ "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""
+        i = self.rows[row]
+        text = self.columns[total].texts[i]
+        scale = self.columns[total].meaning.scale
+        terms = " + ".join(self.columns[k].texts[i] for k in parts)
+        right = f"{self.values[list(parts), row].sum() / scale:.5g}"
+        return f"{terms} = {right}, {self.columns[total].heading} {text}; in all other rows they are equal"
+
+    def products(self) -> Iterator[BrokenRelation]:
+        """Yield rows in which a product of columns is not the natural number that it is in all others.
+
+        Example: ms/token x tokens/s = 1,000; TFLOP/s over MFU = 312, as the caption says.
+        """
+        exponents = self._exponents()
+        is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0
+        is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)
+        is_pair = np.abs(exponents).sum(axis=1) == 2
+        groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
+        if not self.table.on_side:  # names of rows are of anything
+            groups.append((~is_known, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
+        for chosen, numbers in groups:
+            tried = float(np.log10(max(1, chosen.sum())))
+            for powers in exponents[chosen]:
+                yield from self._broken_product(powers, numbers, tried)
+
+    def _broken_product(self, powers: Floats, numbers: Floats, tried: float) -> Iterator[BrokenRelation]:
+        """Yield the row in which one product is not the natural number, or the one ratio, that it is in all others."""
+        used = np.flatnonzero(powers)
+        results = powers[used] @ self.logarithms[used]
+        width = self._relative_digits[used].sum(axis=0)
+        finite = np.isfinite(results)
+        if finite.sum() < FEWEST_ROWS:
+            return
+        middle = float(np.median(results[finite]))
+        at_middle = width[finite][np.abs(results[finite] - middle).argmin()]
+        near = numbers[np.abs(numbers[:, 0] - middle) <= at_middle + EXACT_TOLERANCE]
+        if len(near):
+            constant, surprise = near[np.lexsort((np.abs(near[:, 0] - middle), near[:, 1]))[0]]
+        elif self._may_be_any_number(used, int(finite.sum()) - 1):
+            constant, surprise = middle, 2 * MORE_EVIDENCE
+        else:
+            return
+        if len(used) == 2 and not powers.sum() and abs(constant) < ALIKE and not self._differ_in_unit(used):
+            return  # the two may have been measured alike
+        distance = np.abs(results - constant)
+        fits = distance <= width + EXACT_TOLERANCE
+        row = _only_exception(fits, distance > width + CONTRADICTION, finite)
+        if row is None:
+            return
+        chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
+        evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
+        if len(near):  # the row that agrees best shows the number, the others that it is always that
+            best = np.where(fits, chance, np.inf).argmin()
+            evidence[best] = -np.log10(chance[best])
+        certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
+        if certainty < self.demanded:
+            return
+        # "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53"
+        sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1
+        factors = [Factor(self.columns[k], int(sign * powers[k])) for k in used]
+        in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
+        number = float(np.exp(sign * constant)) if len(near) else None
+        agreement = Agreement(in_order, self.rows.tolist(), number)
+        if agreement.is_multiple(row):
+            return
+        is_pure = not (powers[used] @ self.dimensions[used]).any()  # nan, where one is not known, is no 0
+        if is_pure or is_same_configuration(self.table, agreement, int(self.rows[row])):
+            yield BrokenRelation(int(self.rows[row]), sentence_of(self.table, agreement, row), certainty)
+
+    def _exponents(self) -> Floats:
+        """The exponents of two or three columns, perhaps with the devices as a further factor; each product once."""
+        devices = [k for k, column in enumerate(self.columns) if column.kind in DEVICES][:1]
+        others = [k for k in range(len(self.columns)) if k not in devices]
+        rows = []
+        for size in (2, 3):
+            for chosen in combinations(others, size):
+                for signs in product((1.0, -1.0), repeat=size - 1):
+                    for of_devices in (0.0, 1.0, -1.0) if devices else (0.0,):
+                        row = np.zeros(len(self.columns))
+                        row[list(chosen)] = (1.0, *signs)
+                        row[devices] = of_devices
+                        rows.append(row)
+        return np.array(rows).reshape(-1, len(self.columns))
+
+    def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
+        """(logarithm, surprise) of the natural numbers: 1, powers of ten, one unit over another, those of the text."""
+        powers = np.arange(-15, 16) * np.log(10)
+        mantissas = np.log([*MANTISSAS, *(1 / mantissa for mantissa in MANTISSAS)])
+        units = np.add.outer(mantissas, powers).ravel()
+        logarithms = np.concatenate(([0.0], powers, units))
+        surprises = np.repeat([of_one, of_ten, of_unit], [1, len(powers), len(units)])
+        return np.concatenate((np.stack((logarithms, surprises), axis=1), self._stated_numbers(of_ten)))
+
+    def _stated_numbers(self, surprise: float) -> Floats:
+        """(logarithm, surprise) of the numbers of the text, times powers of ten."""
+        powers = np.arange(-15, 16) * np.log(10)
+        logarithms = np.add.outer(np.log([*self.stated]), powers).ravel()
+        surprises = np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))
+        return np.stack((logarithms, surprises), axis=1)
+
+    def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
+        """Whether a ratio of two columns may be one that nothing states: of a share of a peak, of unknown figures."""
+        columns = [self.columns[k] for k in used]
+        if len(used) > 2:
+            return False
+        of_peak = [OF_PEAK.search(column.heading) and column.is_in_percent for column in columns]
+        is_unknown = any(column.kind is None for column in columns)
+        is_precise = all(column.has_decimals for column in columns)
+        is_of_quantity = self.dimensions[used].any()  # of FLOP/s or bandwidth, no share of another share
+        return (agreeing >= FEWEST_OF_PEAK and any(of_peak) and bool(is_of_quantity)) or (
+            agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and is_precise
+        )
+
+    def _differ_in_unit(self, used: Rows) -> bool:
+        """Whether columns are printed in different units: tokens/s and tokens/day."""
+        return len({self.columns[k].meaning.scale for k in used}) > 1
+
+    def _spread(self, powers: Floats, fits: Flags, width: float) -> float:
+        """How far the columns, and products of some of them, vary at least, up to a factor of e; 0 where they do not.
+
+        Where GPUs over speed-up is about 1 anyway, their agreement in a larger product says little. A column that is
+        one number says nothing, and counts for nothing.
+        """
+        used = np.flatnonzero(powers)
+        subsets = [list(some) for size in range(1, len(used)) for some in combinations(used, size)]
+        variations = [float(np.ptp(powers[some] @ self.logarithms[some][:, fits])) for some in subsets]
+        telling = [variation for variation in variations if variation > width + EXACT_TOLERANCE]
+        return min(1.0, *telling) if len(telling) > 1 else 0.0
+
+
+def _only_exception(fits: Flags, contradicts: Flags, has_figures: Flags) -> int | None:
+    """The one row that contradicts, where all others that have figures fit, two at least; None otherwise."""
+    is_clear = contradicts.sum() == 1 and fits.sum() >= FEWEST_ROWS - 1 and (fits | contradicts)[has_figures].all()
+    return int(np.flatnonzero(contradicts)[0]) if is_clear else None
+
+
+def _evidence_of(evidence: Floats, terms: Floats, fits: Flags) -> float:
+    """The evidence of the rows that fit together; rows with equal figures count once."""
+    distinct = {tuple(terms[:, i].round(6)): evidence[i] for i in np.flatnonzero(fits)}
+    return float(sum(distinct.values()))

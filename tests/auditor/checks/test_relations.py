@@ -1,0 +1,183 @@
+"""Sums and products of columns that all rows but one fulfil: wrong, right, and where another reason may be."""
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+# Name -> (table with one figure that is wrong, that cell, the right one, code, words of the finding).
+RELATIONS = {
+    "steps of an epoch x step time": (
+        rows(
+            "Model | Steps per epoch | Step time (ms) | Epoch time (s)",
+            *("R18 | 391 | 84.0 | 32.8", "R50 | 782 | 152.0 | 118.9", "ViT | 1563 | 203.0 | 217.3"),
+            "Swin | 1251 | 176.0 | 220.2",
+        ),
+        *("217.3", "317.3", "row-stands-out", "ViT: 217.3 / 1563 / 203.0"),
+    ),
+    "tokens of a day": (
+        rows(
+            "GPUs | tokens/s | tokens/day (B)",
+            *("8 | 21,400 | 1.849", "16 | 42,100 | 3.637", "32 | 81,900 | 7.076", "64 | 158,300 | 12.677"),
+        ),
+        *("12.677", "13.677", "row-stands-out", "64: 158,300 / 12.677 = 12,487"),
+    ),
+    "ms a token": (
+        rows("Model | tokens/s | ms/token", "7B | 81.3 | 12.3", "13B | 47.6 | 21.0", "70B | 11.2 | 98.3"),
+        *("98.3", "89.3", "row-stands-out", "70B: 11.2 x 98.3 = 1,101"),
+    ),
+    "latency of one image": (
+        rows("Model | Latency (ms) | FPS", "n | 3.1 | 322.6", "s | 4.8 | 208.3", "m | 9.6 | 134.2"),
+        *("134.2", "104.2", "row-stands-out", "m: 9.6 x 134.2 = 1,288"),
+    ),
+    "bandwidth of a size and a time": (
+        rows(
+            "Size (MB) | Time (ms) | Algorithm bandwidth (GB/s)",
+            *("64 | 1.10 | 58.2", "128 | 1.95 | 65.6", "256 | 3.60 | 81.1", "512 | 6.90 | 74.2"),
+        ),
+        *("81.1", "71.1", "row-stands-out", "256: 256 / 3.60 / 81.1"),
+    ),
+    "cost of a million tokens": (
+        rows(
+            "GPU | $/h | tokens/s | $ per 1M tokens",
+            *("L4 | 0.71 | 310 | 0.636", "A100 | 3.67 | 2400 | 0.425", "H100 | 6.98 | 5100 | 0.580"),
+        ),
+        *("0.580", "0.380", "row-stands-out", "H100: 6.98 / 5100 / 0.580"),
+    ),
+    "share of a peak in the heading": (
+        "## MFU on H100 (989 TFLOP/s)\n\n"
+        + rows("Model | TFLOP/s/GPU | MFU (%)", "7B | 412 | 41.7", "13B | 438 | 44.3", "70B | 391 | 49.5"),
+        *("49.5", "39.5", "row-stands-out", "70B: 391 / 49.5"),
+    ),
+    "share of a peak that nothing states": (
+        rows(
+            "Kernel | GB/s | % of peak",
+            *("copy | 712 | 79.1", "scale | 605 | 67.2", "add | 831 | 92.3", "triad | 650 | 82.2"),
+        ),
+        *("82.2", "72.2", "row-stands-out", "triad: 650 / 82.2"),
+    ),
+    "the parts of a step": (
+        rows(
+            "GPUs | Forward (ms) | Backward (ms) | Optimizer (ms) | Step time (ms)",
+            *("1 | 41.2 | 88.4 | 10.1 | 139.7", "2 | 41.5 | 93.1 | 10.2 | 144.8", "4 | 41.9 | 99.7 | 10.2 | 161.8"),
+        ),
+        *("161.8", "151.8", "totals-disagree", "41.9 + 99.7 + 10.2 = 151.8, Step time (ms) 161.8"),
+    ),
+    "a difference": (
+        rows(
+            "Epochs | DDP time (s) | FSDP time (s) | Difference (s)",
+            *(
+                "1 | 43.2 | 51.8 | 8.6",
+                "2 | 86.9 | 103.1 | 16.2",
+                "4 | 171.3 | 206.7 | 25.4",
+                "8 | 344.0 | 411.2 | 67.2",
+            ),
+        ),
+        *("25.4", "35.4", "totals-disagree", "171.3 + 25.4 = 196.7, FSDP time (s) 206.7"),
+    ),
+    "a relative difference": (
+        rows(
+            "Model | Eager (ms) | Compiled (ms) | Improvement (%)",
+            *("R50 | 152.1 | 119.4 | 21.5", "BERT | 98.7 | 71.2 | 27.9", "GPT-2 | 203.4 | 160.9 | 30.9"),
+        ),
+        *("30.9", "20.9", "speedup-not-in-table", "GPT-2: Improvement (%) 30.9"),
+    ),
+    "a speed-up in brackets": (
+        "## Throughput (tokens/s)\n\n"
+        + rows(
+            "Model | Baseline | Ours",
+            *("125M | 41200 | 61800 (1.50x)", "350M | 17100 | 27360 (1.90x)", "1.3B | 5200 | 9360 (1.80x)"),
+        ),
+        *("1.90x", "1.60x", "speedup-not-in-table", "17100 / 27360 (1.90x) = 1.6"),
+    ),
+    "a change in brackets": (
+        "## Step time (ms)\n\n"
+        + rows(
+            "Model | Eager | Compiled",
+            *("125M | 112.0 | 84.0 (-25.0%)", "350M | 271.0 | 189.7 (-30.0%)", "1.3B | 804.0 | 643.2 (-35.0%)"),
+        ),
+        *("-35.0%", "-20.0%", "speedup-not-in-table", "643.2 (-35.0%) / 804.0 = 0.8"),
+    ),
+    "speed-ups over the row above": (
+        rows(
+            "Step | ms/iter | Speedup vs previous",
+            *("Baseline | 1000 | -", "TF32 | 480 | 2.08x", "compile | 210 | 2.29x", "flash | 140 | 1.90x"),
+        ),
+        *("1.90x", "1.50x", "speedup-not-in-table", "flash: Speedup vs previous 1.90x"),
+    ),
+    "a mean of ranks, in the unit of the title": (
+        "## Latency (ms)\n\n"
+        + rows("Backend | Rank 0 | Rank 1 | Rank 2 | Mean ± std", "eager | 41.2 | 41.9 | 41.5 | 43.5 ± 0.3"),
+        *("43.5", "41.5", "totals-disagree", "43.5 ± 0.3 is given as the mean of 41.2, 41.9, 41.5"),
+    ),
+    "a total before its parts": (
+        rows(
+            "Config | Total (s) | Load (s) | Train (s) | Eval (s)",
+            *("fp32 | 335.5 | 12.1 | 301.4 | 22.0", "bf16 | 244.0 | 12.0 | 190.2 | 21.8"),
+        ),
+        *("244.0", "224.0", "totals-disagree", "244.0 is given as the total of 12.0, 190.2, 21.8"),
+    ),
+    "costs that are more than their total": (
+        rows("Stage | Hours | Cost ($)", "train | 88 | 176", "tune | 9 | 18", "eval | 5 | 10", "Total | 102 | 184"),
+        *("184", "204", "totals-disagree", "Cost ($) 184 is given as the total of 176, 18, 10"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_the_row_that_breaks_a_relation_is_named(tmp_path, name):
+    table, _, _, code, words = RELATIONS[name]
+    found = accusations(audited(tmp_path, table))
+    assert list(found) == [code]
+    assert words in found[code]
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_the_right_figure_is_not_accused(tmp_path, name):
+    table, wrong, right, *_ = RELATIONS[name]
+    assert table.count(wrong) == 1
+    assert accusations(audited(tmp_path, table.replace(wrong, right))) == {}
+
+
+SOUND = {
+    "another batch": rows(
+        "Batch | Latency (ms) | FPS", "1 | 3.1 | 322.6", "1 | 4.8 | 208.3", "4 | 9.6 | 416.7", "8 | 17.9 | 446.9"
+    ),
+    "measured apart": rows(
+        "Model | Latency (ms) | FPS", "n | 3.1 | 322.6", "s | 4.8 | 201.2", "m | 9.6 | 114.2", "l | 17.0 | 51.2"
+    ),
+    "a peak of another device": rows(
+        "Device | Kernel | TFLOPS | % of peak",
+        *("A100 | a | 101.2 | 32.4", "A100 | b | 154.3 | 49.5", "A100 | c | 214.3 | 68.7", "H100 | a | 401.2 | 40.6"),
+    ),
+    "parts that overlap in one row": rows(
+        "GPUs | Forward (ms) | Backward (ms) | Reduce (ms) | Step time (ms)",
+        *("1 | 41.2 | 88.4 | 1.1 | 131.9", "2 | 41.5 | 93.1 | 10.2 | 144.9", "4 | 41.9 | 99.7 | 10.2 | 141.8"),
+    ),
+    "percentiles of a latency": rows(
+        "Batch | Throughput (sent/s) | Latency-Average (ms) | Latency-99% (ms)",
+        *("1 | 95.87 | 10.43 | 11.27", "2 | 168.02 | 11.90 | 12.02", "4 | 263.08 | 15.20 | 15.32"),
+        *("8 | 379.78 | 21.07 | 21.20", "16 | 401.20 | 39.88 | 40.11"),
+    ),
+    "scaling of one precision beside the rate of another": rows(
+        "GPUs | Throughput - mixed precision (seq/s) | Weak scaling - FP32",
+        *("1 | 36 | 1.00", "4 | 137 | 3.81", "8 | 273 | 7.58", "16 | 551 | 13.00"),
+    ),
+    "a mark of thousands": rows(
+        "GPUs | tok/s/GPU | Epoch time (s)",
+        *("1 | 48.842 | 8.260", "8 | 30.756 | 1.640", "16 | 21.577 | 1.169", "32 | 13.642 | 924"),
+    ),
+    "an MFU beside an efficiency": rows(
+        "GPUs | Efficiency | MFU (%)",
+        *("1 | 1.000 | 54.1", "2 | 0.930 | 50.4", "4 | 0.826 | 44.7", "8 | 0.671 | 33.7", "64 | 0.188 | 10.0"),
+    ),
+    "small whole numbers": rows(
+        "Layers | Heads | Batch | Tokens/s", "2 | 2 | 4 | 911", "4 | 2 | 6 | 702", "6 | 2 | 8 | 503", "8 | 4 | 8 | 404"
+    ),
+    "two rows that agree and one that does not": rows(
+        "Run | Foo | Bar | Tokens/s", "a | 12.45 | 24.90 | 911", "b | 18.31 | 36.62 | 702", "c | 21.07 | 47.14 | 503"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_may_have_another_reason_is_not_accused(tmp_path, name):
+    assert accusations(audited(tmp_path, SOUND[name])) == {}

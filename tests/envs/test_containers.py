@@ -14,6 +14,12 @@ def recipes(repository) -> tuple[str, str]:
     return (repository / "envs/Dockerfile").read_text(), (repository / "envs/apptainer.def").read_text()
 
 
+def test_these_are_all(repository):
+    """A further recipe: into `recipes`, so that it is held against the lock and the files that it copies."""
+    found = {path.name for pattern in ("Dockerfile*", "*.def") for path in (repository / "envs").glob(pattern)}
+    assert found - {"Dockerfile.dockerignore"} == {"Dockerfile", "apptainer.def"}
+
+
 def test_both_start_from_the_same_exact_image_whose_python_will_do(repository):
     docker, apptainer = recipes(repository)
     image = re.search(r"^FROM (.+)$", docker, re.MULTILINE)[1]

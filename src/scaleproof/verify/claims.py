@@ -50,7 +50,7 @@ Figure = tuple[float, float | None, float | None] | None  # value and bounds
 
 
 def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the claims that the raw files do not support, and the sentences that say something else than their claims.
+    """Yield each claim that the raw files do not support, and each sentence that does not say what its claims do.
 
     `report`: scaling_report.json, which is checked by itself.
     """
@@ -201,7 +201,7 @@ def _figure_of_cell(quantities: Quantities, cell: str, column: str) -> Figure:
 
 
 def _check_claim(claim: Claim, expected: Claim, counted: Mapping[str, int]) -> Iterator[Difference]:
-    """Yield where a claim is about other cells, or has another figure, other bounds or another word.
+    """Yield the cells, figure, bounds and word of a claim that are not the expected ones.
 
     `counted`: the number of runs that its figure is over, where it is known, as "n".
     """

@@ -116,7 +116,7 @@ def check_cells_table(
 
 
 def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
-    """Yield where tables/<name>.md has not what the CSV file beside it has, which is checked by itself."""
+    """Yield the entries of tables/<name>.md that do not repeat the CSV file beside it, which is checked by itself."""
     file = f"tables/{name}.md"
     text = text_of(folder / file)
     header, printed_rows = markdown_table(text)
@@ -150,19 +150,19 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
 
 
 def _column_of(heading: str, columns: Sequence[Column]) -> Column | None:
-    """Return which of the columns of a table stands under a heading: rates under the unit of their work."""
+    """Return the column of a table that has this heading; rates have the unit of their work in it."""
     of_tokens = re.sub(rf"^(?:samples|steps|runs)/s(?={re.escape(INTERVAL)}|/)", "tokens/s", heading)
     return next((column for column in columns if of_tokens in (column.heading, column.in_series)), None)
 
 
 def _is_printed(column: Column, row: Mapping[str, str]) -> bool:
-    """Return whether a row of a CSV file has something that stands in tables for people as well."""
+    """Return whether tables for people also have this column of a row."""
     says_twice = column.name == "samples_per_s" and row.get("task") == "language-modelling"
     return bool(row.get(column.name)) and not says_twice
 
 
 def _stands_for_entry(entry: str, column: Column, row: Mapping[str, str]) -> bool:
-    """Return whether an entry for people is what a row of a CSV file has: in words, or rounded, with its bounds."""
+    """Return whether an entry for people repeats a row of a CSV file: its words, or its figure with bounds, rounded."""
     stated = row[column.name]
     words = _in_place_of_a_figure(column, row)
     if words is not None:
@@ -201,13 +201,13 @@ def _in_place_of_a_figure(column: Column, row: Mapping[str, str]) -> str | None:
 
 
 def _text_on_all_rows(text: str) -> str:
-    """Return what a Markdown file says of all rows of its table."""
+    """Return the sentence of a Markdown file on all rows of its table, without its beginning; "" where it has none."""
     sentence = re.search(r"^In all rows: (.*)\.$", text, re.MULTILINE)
     return sentence[1] if sentence else ""
 
 
 def _check_common(file: str, text: str, rows: Sequence[Mapping[str, str]]) -> Iterator[Difference]:
-    """Yield where the sentence on what all rows have in common states what a row of the CSV file has not."""
+    """Yield each value that a row of the CSV file does not have, and that the sentence on all rows states."""
     for part in filter(None, _text_on_all_rows(text).split(", ")):
         heading, _, entry = part.rpartition(" ")
         column = HEADINGS.get(heading)
@@ -217,7 +217,7 @@ def _check_common(file: str, text: str, rows: Sequence[Mapping[str, str]]) -> It
 
 
 def check_latex(folder: Path, name: str) -> Iterator[Difference]:
-    """Yield where tables/<name>.tex has not what tables/<name>.md has under the same headings; of no table, nothing."""
+    """Yield the entries of tables/<name>.tex that do not repeat tables/<name>.md; none where it has no table."""
     file = f"tables/{name}.tex"
     text = text_of(folder / file)
     if r"\midrule" not in text:
@@ -245,7 +245,7 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
 
 
 def _letters(text: str) -> str:
-    """Return the letters and digits of a text, with what LaTeX has in place of special characters left out."""
+    """Return the letters and digits of a text without the commands of LaTeX."""
     return re.sub(r"\\(?:text\w+|times|[gl]eq|approx|rightarrow|ldots)\b|[^A-Za-z0-9]", "", text)
 
 

@@ -290,6 +290,12 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         "Next: further repeats are not worth their time",
         "recommended/1 is recommended, and needs no",
     ),
+    "an interval of a sentence": (
+        "claims.json",
+        r"(\d\.\d+x fsdp-n1x2) \([\d.]+-[\d.]+\)",
+        r"\1",
+        "does not say the figure of ratio/fsdp-n1x2",
+    ),
     "a target loss": ("campaign.yaml", r"\Z", "\ntarget_loss: 6.9\n", "target_loss: is 6.96"),
     "a sign": ("claims.json", r"unexplained ([\d.]+) ms", r"unexplained -\1 ms", "says -"),
 }

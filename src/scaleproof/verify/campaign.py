@@ -87,7 +87,7 @@ def _campaign_hint(path: Path) -> str:
 
 
 def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Difference]]:
-    """Return every figure that can be recomputed from `runs`, and a difference for each cell of which none can.
+    """Return all figures that `runs` give, and a difference for each cell that gives none.
 
     Without a readable report in `folder` there are no ratios and no intervals.
     """
@@ -218,7 +218,7 @@ def _claims_differences(folder: Path, quantities: Quantities) -> Iterator[Differ
 def _report_differences(
     folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
 ) -> Iterator[Difference]:
-    """Yield where scaling_report.json has other values, and where it concludes what does not follow from the runs."""
+    """Yield the values and conclusions of scaling_report.json that the runs do not give."""
     report = json_of(folder / REPORT)
     yield from reports.check_scaling_report(report, quantities, at_fault)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS and not at_fault:  # families need the runs of all cells
@@ -228,7 +228,7 @@ def _report_differences(
 
 
 def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:
-    """Return what `check` yields, or that `file` is missing or not readable: it does not stop the other checks."""
+    """Return the differences of a check, or that `file` is missing or not readable: other checks go on."""
     try:
         return list(check())
     except FileNotFoundError as error:

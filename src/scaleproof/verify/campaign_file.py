@@ -1,4 +1,4 @@
-"""A campaign file held against the runs that are said to be its own: what it plans is what they were made with."""
+"""A campaign file held against runs: the runs must have been made with its settings."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ def campaign_beside(folder: Path) -> Campaign | None:
 def check_campaign_file(
     path: Path, folder: Path, runs: list[RawRun], at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """Yield where keys, cells and repeats of the campaign file `path` are not those of `runs`, which are in `folder`.
+    """Yield the keys, cells and repeats of the campaign file `path` that are not those of `runs`, in `folder`.
 
     Title, charts and whatever else changes no run are not compared. Of runs of another version of scaleproof, whose
     defaults may have been others, only keys that stand in the file are. Cells `at_fault` may be without runs.

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.number_format import significant
+from scaleproof.ground.number_format import is_useless, significant
 from scaleproof.verify.claim_words import MANY, Claim, left_unsaid, wrong_word
 from scaleproof.verify.contents import entries_of, json_of
+from scaleproof.verify.intervals import FEWEST
 from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, differing
@@ -50,7 +51,7 @@ Figure = tuple[float, float | None, float | None] | None  # value and bounds
 
 
 def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the claims that the raw files do not support, and the sentences that say something else than their claims.
+    """Yield each claim that the raw files do not support, and each sentence that does not say what its claims do.
 
     `report`: scaling_report.json, which is checked by itself.
     """
@@ -201,7 +202,7 @@ def _figure_of_cell(quantities: Quantities, cell: str, column: str) -> Figure:
 
 
 def _check_claim(claim: Claim, expected: Claim, counted: Mapping[str, int]) -> Iterator[Difference]:
-    """Yield where a claim is about other cells, or has another figure, other bounds or another word.
+    """Yield the cells, figure, bounds and word of a claim that are not the expected ones.
 
     `counted`: the number of runs that its figure is over, where it is known, as "n".
     """
@@ -282,17 +283,20 @@ def _check_sentence(
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _misquoted(claim, text, where)
-        due = claim["figure"] and claim["kind"] in PRINTED and topic not in SUMMING_UP
-        of_value = {**claim, "figure": (claim["figure"] or ())[:1]}  # a bound alone says less
-        if (
-            due
-            and claim["id"] not in unsaid
-            and not any(_is_figure_of(printed, of_value) for printed in printed_numbers)
-        ):
-            yield Difference(FILE, where, f"does not say the figure of {claim['id']}")
+        is_due = claim["kind"] in PRINTED and topic not in SUMMING_UP and claim["id"] not in unsaid
+        for figure in _figures_to_print(claim) if is_due else ():
+            if not any(_is_figure_of(printed, {**claim, "figure": (figure,)}) for printed in printed_numbers):
+                yield Difference(FILE, where, f"does not say the figure of {claim['id']}, {figure:.4g}")
     problem = wrong_word(topic, text, claims)
     if problem:
         yield Difference(FILE, where, problem)
+
+
+def _figures_to_print(claim: Claim) -> list[float]:
+    """Return the value of a claim and its bounds, without bounds that say nothing."""
+    value, low, high = claim["figure"] or (None, None, None)
+    has_bounds = low is not None and high is not None and not is_useless(low, high, FEWEST)
+    return [figure for figure in (value, low, high)[: 3 if has_bounds else 1] if figure is not None]
 
 
 def _bounds_of_efficiency(claims: Sequence[Claim]) -> list[float]:

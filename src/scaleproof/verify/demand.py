@@ -1,4 +1,4 @@
-"""What an element of the page must have: a demand, and how elements are found."""
+"""A demand: texts and figures that an element of the page must have; and finding elements by name."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class Demand:
     alone: bool = False
 
     def missing(self) -> Iterator[Difference]:
-        """Yield what is not there."""
+        """Yield the first text or figure that is missing, and a text that is one too many."""
         if self.element is None:
             yield Difference(FILE, self.where, "is not there")
             return
@@ -43,7 +43,7 @@ class Demand:
 
 
 def facts_by_name(page: Element) -> dict[str, Element]:
-    """Return what stands beside a name on the page, in a list of terms or a table of facts."""
+    """Return name -> the fact beside it, of all lists of terms and tables of facts on the page."""
     facts: dict[str, Element] = {}
     for listed in page.all("dl"):
         parts = [part for part in listed.children if isinstance(part, Element)]

@@ -1,4 +1,4 @@
-"""What report.html must have because other files of the campaign have it: rows, notes, charts, sentences, settings."""
+"""What report.html must have because other files of the campaign have it: rows, findings, charts, sentences."""
 
 import math
 import re
@@ -40,7 +40,10 @@ TRACED = {
 
 
 def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield what the page leaves out; what it explains in words of its own is demanded of this version's alone."""
+    """Yield the rows, charts, texts and figures that the page leaves out.
+
+    Fixed texts are demanded of pages of this version alone.
+    """
     report, findings = json_of(folder / "scaling_report.json"), json_of(folder / "findings.json")
     yield from _check_tables(page, folder)
     yield from _check_charts(page, folder, report, quantities)
@@ -84,7 +87,7 @@ def _check_tables(page: Element, folder: Path) -> Iterator[Difference]:
 
 
 def _demand_definitions(page: Element, unit: str) -> Iterator[Demand]:
-    """Yield what the columns of the page are. `unit`: of the work, which all rates are in."""
+    """Yield the definition of each column of the page. `unit`: of the work, which all rates are in."""
     facts = facts_by_name(page)
     definitions = {heading: in_unit(column.definition, unit) for heading, column in HEADINGS.items()}
     definitions |= {in_unit(heading, unit): text for heading, text in definitions.items()}
@@ -114,7 +117,7 @@ def _entry_text(text: str) -> str:
 
 
 def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Demand]:
-    """Yield whether the answer can be trusted, by the findings on the runs that it is made from."""
+    """Yield the texts on whether the answer can be trusted, by the findings on its runs."""
     findings, checks = content["findings"], content["checks"]
     ranking = largest_comparison(report)
     scaled = next((series for series in report["series"] if len(series["runs"]) > 1), None)
@@ -141,7 +144,7 @@ def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str
 
 
 def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Demand]:
-    """Yield every finding with what to do about it, and below the table of cells those above a note."""
+    """Yield every finding with its advice; below the table of cells, each above a note."""
     section, notes = element_of(page, "section", "findings"), element_of(page, "ul", "footnotes")
     if content["checks"]:
         yield Demand("findings", section, figures=[float(len(content["checks"]))])
@@ -155,7 +158,7 @@ def _demand_findings(page: Element, content: Mapping[str, Any]) -> Iterator[Dema
 
 
 def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
-    """Yield what stands below the table of cells, and the speed-up of the whole job beside the verdict."""
+    """Yield the notes below the table of cells, and the speed-up of the whole job beside the verdict."""
     facts = facts_by_name(page)
     for line in text_of(folder / "tables/scaling.md").splitlines():
         if line.startswith("In all rows: "):
@@ -215,7 +218,7 @@ def _demand_pairs(page: Element, folder: Path) -> Iterator[Demand]:
 
 
 def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
-    """Yield what the page says of each trace: the parts of a step, collectives, whom the others wait for."""
+    """Yield the texts and figures on each trace: parts of a step, collectives, the rank that others wait for."""
     section = element_of(page, "section", "step")
     blocks = [part for part in section.children if isinstance(part, Element)] if section else []
     table = element_of(page, "section", "step", "table")

@@ -1,4 +1,4 @@
-"""What a page must explain, and say of runs and machines: facts that stand beside a name."""
+"""Facts that must stand beside a name on a page: title, runs, machines, explanations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ ENVIRONMENT = {
 
 
 def facts_due(page: Element, folder: Path, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
-    """Yield title, runs, environment, and what a page of this version explains. `report`: scaling_report.json."""
+    """Yield title, runs, environment, and the explanations of a page of this version. `report`: scaling_report.json."""
     yield from _demand_title(page, folder, report["unit"])
     yield from _demand_runs(page, report, runs)
     yield from _demand_environment(page, runs)
@@ -42,14 +42,14 @@ def facts_due(page: Element, folder: Path, report: Mapping[str, Any], runs: Sequ
 
 
 def _demand_title(page: Element, folder: Path, unit: str) -> Iterator[Demand]:
-    """Yield the campaign's title, twice; of results without a campaign file, what is called so. `unit`: of its work."""
+    """Yield the title in both elements: the campaign file's; without that file, equal ones. `unit`: of the work."""
     campaign, titles = campaign_beside(folder), [next(page.all(tag), None) for tag in ("title", "h1")]
     title = in_unit(campaign.title, unit) if campaign else titles[0].text if titles[0] else None
     yield from (Demand("title", element, [title]) for element in titles)
 
 
 def _demand_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
-    """Yield when and with what the runs were made, and why some have no numbers."""
+    """Yield time, settings, corpus and code of all runs, and the reason of each that failed."""
     facts = facts_by_name(page)
     starts = [datetime.fromisoformat(run.metrics["timestamp_utc"]).astimezone(UTC) for run in runs]
     for name in ("Measured", "Date"):
@@ -97,7 +97,7 @@ def _demand_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Deman
 
 
 def _demand_words(page: Element, folder: Path) -> Iterator[Demand]:
-    """Yield what the sections of the page explain, and the words that they use."""
+    """Yield the explanations of each section that the page has, and the definitions of its words."""
     facts, definitions = facts_by_name(page), element_of(page, "div", "definitions")
     sections = {element.attributes.get("id") for tag in ("section", "div") for element in page.all(tag)}
     sections = (sections - {"step"}) | ({"step"} if is_traced(folder) else set())
@@ -113,5 +113,5 @@ def _demand_words(page: Element, folder: Path) -> Iterator[Demand]:
 
 
 def is_traced(folder: Path) -> bool:
-    """Return whether a cell has a trace that says something."""
+    """Return whether a cell has a readable trace."""
     return any(json_of(path)["status"] == "ok" for path in folder.glob("traces/*/profile_summary.json"))

@@ -97,7 +97,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
 
 
 def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where the time in which a cell reaches its target loss, or a derived target, is another one."""
+    """Yield each time to the target loss, and each derived target, that the raw files do not give."""
     file = "cells.csv"
     cells = by_cell([run for run in runs if run.ok])
     curves_of = {cell: curves(group) for cell, group in cells.items()}
@@ -143,7 +143,7 @@ def _expected_times(reached: Sequence[tuple[float, int]] | None) -> dict[str, fl
 
 
 def _when_reached(of_cell: Sequence[RawCurve], target: float) -> list[tuple[float, int]] | None:
-    """Return seconds and steps after which each run's smoothed loss is at the target; None where one has none."""
+    """Return (seconds, steps) after which each run reaches the target; None where one does not in its window."""
     reached = []
     for curve in of_cell:
         in_warmup = any(loss <= target for loss in curve.smoothed[: curve.before])
@@ -367,7 +367,7 @@ def _expected_overhead(profile: Mapping[str, Any], runs: Sequence[RawRun]) -> di
 
 
 def _check_steps(file: str, steps: Sequence[Mapping[str, Any]]) -> Iterator[Difference]:
-    """Yield the traced steps whose parts do not make the step, or the communication."""
+    """Yield each traced step whose parts do not sum to the step, or to its communication."""
     for step in steps:
         sums = {"wall_ms": ("compute_ms", "exposed_ms", "idle_ms"), "communication_ms": ("exposed_ms", "overlapped_ms")}
         for whole, parts in sums.items():

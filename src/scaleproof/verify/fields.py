@@ -41,7 +41,7 @@ def check_left_out(folder: Path) -> Iterator[Difference]:
 
 
 def _places_left_out(stated: Any, whole: Any, at: str = "") -> Iterator[str]:
-    """Yield the places of what a content of JSON leaves out. `whole`: the same with all of its fields."""
+    """Yield the key path of each field that JSON leaves out. `whole`: the same JSON with all of its fields."""
     if isinstance(whole, dict):
         yield from (f"{at}{name}" for name in whole.keys() - stated.keys())
     pairs = whole.items() if isinstance(whole, dict) else enumerate(whole) if isinstance(whole, list) else ()

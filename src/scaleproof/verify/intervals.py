@@ -94,7 +94,7 @@ def _squares(cells: Sequence[Logs]) -> list[float]:
 
 
 def _unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
-    """Return whether Bartlett's test at `level` finds the variances of cells unequal; of two cells it is not asked.
+    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False of two cells.
 
     `squares`, `freedom`: of each cell, the sum of squares about its mean and its degrees of freedom.
     """

@@ -122,7 +122,7 @@ def _noise_floor(pairs: PairedRuns) -> float:
 
 
 def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
-    """Yield the bounds, what is claimed, and which effects would be."""
+    """Yield name and value of the bounds, the claim, and the effects that the pairs would show."""
     n, mean = len(pairs.ratios), statistics.fmean(pairs.logs)
     half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
     yield "low", math.exp(mean - half)
@@ -162,7 +162,7 @@ def _detectable_effect(n: int, nulls: int) -> float:
 
 
 def _agrees(name: str, stated: object, computed: object) -> bool:
-    """Return whether a stated figure or word is the computed one."""
+    """Return whether a stated figure or word is the computed one, but for the draws of a simulation."""
     if name in ("claim", "overstated"):
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:

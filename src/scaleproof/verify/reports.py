@@ -80,7 +80,7 @@ def _of_pairs(finding: Mapping[str, Any]) -> bool:
 
 
 def check_campaign_name(folder: Path) -> Iterator[Difference]:
-    """Yield which file of results is of another campaign than scaling_report.json, or whose runs are elsewhere."""
+    """Yield each file of another campaign than scaling_report.json's, and a report whose runs are not in its folder."""
     report = json_of(folder / "scaling_report.json")
     expected = report["campaign"]
     paths = [

@@ -1,4 +1,4 @@
-"""What files state beside recomputed figures: settings, numbers of runs, environments, and the tables of reports.
+"""Tables held against records and reports: settings, numbers of runs, environments, comparisons, parts of a step.
 
 A report is a JSON file of results, which is checked by itself; its tables, as CSV, Markdown and LaTeX, must repeat it.
 """
@@ -39,7 +39,7 @@ OF_PAIRS: dict[str, tuple[tuple[str, ...], float]] = {
 
 
 def settings_of(run: RawRun) -> dict[str, object]:
-    """Return column -> what the configuration of a run has for it, with its numbers of nodes and devices."""
+    """Return column -> value of the configuration of a run, with its numbers of nodes and devices."""
     by_key = dict(dotted_items(run.metrics["config"]))
     settings = {column.name: by_key[column.setting] for column in COLUMNS.values() if column.setting in by_key}
     if settings.get("vocab_size") == "derive":  # as many as the corpus has
@@ -72,7 +72,7 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
 
 
 def check_table_of_points(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield where a table of cells has something else than scaling_report.json has under the same name.
+    """Yield the entries of a table of cells that scaling_report.json has otherwise under the same name.
 
     Figures that have bounds stand there as name, name_low, name_high and name_n.
     """
@@ -104,7 +104,7 @@ def check_table_of_points(folder: Path, file: str, report: Mapping[str, Any]) ->
 
 
 def check_comparison_table(folder: Path) -> Iterator[Difference]:
-    """Yield where tables/comparison.csv and .md have something else than comparison.json."""
+    """Yield the entries of tables/comparison.csv and .md that do not repeat comparison.json."""
     entries = {entry["name"]: entry for entry in json_of(folder / "comparison.json")["comparisons"]}
     file = "tables/comparison.csv"
     rows = csv_of(folder / file)
@@ -138,21 +138,31 @@ def _check_printed_pairs(file: str, row: Mapping[str, str], estimate: Mapping[st
 
 
 def check_waterfall_table(folder: Path) -> Iterator[Difference]:
-    """Yield where tables/waterfall.csv and .md have other parts of a step than waterfall.json, or other sources."""
-    expected: dict[tuple[str, str], dict[str, Any]] = {}  # (cell, part) -> column -> value
-    kinds = {}
-    for entry in json_of(folder / "waterfall.json")["cells"]:
-        kinds[entry["cell"]] = entry["kind"]
-        parts = [(part["name"], part["ms"], part["source"]) for part in entry["parts"]]
-        parts += [("ideal", entry["ideal_ms"], entry["baseline"]), ("measured", entry["measured_ms"], "timed runs")]
-        parts += [("unexplained", entry["unexplained_ms"], "the rest")]
-        parts += [("compute / transfer", entry["compute_to_communication"], "")]
-        of_cell = {"kind": entry["kind"], "baseline": entry["baseline"]}
-        expected |= {(entry["cell"], name): {**of_cell, "ms": ms, "source": source} for name, ms, source in parts}
+    """Yield the entries of tables/waterfall.csv and .md that do not repeat waterfall.json."""
+    entries = json_of(folder / "waterfall.json")["cells"]
+    parts = {(entry["cell"], name): values for entry in entries for name, values in _waterfall_parts(entry).items()}
     file = "tables/waterfall.csv"
     for row in csv_of(folder / file):
-        values = expected.get((row["cell"], row["part"]), dict.fromkeys(("kind", "baseline", "ms", "source")))
+        values = parts.get((row["cell"], row["part"]), dict.fromkeys(("kind", "baseline", "ms", "source")))
         yield from _differing_texts(file, f"{row['cell']}, {row['part']}", row, values, "waterfall.json has")
+    kinds = {entry["cell"]: entry["kind"] for entry in entries}
+    yield from _check_waterfall_markdown(folder, kinds, {key: values["ms"] for key, values in parts.items()})
+
+
+def _waterfall_parts(entry: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return part of a step -> its columns in waterfall.csv. `entry`: of a cell in waterfall.json."""
+    parts = [(part["name"], part["ms"], part["source"]) for part in entry["parts"]]
+    parts += [("ideal", entry["ideal_ms"], entry["baseline"]), ("measured", entry["measured_ms"], "timed runs")]
+    parts += [("unexplained", entry["unexplained_ms"], "the rest")]
+    parts += [("compute / transfer", entry["compute_to_communication"], "")]
+    of_cell = {"kind": entry["kind"], "baseline": entry["baseline"]}
+    return {name: {**of_cell, "ms": ms, "source": source} for name, ms, source in parts}
+
+
+def _check_waterfall_markdown(
+    folder: Path, kinds: Mapping[str, str], milliseconds: Mapping[tuple[str, str], float | None]
+) -> Iterator[Difference]:
+    """Yield the entries of tables/waterfall.md that print other milliseconds. Keys of these: cell and part."""
     file = "tables/waterfall.md"
     for printed in markdown_rows(folder / file):
         cell = printed.pop("cell")
@@ -160,14 +170,19 @@ def check_waterfall_table(folder: Path) -> Iterator[Difference]:
             yield Difference(file, cell, "is not in waterfall.json with that kind of scaling")
             continue
         for heading, text in printed.items():
-            ms = expected.get((cell, heading.removesuffix(" (ms)")), {}).get("ms")
-            figures = numbers(text)
-            if bool(figures) != (ms is not None) or (figures and ms is not None and not stands_for(figures[0], ms)):
+            ms = milliseconds.get((cell, heading.removesuffix(" (ms)")))
+            if not _prints(text, ms):
                 yield Difference(file, f"{cell}, {heading}", f"is {text}, waterfall.json has {ms}")
 
 
+def _prints(text: str, ms: float | None) -> bool:
+    """Return whether an entry prints this figure first; none where it is unknown."""
+    figures = numbers(text)
+    return not figures if ms is None else bool(figures) and stands_for(figures[0], ms)
+
+
 def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where environment.json, of a publication, says something else than the records of its runs."""
+    """Yield the fields of environment.json, of a publication, that are not those of the records of its runs."""
     stated = json_of(folder / ENVIRONMENT)
     of_packages = {name.removeprefix("env."): value for name, value in stated.items() if name.startswith("env.")}
     others = {name: value for name, value in stated.items() if not name.startswith("env.")}
@@ -209,10 +224,7 @@ def _is_text_of(text: str, value: object) -> bool:
 def _differing_texts(
     file: str, where: str, row: Mapping[str, str], expected: Mapping[str, object], source: str
 ) -> Iterator[Difference]:
-    """Yield the columns of a row of a CSV file whose text is none of the expected value, of columns that it has.
-
-    `source`: where the values are from, with its verb.
-    """
+    """Yield the columns of a row of a CSV file whose text is not the expected value. `source`: of it, with a verb."""
     for name, value in expected.items():
         if name in row and not _is_text_of(row[name], value):
             yield Difference(file, f"{where}, {name}", f"is {row[name] or 'empty'}, {source} {value}")

@@ -48,6 +48,9 @@ for of_kind in ("tables/strong.csv", "tables/weak.csv"):
     COLUMNS_OF[of_kind] = ["cell", *SERIES_TABLE, "window_wall_time_sec", "incomparable"]
 
 
+AMPERSAND = re.compile(r"(?<!\\)&")  # between two entries of LaTeX
+
+
 def check_columns(folder: Path, file: str) -> Iterator[Difference]:
     """Yield the columns that the registry says a table has, and that are not there."""
     for row in csv_of(folder / file)[:1]:
@@ -116,7 +119,7 @@ def check_cells_table(
 
 
 def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
-    """Yield where tables/<name>.md has not what the CSV file beside it has, which is checked by itself."""
+    """Yield the entries of tables/<name>.md that do not repeat the CSV file beside it, which is checked by itself."""
     file = f"tables/{name}.md"
     text = text_of(folder / file)
     header, printed_rows = markdown_table(text)
@@ -150,19 +153,19 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
 
 
 def _column_of(heading: str, columns: Sequence[Column]) -> Column | None:
-    """Return which of the columns of a table stands under a heading: rates under the unit of their work."""
+    """Return the column of a table that has this heading; rates have the unit of their work in it."""
     of_tokens = re.sub(rf"^(?:samples|steps|runs)/s(?={re.escape(INTERVAL)}|/)", "tokens/s", heading)
     return next((column for column in columns if of_tokens in (column.heading, column.in_series)), None)
 
 
 def _is_printed(column: Column, row: Mapping[str, str]) -> bool:
-    """Return whether a row of a CSV file has something that stands in tables for people as well."""
+    """Return whether tables for people also have this column of a row."""
     says_twice = column.name == "samples_per_s" and row.get("task") == "language-modelling"
     return bool(row.get(column.name)) and not says_twice
 
 
 def _stands_for_entry(entry: str, column: Column, row: Mapping[str, str]) -> bool:
-    """Return whether an entry for people is what a row of a CSV file has: in words, or rounded, with its bounds."""
+    """Return whether an entry for people repeats a row of a CSV file: its words, or its figure with bounds, rounded."""
     stated = row[column.name]
     words = _in_place_of_a_figure(column, row)
     if words is not None:
@@ -201,13 +204,13 @@ def _in_place_of_a_figure(column: Column, row: Mapping[str, str]) -> str | None:
 
 
 def _text_on_all_rows(text: str) -> str:
-    """Return what a Markdown file says of all rows of its table."""
+    """Return the sentence of a Markdown file on all rows of its table, without its beginning; "" where it has none."""
     sentence = re.search(r"^In all rows: (.*)\.$", text, re.MULTILINE)
     return sentence[1] if sentence else ""
 
 
 def _check_common(file: str, text: str, rows: Sequence[Mapping[str, str]]) -> Iterator[Difference]:
-    """Yield where the sentence on what all rows have in common states what a row of the CSV file has not."""
+    """Yield each value that a row of the CSV file does not have, and that the sentence on all rows states."""
     for part in filter(None, _text_on_all_rows(text).split(", ")):
         heading, _, entry = part.rpartition(" ")
         column = HEADINGS.get(heading)
@@ -217,7 +220,7 @@ def _check_common(file: str, text: str, rows: Sequence[Mapping[str, str]]) -> It
 
 
 def check_latex(folder: Path, name: str) -> Iterator[Difference]:
-    """Yield where tables/<name>.tex has not what tables/<name>.md has under the same headings; of no table, nothing."""
+    """Yield the entries of tables/<name>.tex that do not repeat tables/<name>.md; none where it has no table."""
     file = f"tables/{name}.tex"
     text = text_of(folder / file)
     if r"\midrule" not in text:
@@ -228,42 +231,25 @@ def check_latex(folder: Path, name: str) -> Iterator[Difference]:
     head, body = table.split(r"\midrule")
     if _letters(markdown.rpartition("|\n")[2]) not in _letters(below):
         yield Difference(file, "below the table", f"does not have what stands below that of {name}.md")
-    headings = _latex_entries(head)
+    headings = list(map(_letters, AMPERSAND.split(head)))
     for heading in header:
         column = HEADINGS.get(heading.removesuffix(INTERVAL))
         is_main = column and ((column.figure or column.name) in MAIN or column.group in ("cell", "configured", "note"))
-        if is_main and heading not in headings:
+        if is_main and _letters(heading) not in headings:
             yield Difference(file, heading, f"is not there, and is in {name}.md")
     lines = [line for line in body.strip().split("\n") if line.strip()]
     for row, line in zip(rows, lines, strict=False):
-        expected = dict(zip(header, row, strict=True))
-        for heading, entry in zip(headings, _latex_entries(line), strict=True):
-            if heading in expected and _without_marks(expected[heading]) != _without_marks(entry):
-                yield Difference(file, f"{row[0]}, {heading}", f"is {entry}, {name}.md has {expected[heading]}")
+        expected = dict(zip(map(_letters, header), row, strict=True))
+        for heading, entry in zip(headings, AMPERSAND.split(line), strict=True):
+            if heading in expected and _letters(expected[heading]) != _letters(entry):
+                yield Difference(file, f"{row[0]}, {heading}", f"is {entry.strip()}, {name}.md has {expected[heading]}")
     if len(rows) != len(lines):
         yield Difference(file, "", f"{len(lines)} rows, {name}.md has {len(rows)}")
 
 
 def _letters(text: str) -> str:
-    """Return the letters and digits of a text, with what LaTeX has in place of special characters left out."""
-    return re.sub(r"\\(?:text\w+|times|[gl]eq|approx|rightarrow|ldots)\b|[^A-Za-z0-9]", "", text)
-
-
-def _latex_entries(line: str) -> list[str]:
-    """Return the entries of a row of LaTeX as plain text."""
-    plain = re.sub(
-        r"\\shortstack\[.\]\{(.*?)\}(?= &| \\\\$)", lambda stack: stack[1].replace(r" \\{} ", " "), line.strip()
-    )
-    plain = plain.removesuffix(r"\\").strip()
-    # An escaped & becomes NUL for a while: a plain one separates entries.
-    for special, character in ((r"\&", "\0"), (r"\%", "%"), (r"\_", "_"), (r"\#", "#"), ("--", "–"), ("~", " ")):
-        plain = plain.replace(special, character)
-    return [part.strip().replace("\0", "&") for part in plain.split("&")]
-
-
-def _without_marks(text: str) -> str:
-    """Return a text without spaces and the marks of LaTeX."""
-    return re.sub(r"\\text\w+|[\\{}$\s]", "", text.replace("\u00a0", " "))
+    """Return the letters, digits, points and signs of a text, of LaTeX without its commands."""
+    return re.sub(r"\\(?:text\w+|times|[gl]eq|approx|rightarrow|ldots|shortstack\[.\])|--|[^A-Za-z0-9.-]", "", text)
 
 
 def markdown_table(text: str) -> tuple[list[str], list[list[str]]]:

@@ -35,7 +35,7 @@ def check_unsaid(
     comparisons: Mapping[str, Any],
     lost: Mapping[str, Any],
 ) -> Iterator[Difference]:
-    """Yield what no sentence of its topic says.
+    """Yield each claim, name or figure that a sentence of its topic must state, and none does.
 
     `expected`: the claims by their ids; `report`: scaling_report.json; `comparisons`, `lost`: the entries of
     comparison.json and of waterfall.json by name.
@@ -139,7 +139,7 @@ def _due_words(
 
 
 def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the series whose speed-up at its largest size no sentence states, or not with its efficiency."""
+    """Yield each series of whose largest size no sentence states the speed-up, or the efficiency."""
     if report["status"] != "ok":
         return
     stated = [set(sentence["claims"]) for sentence in sentences if sentence["topic"] in ("scaling", "one-device")]
@@ -162,7 +162,7 @@ def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator
 
 
 def _check_ratios_listed(topic: str, claims: Sequence[str], expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the ratios of cells that may be as fast, on which a sentence rests and which it does not list, or others.
+    """Yield each ratio that a sentence on the fastest or recommended cell must list and does not, or must not and does.
 
     Where a cell is shown to be fastest, the sentence on it lists the next one alone.
     """
@@ -183,7 +183,7 @@ def _check_ratios_listed(topic: str, claims: Sequence[str], expected: Mapping[st
 
 
 def _check_lost_time(text: str, lost: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield a sentence on lost time whose parts that were not measured are others than those of waterfall.json."""
+    """Yield the parts of lost time that a sentence does not state as waterfall.json has them."""
     cell = lost.get(text.split(" (n=")[0].split(":")[0])
     if cell is None or cell["measured_ms"] <= cell["ideal_ms"]:
         return

@@ -188,9 +188,8 @@ def is_same_configuration(figures: FigureTable, usual: Agreement, row: int) -> b
     fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
     of_any_model = usual.stated is not None or all(factor.is_exact for factor in usual.factors)
     settings = [] if of_any_model else figures.model_sizes
-    if (
-        usual.stated is None and usual.factors[0].column.kind == "flops_per_s"
-    ):  # the FLOPs of a step are of a model: of its size and length
+    if usual.stated is None and usual.factors[0].column.kind == "flops_per_s":
+        # The FLOPs of a step are of a model: of its size and length.
         kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
         settings = [column.texts for column in figures.columns if column.kind not in kinds]
     if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):

@@ -260,6 +260,8 @@ class RelationSearch:
         if row is None:
             return
         chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
+        if not width.any():  # of two small counts one is often the other's double
+            chance = np.maximum(chance, 1 / self.values[used].max(axis=0))
         evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
         if len(near):  # the row that agrees best shows the number, the others that it is always that
             best = np.where(fits, chance, np.inf).argmin()

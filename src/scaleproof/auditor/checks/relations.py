@@ -219,10 +219,7 @@ class RelationSearch:
         return f"{terms} = {right}, {self.columns[total].heading} {text}; in all other rows they are equal"
 
     def products(self) -> Iterator[BrokenRelation]:
-        """Yield rows in which a product of columns is not the natural number that it is in all others.
-
-        Example: ms/token x tokens/s = 1,000; TFLOP/s over MFU = 312, as the caption says.
-        """
+        """Yield rows in which a product is not the natural number of all others, e.g. 1,000 for ms/token x tokens/s."""
         exponents = self._exponents()
         is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0
         is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)

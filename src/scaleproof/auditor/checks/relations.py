@@ -317,7 +317,8 @@ class RelationSearch:
         of_peak = [OF_PEAK.search(column.heading) and column.is_in_percent for column in columns]
         is_unknown = any(column.kind is None for column in columns)
         is_precise = all(column.has_decimals for column in columns)
-        is_of_quantity = self.dimensions[used].any()  # of FLOP/s or bandwidth, no share of another share
+        # Of FLOP/s or bandwidth: MFU and tokens/s may be of different steps.
+        is_of_quantity = np.nan_to_num(self.dimensions[used][:, 1:3]).any()
         return (agreeing >= FEWEST_OF_PEAK and any(of_peak) and bool(is_of_quantity)) or (
             agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and is_precise
         )

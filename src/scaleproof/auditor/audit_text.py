@@ -50,10 +50,7 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
 
 
 def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list[str]:
-    """Return the table of the first MOST_ROWS rows as one text, then a line that counts the other rows, if any.
-
-    Columns that are empty are left out; the first one has what width the others leave.
-    """
+    """The table of the first MOST_ROWS rows, without empty columns, as one text, and a line that counts other rows."""
     first = rows[:MOST_ROWS]
     used = [k for k in range(len(headings)) if any(row[k] for row in first)]
     width_of_others = sum(min(CELL_WIDTH, max(len(row[k]) for row in first)) + 2 for k in used[1:])
@@ -182,10 +179,7 @@ def _line_of_files(kind: str, files: list[str]) -> str:
 
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    """Return findings by (severity, code). Groups and the findings in them keep their order.
-
-    What is said of several runs in the same words is one finding about all of them.
-    """
+    """Findings by (severity, code), in their order; what is said of several runs in the same words is one finding."""
     by_words: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         words = (finding.severity, finding.code, finding.evidence, str(finding.corrected), finding.advice)

@@ -123,10 +123,7 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
 
 
 def _name_without_repeat(run: ReportedRun, runs: int) -> str:
-    """Return the run's name without its repeat: "ddp/run_2" -> "ddp".
-
-    "" where one of several `runs` is called by its repeat alone: "seed3".
-    """
+    """The run's name without its repeat, e.g. "ddp" of "ddp/run_2"; "" where a run is called by its repeat alone."""
     is_repeat = runs > 1 and NAME_OF_REPEAT.fullmatch(run.name)
     return "" if is_repeat else run.name_without_repeat
 
@@ -157,10 +154,7 @@ def _as_reported(run: MeasuredRun) -> ReportedRun:
 
 
 def _stated_fields(runs: list[ReportedRun]) -> dict[str, str | None]:
-    """Return the values of each field in the runs of a side: {"precision": "bf16 | fp32", "device": None}.
-
-    None where a run does not state it.
-    """
+    """The values of each field in the runs of a side, e.g. {"precision": "bf16 | fp32"}; None where one is unsaid."""
     stated: dict[str, str | None] = {}
     for name in COMPARED_FIELDS:
         values = {getattr(run, name) for run in runs}

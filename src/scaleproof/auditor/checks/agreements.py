@@ -124,10 +124,7 @@ class Agreement:
         return max(ratio, 1 / ratio)
 
     def is_multiple(self, i: int) -> bool:
-        """Whether a row's product is a whole multiple, or a whole fraction, of the expected one.
-
-        Then its batch or its devices may be others.
-        """
+        """Whether a product is a whole multiple or fraction of the expected one: its batch or devices may be others."""
         factor = self.factor_of(i)
         kinds = {factor.column.kind for factor in self.factors}
         if self._is_count or "device_time_s" in kinds:
@@ -153,9 +150,11 @@ class Agreement:
     @property
     def _is_count(self) -> bool:
         """Whether it is of counts, and 1 (global batch = batch x devices), or 1 over a number: devices of a node."""
-        usual = float(self.expected.middle[0])
-        of_nodes = self.factors[0].column.kind == "nodes" and abs(usual * round(1 / usual) - 1) <= SAME_TOLERANCE
-        return (abs(usual - 1) <= SAME_TOLERANCE or of_nodes) and all(factor.is_exact for factor in self.factors)
+        agreement = float(self.expected.middle[0])
+        of_nodes = (
+            self.factors[0].column.kind == "nodes" and abs(agreement * round(1 / agreement) - 1) <= SAME_TOLERANCE
+        )
+        return (abs(agreement - 1) <= SAME_TOLERANCE or of_nodes) and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
@@ -183,14 +182,13 @@ class Agreement:
         return self.evidence >= enough and agreeing >= max(fewest, ROWS_PER_ODD_ROW * len(self.lone_rows))
 
 
-def is_same_configuration(figures: FigureTable, usual: Agreement, row: int) -> bool:
+def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) -> bool:
     """Whether a row has no word that others share and the rows that fit lack: "bf16" beside rows of fp32 alone."""
-    fitting = [usual.rows[i] for i in np.flatnonzero(usual.fits)]
-    of_any_model = usual.stated is not None or all(factor.is_exact for factor in usual.factors)
+    fitting = [agreement.rows[i] for i in np.flatnonzero(agreement.fits)]
+    of_any_model = agreement.stated is not None or all(factor.is_exact for factor in agreement.factors)
     settings = [] if of_any_model else figures.model_sizes
-    if (
-        usual.stated is None and usual.factors[0].column.kind == "flops_per_s"
-    ):  # the FLOPs of a step are of a model: of its size and length
+    if agreement.stated is None and agreement.factors[0].column.kind == "flops_per_s":
+        # The FLOPs of a step are of a model: of its size and length.
         kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
         settings = [column.texts for column in figures.columns if column.kind not in kinds]
     if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
@@ -202,17 +200,17 @@ def is_same_configuration(figures: FigureTable, usual: Agreement, row: int) -> b
     return True
 
 
-def sentence_of(figures: FigureTable, usual: Agreement, i: int) -> str:
+def sentence_of(figures: FigureTable, agreement: Agreement, i: int) -> str:
     """What is said of the i-th row of an agreement: "4: 62.5 x 99.9 = 6244 (img/s, s); in 5 other rows 5600"."""
-    row = usual.rows[i]
-    terms = [factor.column.texts[row] for factor in usual.factors]
-    signs = [" x " if factor.exponent == 1 else " / " for factor in usual.factors]
+    row = agreement.rows[i]
+    terms = [factor.column.texts[row] for factor in agreement.factors]
+    signs = [" x " if factor.exponent == 1 else " / " for factor in agreement.factors]
     printed = "".join(sign + term for sign, term in zip(signs, terms, strict=True)).removeprefix(" x ")
-    headings = ", ".join(factor.column.heading for factor in usual.factors)
-    results = (float(values.middle[i]) / usual.unit_of_row(i) for values in (usual.figures, usual.expected))
+    headings = ", ".join(factor.column.heading for factor in agreement.factors)
+    results = (float(values.middle[i]) / agreement.unit_of_row(i) for values in (agreement.figures, agreement.expected))
     product_of_row, expected = (
         f"{result:.4g}" if not 1 / LARGEST_IN_DIGITS < result < LARGEST_IN_DIGITS else number(result, 4)
         for result in results
     )
-    name, others = figures.names[row], usual.fits.sum()
+    name, others = figures.names[row], agreement.fits.sum()
     return f"{name}: {printed} = {product_of_row} ({headings}); in {others} other rows {expected}"

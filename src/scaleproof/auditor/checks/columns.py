@@ -138,10 +138,7 @@ def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
 
 
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
-    """The columns of figures of a table, and of the same table on its side; neither with fewer than two.
-
-    Example: | GPUs | 1 | 4 | above | time (s) | 90 | 24 | -> columns "1" and "4"; on its side "" (1, 4) and "time (s)".
-    """
+    """The columns of figures of a table, and of the same table on its side, with two or more each."""
     grid = table.grid
     if grid is None:
         return
@@ -207,10 +204,7 @@ def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
 
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
-    """What a column is by the `meaning` of its heading, unless all units of its cells contradict that.
-
-    Where the heading is not understood, or means a setting, by its own unit: "Foo (ms)" is a time.
-    """
+    """What a column is: by the units of its cells, else by its heading, else by the unit there, e.g. "Foo (ms)"."""
     units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""
     if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):

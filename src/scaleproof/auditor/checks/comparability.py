@@ -100,10 +100,7 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
 
 
 def _arms_with_several_causes(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
-    """Flag each arm that differs from the most similar other one in two conditions or more; a pair once.
-
-    Example: of fp16 from commit a, bf16 from commit b and bf16 from commit a none: the last is one step from each.
-    """
+    """Flag each arm that differs from the most similar other one in two conditions or more; a pair once."""
     reported: set[frozenset[str]] = set()
     for arm in arms:
         others = {other.name: (other, _arm_differences(arm, other)) for other in arms if other is not arm}

@@ -133,10 +133,7 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
 
 
 def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
-    """The printed efficiencies of a table without a row of one device, beside speed-ups over one: 3.6x, 90 % on 4.
-
-    [] unless two or more of them are speed-up / devices, which shows what they are over.
-    """
+    """Printed efficiencies beside speed-ups over one device without a row; [] unless two or more fit these."""
     printed = [(row, row.usable("efficiency"), row.usable("speedup")) for row in series.rows]
     efficiencies = [
         _Efficiency(row, series, efficiency, float(row.devices or 1), speedup, [])
@@ -147,10 +144,7 @@ def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
 
 
 def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
-    """Flag a series whose speed-ups are all divided by all devices, though its baseline has several. Else None.
-
-    Example: speed-ups 1 and 1.9 on 2 and 4 devices, efficiencies 50 % and 47.5 %: these are 100 % and 95 %.
-    """
+    """Flag a series whose speed-ups are all over all devices, e.g. 1 and 1.9 on 2 and 4, 50 % and 47.5 %; or None."""
     size = series.bases[0].devices or 1
     stated = [row for row in rows if row.speedup is not None]
     larger = [row for row in stated if row.devices > 1 and row.is_over_all_devices and not row.is_right]

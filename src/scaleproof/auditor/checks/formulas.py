@@ -118,10 +118,7 @@ class Formula:
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
-    """Ratios that may be those of `target`: of two columns, or of one column over a row of it.
-
-    Example: for "speedup" beside "time": time over the first row, the first row over time, and so for each baseline.
-    """
+    """Ratios that may be those of `target`, of two columns or over a row, e.g. the first time over each other one."""
     sources = [column for column in table.columns if column is not target and family(column)]
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
@@ -166,7 +163,7 @@ def _over_rows(
     at_base = source.figures[base]
     at_base = Figures(np.where(has_base, at_base.low, np.nan), np.where(has_base, at_base.high, np.nan))
     texts_at_base = [source.texts[i] for i in base]
-    usual = int(rule in USUAL_BASELINES)
+    by_rule = int(rule in USUAL_BASELINES)
     name, headings = f"{source.heading} over {rule}", (source.heading,)
     is_steady = source.kind not in TOTAL_TIMES
     for upwards in (True, False):
@@ -174,20 +171,17 @@ def _over_rows(
         above, below = (source.texts, texts_at_base) if upwards else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         of_times = family(source) == "time" and meant != "overhead"
-        expected = ONLY_MEANING if meant and upwards != of_times else usual
-        yield Formula(name, headings, ratio, usual if meant == "efficiency" else expected, above, below, is_steady)
+        expected = ONLY_MEANING if meant and upwards != of_times else by_rule
+        yield Formula(name, headings, ratio, by_rule if meant == "efficiency" else expected, above, below, is_steady)
         if devices is not None:
             more = devices / devices[base]
             yield Formula(f"{name}, x devices", headings, ratio * more, 0, above, below, is_steady)
-            divided = expected if meant == "efficiency" else usual
+            divided = expected if meant == "efficiency" else by_rule
             yield Formula(f"{name}, / devices", headings, ratio / more, divided, above, below, is_steady)
 
 
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
-    """The columns that `target` can be speed-ups of: for "compiled speedup" the "compiled time" beside "eager time".
-
-    All of rates and times where its words tell none from the others.
-    """
+    """The columns that `target` can be speed-ups of, e.g. "compiled time" for "compiled speedup"; else all."""
     if len(sources) == 1:
         return sources
     speeds = [column for column in sources if family(column) in ("rate", "time")]
@@ -322,13 +316,13 @@ class Explanation:
         has_one_factor = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()
         return self.says_so and not has_one_factor and all(self.distance[self.contradicts] < MOST_DIFFERENCE)
 
-    def explains(self, row: int, usual: "Explanation") -> bool:
-        """Whether a row that contradicts the `usual` explanation follows from this one."""
-        if usual.formula.expected == ONLY_MEANING and len(usual.formula.sources) == 2:
+    def explains(self, row: int, meant: "Explanation") -> bool:
+        """Whether a row that contradicts the `meant` explanation follows from this one."""
+        if meant.formula.expected == ONLY_MEANING and len(meant.formula.sources) == 2:
             return False  # the heading leaves no other meaning
         if not self.agrees[row]:
             return False
-        has_same_sources = self.formula.sources == usual.formula.sources
+        has_same_sources = self.formula.sources == meant.formula.sources
         return has_same_sources or bool(self.formula.expected) or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
 
 
@@ -362,23 +356,23 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         for stated in readings(target).values()
         for formula in formulas
     ]
-    usual = max(explanations, key=lambda explanation: explanation.rank(len(explanations)), default=None)
-    if usual is None or not usual.is_meant(len(explanations)):
+    meant = max(explanations, key=lambda explanation: explanation.rank(len(explanations)), default=None)
+    if meant is None or not meant.is_meant(len(explanations)):
         return
-    agreeing = int(usual.agrees.sum())
+    agreeing = int(meant.agrees.sum())
     others = f"; {plural(agreeing, 'other row')} of the table follow" if agreeing else ""
-    for i in np.flatnonzero(usual.contradicts).tolist():
-        in_points = all("%" in text for text in (target.texts[i], usual.formula.above[i], usual.formula.below[i]))
-        explained = in_points or any(other.explains(i, usual) for other in explanations)
-        if explained or STATISTIC_NAME.match(figures.names[i]) or _is_of_another_size(figures, usual, i):
+    for i in np.flatnonzero(meant.contradicts).tolist():
+        in_points = all("%" in text for text in (target.texts[i], meant.formula.above[i], meant.formula.below[i]))
+        explained = in_points or any(other.explains(i, meant) for other in explanations)
+        if explained or STATISTIC_NAME.match(figures.names[i]) or _is_of_another_size(figures, meant, i):
             continue
-        evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {usual.formula.of(i)}{others}"
+        evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]])
 
 
-def _is_of_another_size(figures: FigureTable, usual: Explanation, row: int) -> bool:
+def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> bool:
     """Whether all rows that agree have one number in a column of words ("257×257"), and this one another."""
-    agreeing = np.flatnonzero(usual.distance <= FIT_TOLERANCE).tolist()
+    agreeing = np.flatnonzero(meant.distance <= FIT_TOLERANCE).tolist()
     if not agreeing:
         return False
     first = agreeing[0]

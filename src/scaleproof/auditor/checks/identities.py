@@ -224,10 +224,7 @@ class Product:
 
 
 def _contradicting_products(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
-    """(product, a sentence) for each that is wrong whatever other rows say, or where enough others are right.
-
-    Example: steps x step time is the total time in four rows and twice that in one -> that one.
-    """
+    """(product, a sentence) for each that is wrong whatever other rows say, or where enough others are right."""
     votes = Counter(with_devices for product in products for with_devices in product.right_readings)
     with_devices, right = votes.most_common(1)[0] if votes else (True, 0)
     wrong = [product for product in products if product.contradicts(with_devices, identity.tolerance)]
@@ -247,10 +244,7 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
 
 
 def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Product | None:
-    """The product of an identity in a row: 2,000 steps, 0.5 s and 1,000 s of its cells, its table or the text above.
-
-    None where one of the figures is missing.
-    """
+    """The product of an identity by a row, its table or the text above; None where one of its figures is missing."""
     parts = [*identity.factors, identity.over] if identity.over else [*identity.factors]
     chosen = [next((figure for kind in kinds if (figure := _stated(table, row, kind))), None) for kinds in parts]
     figures = [figure for figure in chosen if figure is not None]
@@ -275,10 +269,7 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
 
 
 def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
-    """Whether the devices are a factor: {True} for a rate per device and total tokens, both where nothing says it.
-
-    Empty where neither can be used.
-    """
+    """Whether the devices are a factor, e.g. {True} for a rate per device and total tokens; perhaps empty."""
     kinds = {factor.kind for factor in factors}
     per_device = {factor.per_device for factor in factors} - {None}
     if "device_time_s" in kinds:  # of all devices: the rate of one goes with it, never that of all

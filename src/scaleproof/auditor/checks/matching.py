@@ -203,10 +203,7 @@ def evidence_index(evidence: Evidence) -> FigureIndex:
 
 
 def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
-    """(kind of a stated figure, source) for each figure of tables and each ratio of two rows.
-
-    Example: rows of 100 and 390 tokens/s -> both as "rate", 3.9 and 0.256 as "speedup", 2.9 and 0.744 as "change".
-    """
+    """(kind of a stated figure, source) for each figure of tables and each ratio of two rows, e.g. 3.9 as "speedup"."""
     kinds = {kind: stated for stated, table_kinds in KINDS_OF_STATED.items() for kind in table_kinds}
     for table in tables:
         for row in table.rows:

@@ -132,12 +132,12 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
         stated = (Agreement(chosen, all_rows, work) for chosen in factors for work in (works if is_work else ()))
         agreements += [agreement for agreement in stated if agreement.fits.any()]
         alternatives = [alternative for group in by_group for alternative in group]
-        for usual in sorted(agreements, key=lambda a: (-a.evidence, a.stands_out.sum())):
-            if usual.is_constant or (_is_one_number(figures, usual) and usual.most_fit):
-                for i in _unexplained_rows(figures, usual, alternatives):
-                    if usual.rows[i] not in flagged:
-                        flagged.add(usual.rows[i])
-                        yield Flag(sentence_of(figures, usual, i), [figures.places[usual.rows[i]]])
+        for agreement in sorted(agreements, key=lambda a: (-a.evidence, a.stands_out.sum())):
+            if agreement.is_constant or (_is_one_number(figures, agreement) and agreement.most_fit):
+                for i in _unexplained_rows(figures, agreement, alternatives):
+                    if agreement.rows[i] not in flagged:
+                        flagged.add(agreement.rows[i])
+                        yield Flag(sentence_of(figures, agreement, i), [figures.places[agreement.rows[i]]])
 
 
 def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor, ...]], bool]]:
@@ -158,16 +158,16 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor
             yield products, (first, second) == (RATES, DURATIONS)
 
 
-def _unexplained_rows(figures: FigureTable, usual: Agreement, alternatives: list[Agreement]) -> Iterator[int]:
+def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: list[Agreement]) -> Iterator[int]:
     """The lone rows of an agreement that neither another batch, nor other words, nor an alternative product explain."""
     explained = set()
     for other in alternatives:
         if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0:
             explained |= {other.rows[i] for i in np.flatnonzero(other.fits)}
-    for i in usual.lone_rows:
-        has_other_mark = abs(usual.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE  # "1.234" may be 1,234
-        has_other_size = usual.is_multiple(i) and not _has_usual_size(figures, usual, i)
-        same = usual.rows[i] not in explained and is_same_configuration(figures, usual, usual.rows[i])
+    for i in agreement.lone_rows:
+        has_other_mark = abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE  # "1.234" may be 1,234
+        has_other_size = agreement.is_multiple(i) and not _has_usual_size(figures, agreement, i)
+        same = agreement.rows[i] not in explained and is_same_configuration(figures, agreement, agreement.rows[i])
         if same and not has_other_size and not has_other_mark:
             yield i
 
@@ -215,12 +215,12 @@ def _further_factors(
         yield tuple(factor for factor in chosen if factor is not None)
 
 
-def _has_usual_size(figures: FigureTable, usual: Agreement, i: int) -> bool:
+def _has_usual_size(figures: FigureTable, agreement: Agreement, i: int) -> bool:
     """Whether batch and devices are stated, and are factors or the same as in the rows that fit: no other size."""
-    factors = [factor.column for factor in usual.factors]
-    fitting = [usual.rows[k] for k in np.flatnonzero(usual.fits)]
+    factors = [factor.column for factor in agreement.factors]
+    fitting = [agreement.rows[k] for k in np.flatnonzero(agreement.fits)]
     batches, devices = (_columns_of(figures, kinds) for kinds in (("global_batch",), (*DEVICES, "nodes")))
     if not (batches and devices):
         return False
     free = [column for column in (*batches, *devices) if column not in factors]
-    return all({column.texts[row] for row in fitting} == {column.texts[usual.rows[i]]} for column in free)
+    return all({column.texts[row] for row in fitting} == {column.texts[agreement.rows[i]]} for column in free)

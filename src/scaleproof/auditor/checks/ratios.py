@@ -47,10 +47,7 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
-    """Whether printed ratios ("speedup" or "efficiency") are over the rows with the fewest devices, all marked 1.
-
-    A second speed-up of 1 means that each number of devices has a baseline of its own, another strategy.
-    """
+    """Whether printed ratios are over the rows with the fewest devices, all of which and no others are marked 1."""
     marked = [base.usable(kind) for base in series.bases]
     if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
         return False
@@ -193,10 +190,7 @@ class _Speedup:
 
 
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
-    """The speed-up of each larger row: as printed, if the table does not contradict it, else by its rates and times.
-
-    Example: a printed 3.9x beside rates of 100 and 390 is 3.9, and so is a printed 5x.
-    """
+    """The speed-up of each larger row: as printed, unless the table contradicts it, else by its rates and times."""
     for series in context.series:
         is_printed = is_over_fewest(series, "speedup")
         if not is_printed and any(base.usable("speedup") for base in series.bases):
@@ -285,10 +279,7 @@ def work_is_equal(context: AuditContext) -> Iterator[Flag]:
 
 
 def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
-    """Flag rows that did other work than the baseline; `invalid` where their printed speed-up takes it for equal.
-
-    Example: 20 epochs in 1,000 s on one device, 5 in 50 s on 4: a printed 20x is 5x.
-    """
+    """Flag rows that did other work than the baseline; `invalid` where their printed speed-up takes it for equal."""
     base = series.baseline
     if base is None:
         return

@@ -219,10 +219,7 @@ class RelationSearch:
         return f"{terms} = {right}, {self.columns[total].heading} {text}; in all other rows they are equal"
 
     def products(self) -> Iterator[BrokenRelation]:
-        """Yield rows in which a product of columns is not the natural number that it is in all others.
-
-        Example: ms/token x tokens/s = 1,000; TFLOP/s over MFU = 312, as the caption says.
-        """
+        """Yield rows in which a product is not the natural number of all others, e.g. 1,000 for ms/token x tokens/s."""
         exponents = self._exponents()
         is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0
         is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)
@@ -260,6 +257,8 @@ class RelationSearch:
         if row is None:
             return
         chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
+        if not width.any():  # of two small counts one is often the other's double
+            chance = np.maximum(chance, 1 / self.values[used].max(axis=0))
         evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
         if len(near):  # the row that agrees best shows the number, the others that it is always that
             best = np.where(fits, chance, np.inf).argmin()
@@ -318,7 +317,8 @@ class RelationSearch:
         of_peak = [OF_PEAK.search(column.heading) and column.is_in_percent for column in columns]
         is_unknown = any(column.kind is None for column in columns)
         is_precise = all(column.has_decimals for column in columns)
-        is_of_quantity = self.dimensions[used].any()  # of FLOP/s or bandwidth, no share of another share
+        # Of FLOP/s or bandwidth: MFU and tokens/s may be of different steps.
+        is_of_quantity = np.nan_to_num(self.dimensions[used][:, 1:3]).any()
         return (agreeing >= FEWEST_OF_PEAK and any(of_peak) and bool(is_of_quantity)) or (
             agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and is_precise
         )

@@ -86,10 +86,7 @@ class RowSeries:
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Kinds of figures that are of weak scaling, or of one device, by the printed speed-ups of most rows.
-
-        Example: 100 and 95 samples/s on 1 and 4 devices, speed-up 3.8 -> {"samples_per_s"}.
-        """
+        """Kinds of figures that are of weak scaling, or of one device, by the printed speed-ups of most rows."""
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = row.usable("speedup")
@@ -117,10 +114,7 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
 
 
 def _add_single_device_rows(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
-    """Put the rows of one device in front of each series of `groups` that starts at several devices.
-
-    One device has no strategy, so it is the baseline of all.
-    """
+    """Put rows of one device, which has no strategy, in front of each series of `groups` that starts at several."""
     single = {
         _without_strategy(key): rows
         for key, rows in groups.items()
@@ -256,10 +250,7 @@ def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
 
 
 def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
-    """Whether two rows state the same settings, but for their size and a batch that grows with it.
-
-    Whole numbers of columns that are not understood count too: "workers" 4 and 8 may be what makes one row faster.
-    """
+    """Whether rows state the same settings, numbers of unknown columns too, but for size and batch."""
     if any(row.value(kind) != base.value(kind) for kind in EQUAL_SETTINGS):
         return False
     if any(_multiple(row, base, kind) not in (None, 1.0, devices) for kind in ("batch", "global_batch", "nodes")):

@@ -55,10 +55,7 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
 
 
 def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
-    """Flag a speed-up or efficiency of a sentence that every series of its document with its devices contradicts.
-
-    Unless anything else gives it. Example: "3.9x on 4 GPUs" above a table of 100 and 320 tokens/s on 1 and 4.
-    """
+    """Flag a speed-up or efficiency of a sentence that all series of its document contradict, and nothing supports."""
     index = None
     for stated in filter(_is_of_devices, context.evidence.stated_figures[:MOST_SENTENCES]):
         tables = (table for table in context.tables if table.file == stated.file)

@@ -110,10 +110,10 @@ class _Product:
             for scope, divisor in self.scopes.items():
                 work = batch / divisor
                 micro_steps = max(1, round(self.work.middle / work))
-                most = 1 if name == "global batch" else LARGEST_ACCUMULATION
+                most_steps = 1 if name == "global batch" else LARGEST_ACCUMULATION
                 # With a free factor almost any product is near: it must be nearer.
                 tolerance = MAJORITY_TOLERANCE if micro_steps == 1 else SAME_TOLERANCE
-                if micro_steps <= most and self.work.meets(exact(work * micro_steps), tolerance):
+                if micro_steps <= most_steps and self.work.meets(exact(work * micro_steps), tolerance):
                     meanings[(name, scope, micro_steps)] = work * micro_steps
         return meanings
 
@@ -176,10 +176,7 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
 
 
 def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
-    """Flag rows of one strategy and model whose product is none under the meaning that most of these rows have.
-
-    Example: a batch of 8 on 4 devices; 32 in three rows, the batch on each device, and 20 in one.
-    """
+    """Flag rows of one strategy and model whose product is none under the meaning that most of these rows have."""
     groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
     for product in products:
         if product.batches:
@@ -188,11 +185,11 @@ def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
             groups[(product.rate.heading, product.row.words.get("strategy"), model)].append(product)
     for group in groups.values():
         votes = Counter(meaning for product in group for meaning in product.meanings)
-        most = max(votes.values(), default=0)
-        usual = [meaning for meaning, count in votes.items() if count == most]
-        wrong = [product for product in group if not product.meanings.keys() & set(usual)]
-        if most >= ROWS_PER_ODD_ROW * max(len(wrong), 1):
-            yield from (_row_against_majority(product, usual[0], most) for product in wrong)
+        most_votes = max(votes.values(), default=0)
+        usual_meanings = [meaning for meaning, count in votes.items() if count == most_votes]
+        wrong = [product for product in group if not product.meanings.keys() & set(usual_meanings)]
+        if most_votes >= ROWS_PER_ODD_ROW * max(len(wrong), 1):
+            yield from (_row_against_majority(product, usual_meanings[0], most_votes) for product in wrong)
 
 
 def _row_against_majority(product: _Product, meaning: tuple[str, str, int], others: int) -> Flag:

@@ -88,8 +88,8 @@ class Summary:
     def is_mean_of_most(self) -> bool:
         """Whether it is the mean without the first, as of a warm-up, or without the extremes."""
         in_order = sorted(self.values)
-        most = (self.values[1:], in_order[1:], in_order[:-1], in_order[1:-1])
-        return any(self.is_near(fmean(values)) for values in most if values)
+        reduced = (self.values[1:], in_order[1:], in_order[:-1], in_order[1:-1])
+        return any(self.is_near(fmean(values)) for values in reduced if values)
 
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
@@ -182,10 +182,10 @@ def _wrong_summary(figures: FigureTable, summary: Summary, corrected: bool) -> F
     row, column = summary.row, summary.column
     listed = ", ".join(part.texts[row] for part in summary.parts[:LISTED_PARTS])
     more = ", ..." if len(summary.parts) > LISTED_PARTS else ""
-    what = f"{'the total' if summary.is_total else 'the mean'} of {listed}{more}"
+    description = f"{'the total' if summary.is_total else 'the mean'} of {listed}{more}"
     name, heading = (column.heading, summary.name) if figures.on_side else (summary.name, column.heading)
     place = column.place if figures.on_side else figures.places[row]
     right = figures_of(column.texts[row])[0].value * summary.right / float(column.figures.middle[row])
-    correction = Correction(value=float(f"{right:.5g}"), unit="", derivation=what)
-    evidence = f"{name}: {heading} {column.texts[row]} is given as {what}"
+    correction = Correction(value=float(f"{right:.5g}"), unit="", derivation=description)
+    evidence = f"{name}: {heading} {column.texts[row]} is given as {description}"
     return Flag(evidence, [place], corrected=correction if corrected else None)

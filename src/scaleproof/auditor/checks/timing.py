@@ -74,10 +74,7 @@ class _Sawtooth:
 
 
 def _sawtooth(times: Figures) -> _Sawtooth | None:
-    """The sawtooth that most of the step times (seconds) lie on: 0.2, 0.4, 0.6, 0.2, ... has a base of 0.2 s.
-
-    None without three falls, or where the commonest distance between two is not 3 steps or more, in half of them.
-    """
+    """The sawtooth of most step times (s), e.g. 0.2, 0.4, 0.6, 0.2; None without three falls, 3 steps or more apart."""
     falls = 1 + np.flatnonzero(times[1:] < FALL_AT_RESTART * times[:-1])
     if len(falls) < 3:
         return None
@@ -144,10 +141,7 @@ class Proof(NamedTuple):
 
 
 def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
-    """Proofs by name of the run, where three logs of one program or more agree.
-
-    Each of them may then have more time outside of the timer than a single proof allows.
-    """
+    """Proofs by name of the run, where three logs of one program or more agree, so that each needs less."""
     by_format: dict[str, dict[str, Proof]] = defaultdict(dict)
     for run in runs:
         proof = _proof_by_bar(run, run.logged_steps.having("seconds"), least=0.8, rounding_s=0)
@@ -184,10 +178,7 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
 
 
 def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
-    """Proof by printed times that fall as 1, 1/2, 1/3, ... over equal intervals: 6, 3, 2, 1.5 s at 10, 20, 30, 40.
-
-    None with fewer than four intervals.
-    """
+    """Proof by printed times that fall as 1, 1/2, 1/3, e.g. 6, 3, 2 s at 10, 20, 30; None without four of them."""
     if len(timed) < 4:
         return None
     length = timed[0].step

@@ -86,10 +86,7 @@ def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
 
 
 def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
-    """Sentences on losses that never change or stay above random guessing, and on gradients that are always 0.
-
-    Example: ten times 10.83 -> "the loss is 10.83 in all of 10 logged steps"; ten times 11 may be due to rounding.
-    """
+    """Sentences on losses that never change or stay above random guessing, and on gradients that are always 0."""
     losses = run.logged_steps.values("loss")
     is_gpt2 = OF_GPT2.search(f"{run.format} {run.model}")
     are_many = len(losses) >= FEWEST_LOGGED

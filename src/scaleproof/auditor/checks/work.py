@@ -103,10 +103,7 @@ def _wrong_rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
-    """Flag a log whose tokens/s x step time, in the median, is not the tokens of a step: 1,000 x 0.5 s, but 2,048.
-
-    Where tokens, or five such steps, are missing, its steps/s are held against its steps.
-    """
+    """Flag a log whose median tokens/s x step time is not the tokens of a step; without these, by its steps/s."""
     timed = run.logged_steps.having("tokens_per_s", "seconds")
     products = timed.values("tokens_per_s") * timed.values("seconds")
     tokens = tokens_per_step(run)
@@ -143,10 +140,7 @@ def tokens_are_the_batches(context: AuditContext) -> Iterator[Flag]:
 
 
 def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
-    """Flag an epoch whose tokens are not those of its batches; `invalid` where they are off by the world size.
-
-    Example: 8 samples x 2 ranks x 1,024 x 10 steps = 163,840 tokens; 81,920 stated are off by the world size.
-    """
+    """Flag an epoch whose tokens are not those of its batches; `invalid` where they are off by the world size."""
     micro, world = run.micro_batch, run.world_size
     seq_len = run.seq_len
     if not (micro and world and seq_len and span.micro_steps and span.tokens):

@@ -100,10 +100,7 @@ def _mark_copies(reading: Reading) -> None:
 
 
 def _join_checkpoints(evidence: Evidence) -> None:
-    """Join states that a trainer saved along one run to the last one, which has all that the others have.
-
-    They are in `checkpoint-500`, `checkpoint-1000`, ... of one folder.
-    """
+    """Join states that a trainer saved in `checkpoint-500`, `checkpoint-1000`, ... to the last one, which has all."""
     states: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # by folder and first step
     for run in evidence.runs:
         if run.format != "HF Trainer state":
@@ -144,10 +141,7 @@ def _make_names_unique(runs: list[ReportedRun]) -> None:
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """Return the tables. Those of one row with the same headings, in files side by side, are joined to one.
-
-    runs/a.json and runs/b.json become runs/*.json; a/results.json and b/results.json, too.
-    """
+    """The tables; those of one row with the same headings, e.g. runs/a.json and runs/b.json, are joined to one."""
     result: list[ReportedTable] = []
     single_rows: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)  # by folder and form
     common_names = _names_in_several_folders(tables)

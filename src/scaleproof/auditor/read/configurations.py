@@ -59,10 +59,7 @@ class ConfigurationFile:
 
 
 def attach_configurations(reading: Reading) -> None:
-    """Give every run the facts of its configurations.
-
-    These are those that name its folder, else the only ones in its folder, else the one that has its name.
-    """
+    """Give runs the facts of configurations that name their folder, else of the only one there, else of their name."""
     if not reading.evidence.runs:
         return
     read = (_read(path, name, text) for path, name, text in reading.configurations)

@@ -95,10 +95,7 @@ def layout_of(header: str) -> Layout | None:
 
 
 def _place_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
-    """Return the index of the best column of `kinds`, the preferred first. None where there is none.
-
-    Of two of one kind, that of all devices is better than that of one device.
-    """
+    """The index of the best column of `kinds`: the preferred first, that of all devices before that of one; or None."""
     for kind in kinds:
         places = [k for k, column in enumerate(columns) if column.kind == kind and column.statistic in statistics]
         if places:
@@ -150,10 +147,7 @@ def continues_from_row_to_row(layout: Layout, records: Records) -> bool:
 
 
 def _is_sequence(places: list[int]) -> bool:
-    """Whether numbers are steps of a log: 1, 2, 3, or 1, 2, 1, 3 of two runs that write to one file.
-
-    10, 5, 20 are not: they are lengths of runs, fastest first.
-    """
+    """Whether numbers are steps of a log, e.g. 1, 2, 1, 3 of two runs in one file; not 10, 5, 20, lengths of runs."""
     if len(set(places)) < 2:
         return False
     if places == sorted(places) or len(places) > MOST_LENGTHS:
@@ -168,10 +162,7 @@ def _has_repeated_places(layout: Layout, records: Records, keys: list[int]) -> b
 
 
 def _sequences(layout: Layout, records: Records, keys: list[int]) -> list[list[int]]:
-    """Return the steps or epochs of each run, in the order of the file: [[0, 1, 2], [0, 1, 2]].
-
-    `keys`: the columns that tell runs apart.
-    """
+    """The steps or epochs of each run, told apart by the columns `keys`, e.g. [[0, 1, 2], [0, 1, 2]]."""
     place = layout.places["step" if layout.kind == "steps" else "epoch"]
     epoch = layout.places.get("epoch")
     if epoch is not None and epoch != place and layout.columns[epoch].kind == "epoch":

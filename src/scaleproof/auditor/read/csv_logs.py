@@ -74,10 +74,7 @@ class _LoggedRun:
                 self.add_row(record, number)
 
     def _add_columns(self, records: list[list[str]], first: int) -> bool:
-        """Take many rows of steps column by column, which is fast. Return whether it was done.
-
-        Nothing is taken where a figure is missing or impossible.
-        """
+        """Take rows of steps by column, which is fast; not where a figure is missing. Return whether it was done."""
         places = self.layout.places
         if self.layout.kind != "steps" or "epoch" in places or len({len(record) for record in records}) != 1:
             return False
@@ -179,10 +176,7 @@ class _LoggedRun:
 
 
 def _subtract_clock(spans: list[TimedSpan]) -> None:
-    """Make the times of epochs out of a clock that runs through all of them: 60, 121, 180, ... s -> 60, 61, 59.
-
-    Times that are no such clock are left alone.
-    """
+    """Make times of epochs out of a clock that runs through all of them, e.g. 60, 61, 59 out of 60, 121, 180 s."""
     clock = [span.seconds for span in spans if span.seconds]
     if len(clock) < max(CLOCK_ROWS, len(spans)):
         return

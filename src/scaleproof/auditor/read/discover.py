@@ -83,10 +83,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
 
 
 def _note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
-    """Note a folder that is a run of this program, and return whether it is one. `names`: of its files.
-
-    The launcher's record with the seal of the metrics says so even where metrics or series are damaged or gone.
-    """
+    """Note a folder that is a run of this program, damaged or not; return whether it is. `names`: of its files."""
     is_own = METRICS in names and STEPS in names and _head_matches(folder / METRICS, rb'"schema_version": *"3\.')
     is_own = is_own or (LAUNCHER in names and _head_matches(folder / LAUNCHER, METRICS_SEAL.encode()))
     if is_own:
@@ -240,10 +237,7 @@ def _is_json(suffix: str, opening: str) -> bool:
 
 
 def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind: str) -> bool:
-    """Read tables and sentences, and a run for each log that is quoted between fences. Return whether there was any.
-
-    Quoted runs are shown, and not checked.
-    """
+    """Read tables, sentences, and runs quoted between fences, which are not checked. Return whether there was any."""
     text = text_files.beginning(path, encoding)
     was_read = read_document_file(reading.evidence, text, name, kind)
     if path.stat().st_size > text_files.LARGEST_TEXT:
@@ -350,24 +344,24 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     if not any(delimiter in header for delimiter in csv_layout.DELIMITERS) and not header.startswith("#"):
         return False
 
-    def rest() -> Iterator[str]:
+    def lines_below() -> Iterator[str]:
         return islice(text_files.lines(path, encoding), header_line + 1, None)
 
     if tracker_series.is_tracker_csv(header):
-        series = tracker_series.read_tracker_csv(name, header, rest(), header_line + 2)
+        series = tracker_series.read_tracker_csv(name, header, lines_below(), header_line + 2)
         for run in series:
             add_run(reading, run, path)
         return bool(series)
     if monitor_logs.is_gpu_log(header):
-        evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, rest()))
+        evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, lines_below()))
     elif monitor_logs.is_operator_table(header):
-        evidence.operator_tables.append(monitor_logs.read_operators(name, header, rest()))
+        evidence.operator_tables.append(monitor_logs.read_operators(name, header, lines_below()))
     elif layout := csv_layout.layout_of(header):
-        first_rows = list(islice(csv_logs.records_of(rest(), layout.delimiter), csv_layout.ROWS_LOOKED_AT))
+        first_rows = list(islice(csv_logs.records_of(lines_below(), layout.delimiter), csv_layout.ROWS_LOOKED_AT))
         csv_layout.settle_keys(layout, first_rows)
         has_row_for_each_run = len(first_rows) > 1 and not csv_layout.continues_from_row_to_row(layout, first_rows)
         if not (has_row_for_each_run and read_csv_table(evidence, path, name, encoding, steps=True)):
-            runs = csv_logs.read_log(name, layout, rest(), header_line + 2)
+            runs = csv_logs.read_log(name, layout, lines_below(), header_line + 2)
             # A log without figures still counts as one run.
             for run in [run for run in runs if run.timed_spans or run.logged_steps] or runs[:1]:
                 add_run(reading, run, path)

@@ -115,10 +115,7 @@ def _renumber(grids: list[Grid], lines: list[Line]) -> None:
 
 
 def _fences(lines: list[Line]) -> Iterator[tuple[int, int, str]]:
-    """Yield the first index, the last index and the language of each block between fences.
-
-    The last index of a block that is never closed is `len(lines)`.
-    """
+    """Yield first and last index and language of each fenced block; the last is `len(lines)` if it is not closed."""
     fence = ""
     for k, (_, text) in enumerate(lines):
         m = FENCE.match(text)
@@ -176,10 +173,7 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
 
 
 def _paragraph_above(lines: list[Line], k: int) -> str:
-    """Return the paragraph right above a table that begins at `lines[k]`.
-
-    "" where a heading, a list, another table, or a gap of two lines is there.
-    """
+    """The paragraph right above a table at `lines[k]`; "" where there is a heading, a list, a table or a gap."""
     end = k - 1 if k and lines[k - 1][1].strip() else k - 2
     start = end
     while start >= 0 and k - start < 8 and (text := lines[start][1].strip()):
@@ -207,10 +201,7 @@ def _paragraphs_before(lines: list[Line], k: int, lines_of_tables: set[int]) -> 
 
 
 def _caption(lines: list[Line], k: int) -> str:
-    """Return the caption of a table at `lines[k]`: the line above ("Results on A100:") or below ("Table 1: ...").
-
-    "" where neither reads like one.
-    """
+    """The caption above or below a table at `lines[k]`, e.g. "Table 1: ..."; "" where neither line reads like one."""
     above = next((text.strip() for _, text in reversed(lines[max(k - 3, 0) : k]) if text.strip()), "")
     is_markup = HEADING.match(above) or FENCE.match(above) or above.startswith(("|", "+", "-", "<", "!"))
     if not is_markup and (CAPTION.match(above) or above.endswith(":") or BOLD_LINE.match(above)):
@@ -226,10 +217,7 @@ LARGEST_WORKBOOK_BYTES = 32 << 20
 
 
 def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
-    """Return tables and prose of a notebook, and for each cell the lines that it printed.
-
-    Numbers are those of lines in the .ipynb file. Raises ValueError.
-    """
+    """Tables and prose of a notebook, and what its cells printed, by lines of the .ipynb file. Raises ValueError."""
     data = json.loads(text)
     document = Document()
     printed: list[list[Line]] = []
@@ -283,10 +271,7 @@ class _LineFinder:
         self._found_at = 0  # index of the line of the file that was found last
 
     def lines(self, text: str) -> list[Line]:
-        """Return the lines of a text with the numbers that they have in the file.
-
-        A line that is not found there, or is too short to be searched, has the number of the one before it.
-        """
+        """The lines of a text with their numbers in the file; one that is not found has that of the one before it."""
         lines = []
         for line in text.splitlines():
             encoded = json.dumps(line)[1:-1].strip()
@@ -323,10 +308,7 @@ def read_workbook(path: Path) -> list[Grid]:
 
 
 def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """Return the grid of rows that follow each other: caption (where only one cell is filled), headings, figures.
-
-    [] unless there are headings and at least one row below them.
-    """
+    """The grid of rows that follow each other; [] unless there are headings and at least one row below them."""
     caption = ""
     if rows and len(filled := [cell for cell in rows[0][1] if cell]) == 1:
         caption, rows = filled[0], rows[1:]

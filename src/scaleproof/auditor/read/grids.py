@@ -223,10 +223,7 @@ _SPACED_WORDS = re.compile(r"\S+(?: (?! )\S+)*")  # with single spaces between t
 
 
 def _fields(text: str) -> list[Field]:
-    """Return the fields of a line: "data parallel  8  6.9" has three, with two spaces or more between them.
-
-    Two figures or more behind a single space are fields of their own, too: "A100  8 6.9" has three.
-    """
+    """The fields of a line, cut at two spaces or more, or at one before figures: "A100 8 6.9" has three."""
     fields = []
     for m in _SPACED_WORDS.finditer(text.expandtabs()):
         words = m[0].split(" ")

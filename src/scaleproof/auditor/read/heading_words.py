@@ -104,10 +104,7 @@ _EAST_ASIAN_CHARACTER = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uf
 
 @lru_cache(maxsize=20_000)
 def in_english(text: str) -> str:
-    """Return a heading or a cell in English: "8卡 吞吐量" -> "8 gpus throughput", "Zeit (ms)" -> "time (ms)".
-
-    Words that are not in the lists of this module stay as they are.
-    """
+    """A heading or a cell in English, as far as its words are known, e.g. "time (ms)" of "Zeit (ms)"."""
     if _EAST_ASIAN_CHARACTER.search(text):
         return _east_asian_in_english(text)
     m = _EUROPEAN_HEADING.match(text.strip())

@@ -98,10 +98,7 @@ _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phra
 
 @lru_cache(maxsize=20_000)
 def column_of(heading: str) -> TableColumn:
-    """Return what a heading means: "p95 step time (ms)" is a `step_time_s` x 0.001, of the statistic p95.
-
-    `kind` is None where that is not known.
-    """
+    """What a heading means, e.g. "p95 step time (ms)": 0.001 of `step_time_s`, p95; `kind` is None if not known."""
     original = plain_text(heading)
     printed = in_english(original)
     if printed != original:
@@ -157,10 +154,7 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
 
 
 def _column_with_note(printed: str) -> TableColumn | None:
-    """Return what a part of a heading means, the rest as a note: "speed (A100)" is a speed, noted "A100".
-
-    None where a heading has no such parts.
-    """
+    """What a part of a heading means, the rest as a note, e.g. "speed (A100)" is a speed; None without such parts."""
     if m := TRAILING_PRECISION.fullmatch(printed):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
         of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
@@ -190,10 +184,7 @@ def rate_of(heading: str) -> Unit | None:
 
 
 def _noted(printed: str, heading: str, note: str) -> TableColumn:
-    """Return the column of `heading` with what `note`, the rest of what is printed, says of its configuration.
-
-    Without a kind where that of `heading` is not known.
-    """
+    """The column of `heading`, if it has a kind, with what `note`, the rest of what is printed, says of its rows."""
     column = column_of(heading)
     if column.kind is None or column.kind in NOT_FIGURES:
         return TableColumn(printed)
@@ -211,10 +202,7 @@ def heading_remarks(heading: str) -> set[Remark]:
 
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
-    """Return the number of devices and the words before it: "DDP (2 GPUs)" -> (2, "DDP"), "8xA100" -> (8, "").
-
-    None for other headings, also of nodes.
-    """
+    """The devices of a heading and the words before, e.g. (2, "DDP") of "DDP (2 GPUs)"; None for any other."""
     m = DEVICES_HEADING.fullmatch(heading)
     if m is None or m["what"].lower().startswith("node"):
         return None
@@ -248,10 +236,7 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """Return a heading without its unit, and this: "time (ms)", "time, ms", "time_ms" and "time ms" -> "time", ms.
-
-    A unit that is all of the heading ("ms/step", "img/s") is not taken off. (text, None) without any.
-    """
+    """A heading without its unit, and this, e.g. "time", ms of "time_ms"; (text, None) without any."""
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
@@ -281,10 +266,7 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
 
 
 def _without_baseline(text: str) -> tuple[str, int | None, str]:
-    """Return a text without its baseline, the number of devices of that, and the configuration that it names.
-
-    "speedup vs 1 gpu" -> ("speedup", 1, ""); "speedup vs gpipe" -> ("speedup", None, "gpipe").
-    """
+    """A text, its baseline's devices and its configuration, e.g. ("speedup", 1, "") of "speedup vs 1 gpu"."""
     m = VERSUS.search(text)
     if m is None or not text[: m.start()].strip():
         return text, None, ""
@@ -296,10 +278,7 @@ def _without_baseline(text: str) -> tuple[str, int | None, str]:
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:
-    """Return whether a heading is of one device, and its text without this: "tokens per gpu" -> (True, "tokens").
-
-    False for "total tokens", of all devices; None where it does not say.
-    """
+    """Whether a heading is of one device (True), of all (False), or does not say (None), and its text without this."""
     shorter, count = PER_DEVICE.subn(" ", text)
     if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", text):
         shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", text)

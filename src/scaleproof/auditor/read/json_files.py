@@ -126,10 +126,7 @@ def _add_table(reading: Reading, data: Any, name: str, text: str) -> bool:
 
 
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
-    """Return the run of a scalar that TensorBoard saved as JSON: [[wall time, step, value], ...].
-
-    Its tag is in the name of the file. None for other lists.
-    """
+    """The run of a scalar that TensorBoard saved as JSON, its tag in the file's name; None for any other list."""
     are_numbers = [isinstance(row, list) and all(isinstance(value, int | float) for value in row) for row in data]
     if not data or not all(are_numbers) or any(len(row) != 3 for row in data):
         return None
@@ -251,10 +248,7 @@ def _timed_span(part: Fields, seconds: str, index: int | None) -> TimedSpan:
 
 
 def read_lists_by_epoch(name: str, data: dict[str, Any]) -> ReportedRun:
-    """Return the run of lists with an entry for each epoch: {"train_time_per_epoch": [61.2, 60.9], ...}.
-
-    They have no world size, batch or tokens, and a rate of one rank or of all.
-    """
+    """The run of lists with an entry for each epoch, e.g. {"train_time_per_epoch": [61.2, 60.9]}."""
     run = ReportedRun(name, "per-epoch JSON")
     lists = Fields(data, run.problems)
     times, rates = lists.numbers("train_time_per_epoch"), lists.numbers("train_throughput")

@@ -75,10 +75,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
 
 
 def _parts_left(data: Any, left: int) -> int:
-    """Return how many of `left` mappings and lists remain when those inside a value are taken away.
-
-    0 or less where it has too many.
-    """
+    """How many of `left` mappings and lists remain without those inside a value; 0 or less where it has too many."""
     if not isinstance(data, dict | list):
         return left
     entries = data.values() if isinstance(data, dict) else data
@@ -173,10 +170,7 @@ def _has_result(values: dict[str, Any]) -> bool:
 
 
 def _records_of_columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """Return the records of columns of equal length: {"gpus": [1, 2], "throughput": [100, 190]} has two.
-
-    [] unless a column has results, and another says which row is which.
-    """
+    """The records of columns of equal length, of which one has results and one tells rows apart; [] for others."""
     columns = {
         str(key): values
         for key, values in data.items()
@@ -216,10 +210,7 @@ def _cell_text(value: Any) -> str:
 
 
 def _lines_of_records(records: list[JsonRecord], keys: list[str], text: str) -> list[int]:
-    """Return the line of each record: where a key that all of them have stands for the n-th time.
-
-    1 for each where there is no such key.
-    """
+    """The line of each record: where a key that all have stands for the n-th time; 1 where there is no such key."""
     for key in keys:
         if not all(key in record.values for record in records):
             continue

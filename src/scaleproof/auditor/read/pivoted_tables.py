@@ -13,10 +13,7 @@ from scaleproof.auditor.read.words import Description, described
 
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
-    """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are.
-
-    "Metric | 1 GPU | 4 GPUs" above "Throughput | 100 | 390" makes two rows.
-    """
+    """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are."""
     rows = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
     unknown = [cells[0] for _, cells, quantity in rows if quantity.kind is None]
     columns = table.columns
@@ -173,10 +170,7 @@ WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){
 
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
-    """Return what the figures of a table are, by its first heading, caption or section: "Throughput (img/s)".
-
-    Last, by the unit that a paragraph above states. None where nothing says it.
-    """
+    """What the figures of a table are, by its first heading, caption, section or the paragraph above; or None."""
     stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
     for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
         column = column_of(text)
@@ -198,10 +192,7 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
 
 
 def _quantity_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
-    """Return what a cell states: what the name of its row says, its unit, its heading, or its table, in this order.
-
-    "12 ms" below "8 GPUs" in a row "ResNet" is a time. None where nothing says it.
-    """
+    """What a cell states: by the name of its row, else its unit, its heading, or its table; None where none says it."""
     if of_row.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
         return of_row
     figures = figures_of(cell)

@@ -179,10 +179,7 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
 
 
 def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
-    """Return the figure of a match of _CELL_WITH_FIGURE: "1.2k ± 0.1 img/s" -> 1200, with the spread 100.
-
-    None where what stands behind the number is no unit.
-    """
+    """The figure of a match of _CELL_WITH_FIGURE, e.g. 1200 of "1.2k ± 0.1 img/s"; None where no unit is behind it."""
     value = number(m["number"])
     if value is None:
         return None

@@ -41,10 +41,7 @@ def is_claims_file(text: str) -> bool:
 
 
 def read_claims_file(text: str, evidence: Evidence) -> dict[str, dict[str, Any]]:
-    """Add the statements of a claims file. Return its facts about runs: {"exp042": {"world_size": 4}}.
-
-    Raises UnreadableFile with the mistake.
-    """
+    """Add the statements of a claims file; return its facts about runs. Raises UnreadableFile with the mistake."""
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:

@@ -84,10 +84,7 @@ def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
 
 
 def _distinguishing_headings(rows: list[SizedRow], not_understood: list[str]) -> list[str]:
-    """Return the headings of batches and unknown columns by which rows with equal devices differ: ["micro_batch"].
-
-    As few as that takes.
-    """
+    """The fewest headings of batches and unknown columns by which rows with equal devices differ."""
 
     def count_repeated(headings: list[str]) -> int:
         """Return how many rows have the devices and settings of another one."""

@@ -176,10 +176,7 @@ class ReportedRow:
         return [figure for figure in self.figures if figure.kind == kind]
 
     def usable(self, kind: str) -> Quantity | None:
-        """Return a positive figure of a kind that can be compared: measured, and without a bound. None without one.
-
-        Of a ratio: over fewer devices and not over another configuration.
-        """
+        """A positive figure of a kind, measured and without a bound; a ratio only over fewer devices. Or None."""
         quantity = self.figure(kind)
         if quantity is None or quantity.value <= 0 or quantity.bound in ("<", ">") or quantity.remark or quantity.over:
             return None

@@ -28,10 +28,7 @@ class Place:
 
 
 def counts_devices(cells: list[str]) -> bool:
-    """Whether the bare numbers of a column `gpu` count devices: 4, 8, 16; not indices from 0 or percents like 97.
-
-    True for a column of names. Above 8, machines have devices in fours, above 32 in eights.
-    """
+    """Whether bare numbers of a column `gpu` count devices, e.g. 4, 8, 16, as machines have them; True for names."""
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
         return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
@@ -114,10 +111,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, place: Place,
 
 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Place) -> Quantity | None:
-    """Return a figure in the base unit of its column: "250 ms" below "step time" -> 0.25 of `step_time_s`.
-
-    None where its unit and the column contradict each other.
-    """
+    """A figure in the base unit of its column, e.g. 0.25 of "250 ms"; None where its unit contradicts the column."""
     kind, unit = column.kind, figure.unit
     assert kind is not None
     scale, stated = column.scale, column.unit is not None

@@ -199,10 +199,7 @@ MESH = re.compile(BEFORE + r"(dp|tp|pp|cp)_?(\d{1,4})" + AFTER)
 
 
 def complete_from_name(run: ReportedRun) -> None:
-    """Fill fields from the name of a run: "ddp_4gpu_bf16" has a strategy, 4 devices and a precision.
-
-    Files with a protocol of their own are left as they are.
-    """
+    """Fill fields from the name of a run, e.g. "ddp_4gpu_bf16"; not of files with a protocol of their own."""
     if run.format.startswith("metrics JSON"):
         return
     name = run.name.lower()

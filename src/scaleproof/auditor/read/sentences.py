@@ -140,10 +140,7 @@ def _may_state_figure(text: str) -> bool:
 
 
 def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
-    """Yield the lines of prose that belong together: up to an item of a list, a gap, or LONGEST_PARAGRAPH.
-
-    A line that ends in ":" goes with what follows.
-    """
+    """Yield lines of prose that belong together, up to an item, a gap, or LONGEST_PARAGRAPH; ":" goes with the next."""
     current: Paragraph | None = None
     last_line = -2
     for line, raw, sections in prose:
@@ -209,10 +206,7 @@ def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:
 
 
 def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
-    """Return the figure of a match of one of PATTERNS: "71 % faster" is a change of 0.71.
-
-    None where its number or unit cannot be of this kind. The caller sets its file and line.
-    """
+    """The figure of a match of PATTERNS, e.g. 0.71 of "71 % faster"; None where it cannot be of this kind."""
     groups = m.groupdict()
     value = number(m["n"])
     if value is None or (kind == "speedup" and not 0 < value < 10_000):
@@ -247,10 +241,7 @@ def _words_of(sentence: str) -> dict[str, str]:
 
 
 def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
-    """Set the devices of a figure at `start` to `end` of its sentence, and of its baseline: "3.4x from 1 to 4 GPUs".
-
-    Those behind the figure count more than those elsewhere in the sentence.
-    """
+    """Set the devices of a figure and of its baseline: those behind it in its sentence count more than others."""
     if m := _FROM_TO_DEVICES.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
         return
@@ -309,10 +300,7 @@ def stated_changes(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
 
 
 def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
-    """Return what a change may be between two figures, of 8 s and 4 s: 0.5, 2; -0.5, 1 more; 0.5, -1 less.
-
-    () where these are no two measurements of one quantity.
-    """
+    """What a change may be between two figures, e.g. 0.5, 2, -0.5, 1, 0.5, -1 of 8 s and 4 s; () if they are unlike."""
     ends = [*before, *after]
     units = [end.unit for end in ends if end.unit]
     if len(before) != 1 or len(after) != 1 or len({unit.dimension for unit in units} & COMPARED) != 1:

@@ -39,10 +39,7 @@ _OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
 
 
 def unit_in_prose(text: str) -> TableColumn | None:
-    """Return the quantity that a paragraph states for the table below it: "All numbers are in images/sec."
-
-    None where it is not certain.
-    """
+    """The quantity that a paragraph states for the table below, e.g. "All numbers are in images/sec."; or None."""
     text = _RATE_PER_DEVICE.sub(r"\1/s/GPU", text)
     if not text or _OTHER_QUANTITY.search(text) or not _ABOUT_THE_TABLE.search(text):
         return None
@@ -68,10 +65,7 @@ def unit_in_section(paragraphs: list[str]) -> TableColumn | None:
 
 
 def batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
-    """Return the batch size of each column: "Batch size | 32 | 64" above names -> {1: 32, 2: 64}.
-
-    Also where a text about the table speaks of batch sizes. {} where it is not certain that the headings are some.
-    """
+    """The batch size of each column, e.g. {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where it is not certain."""
     numbers = [heading.strip() for heading in header[1:]]
     if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):
         return {}
@@ -190,10 +184,7 @@ def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
 
 
 def _ratio_of_columns(columns: dict[str, bool | None], speedups: list[tuple[ReportedRow, Quantity]]) -> str:
-    """Return "A / B" where each speed-up is the cell below A over that below B. "" where no two columns are so.
-
-    One row proves nothing: some two of many figures have any ratio. The rate of all over that of one is no speed-up.
-    """
+    """ "A / B" where each of two or more speed-ups is the cell below A over that below B, of one scope; else ""."""
     if len(speedups) < 2 or len({speedup.value for _, speedup in speedups}) < 2:
         return ""
     for above, below in permutations(columns, 2):
@@ -223,10 +214,7 @@ SIZES_OF_DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_1
 
 
 def works_of(table: ReportedTable) -> set[float]:
-    """Return what a step or an epoch may be, as the text around a table says: "50,000 images", "B=8, T=1024".
-
-    Each in samples or tokens, which the text does not always say.
-    """
+    """What a step or an epoch may be by the text around a table, in samples or tokens, e.g. "50,000 images"."""
     around = [table.caption, *table.section, *table.words.values(), *(table.grid.before if table.grid else ())]
     text = " ".join(around)
     named = re.sub("[- ]", "", text.lower())

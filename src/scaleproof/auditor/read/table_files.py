@@ -65,10 +65,7 @@ def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> b
 
 
 def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
-    """Add the blocks of a document without a table: "4 GPUs" with "Throughput: 390 img/s" below it, "8 GPUs", ...
-
-    Return how many tables were added.
-    """
+    """Add blocks without a table, e.g. "4 GPUs" above "Throughput: 390 img/s". Return how many tables were added."""
     added = 0
     for grid in report_blocks(lines, least=1):
         table = read_table(grid, Place(name))
@@ -95,10 +92,7 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:
-    """Return the lines of the first rank without its prefix: "[1,0]<stdout>: loss 2.3" -> "loss 2.3".
-
-    All lines, unless srun or mpirun put a prefix before nearly all of them.
-    """
+    """The lines of the first rank without its prefix "[1,0]<stdout>: "; all lines unless nearly all have such one."""
     opening = [RANK_PREFIX.match(text) for _, text in lines[:REPORT_LINES] if text.strip()]
     if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
         return lines
@@ -152,10 +146,7 @@ def _is_comment(lines: list[str], k: int) -> bool:
 
 
 def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, list[list[Line]]]:
-    """Read a notebook. Return whether a result was in it, and the lines that each of its cells printed.
-
-    Raises UnreadableFile.
-    """
+    """Read a notebook. Return whether a result was in it, and what its cells printed. Raises UnreadableFile."""
     try:
         document, printed = read_notebook(text)
     except (ValueError, RecursionError) as error:
@@ -191,10 +182,7 @@ LONGEST_TITLE, MOST_TITLE_WORDS = 120, 14
 
 
 def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
-    """Return one grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results.
-
-    "4 GPUs", below it "Throughput: 390 img/s" and "Loss: 2.3", make the row "4 GPUs" | "390 img/s" | "2.3".
-    """
+    """A grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results."""
     blocks = [block for block in _blocks_of_pairs(lines) if block.number_of_results >= least]
     if not blocks:
         return []
@@ -241,10 +229,7 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Return the pairs of a line that are understood: "gpus=8; loss=2.3" -> ("gpus", "8"), ("loss", "2.3").
-
-    Of "Throughput: 390 img/s (best of 3)" the value is all that follows.
-    """
+    """The pairs of a line that are understood, e.g. ("gpus", "8"), ("loss", "2.3") of "gpus=8; loss=2.3"."""
     if len(text) > 400 or not MAY_HAVE_PAIRS.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
@@ -265,10 +250,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _title(text: str) -> str | None:
-    """Return a line that names what follows, without markup: "### 4 GPUs:" -> "4 GPUs".
-
-    None for a sentence, a command, or a line with a figure of some other kind.
-    """
+    """A line that names what follows, e.g. "4 GPUs" of "### 4 GPUs:"; None for a sentence, a command or a figure."""
     cleaned = plain_text(text).strip("#=-*[] :")
     if COMMAND.match(cleaned) or re.search(r"[:=]\s*[~<>]?\d", cleaned):
         return None

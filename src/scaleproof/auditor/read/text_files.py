@@ -56,10 +56,7 @@ def encoding(start: bytes) -> str | None:
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
-    """Return the kind of UTF-16 of a text without its mark: b"a\\0b\\0..." -> "utf-16-le". None for what is binary.
-
-    PowerShell's redirection leaves the mark out at times.
-    """
+    """The kind of UTF-16 of a text without its mark, as PowerShell leaves it out at times; None for what is binary."""
     sample = start[:2000]
     for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
         if len(sample) >= 20 and zeros.count(0) > 0.9 * len(zeros) and 0 not in others:
@@ -73,10 +70,7 @@ def decoded(start: bytes, name: str) -> str:
 
 
 def full_text(path: Path, name: str) -> str:
-    """Return the text of a file that must be read as one piece. Raises UnreadableFile where it is too large.
-
-    `name`: its encoding.
-    """
+    """The text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
     size = path.stat().st_size
     if size > LARGEST_PARSED:
         limit = f"files of this kind are parsed in one piece, up to {LARGEST_PARSED >> 20} MiB"
@@ -125,10 +119,7 @@ FEW_TOKENS, MOST_TOKENS = 8, 2_000  # of JSON, after which a text that goes on o
 
 
 def begins_like_json(text: str) -> bool:
-    """Whether a text that begins with a bracket goes on as JSON does.
-
-    "[rank0] step 1", "[2026-11-23 07:00]" and "{'loss': 2.1}" do not.
-    """
+    """Whether a text that begins with a bracket goes on as JSON does, unlike "[rank0] step 1" and "{'loss': 2.1}"."""
     end = tokens = depth = 0
     before = ""
     while tokens < MOST_TOKENS and (m := JSON_TOKEN.match(text, end)):
@@ -179,10 +170,7 @@ STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.S)
 
 
 def _close_json(text: str) -> str | None:
-    """Return a JSON text that ends early, closed behind its last complete entry: '[{"a": 1}, {"b' -> '[{"a": 1}]'.
-
-    None where it does not end early.
-    """
+    """A JSON text that ends early, closed behind its last complete entry; None where it does not end early."""
     to_close: list[str] = []  # brackets, the innermost last
     last: tuple[int, list[str]] | None = None  # where an entry ended, and what was open then
     for m in STRING_OR_BRACKET.finditer(text):

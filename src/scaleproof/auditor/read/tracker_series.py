@@ -122,10 +122,7 @@ class SeriesReader:
 
 
 def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
-    """Return the run of one JSON object for each step: {"_step": 1, "loss": 2.3}, as W&B and most loggers write them.
-
-    None where the rows are no series of steps: a list of results, for example.
-    """
+    """The run of one JSON object for each step, e.g. {"_step": 1, "loss": 2.3}; None where rows are no such series."""
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None
@@ -311,10 +308,7 @@ def _number_in_tensor(data: bytes) -> float | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """Yield (number, wire type, value) of the fields of a protocol buffer: b"\\x10\\x05" -> (2, VARINT, 5).
-
-    Values of fixed size, and nested ones, stay bytes.
-    """
+    """Yield (number, wire type, value) of the fields of a protocol buffer; fixed sizes and nested ones stay bytes."""
     start = 0
     while start < len(data):
         key, start = _varint(data, start)

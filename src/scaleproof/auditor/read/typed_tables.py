@@ -138,10 +138,7 @@ def _figures_of_description(description: Description, text: str) -> list[Quantit
 
 
 def _header_with_units(grid: Grid) -> list[str]:
-    """Return the headings, with the units of the first row where it has nothing else; that row is taken off.
-
-    "time", "rate" above "ms", "img/s" -> "time (ms)", "rate (img/s)".
-    """
+    """The headings with the units of a first row that has nothing else, which is taken off, e.g. "time (ms)"."""
     if len(grid.rows) < 2:
         return grid.header
     _, first = grid.rows[0]
@@ -185,10 +182,7 @@ def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
 
 
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
-    """Return the columns that are one configuration each, with what their headings say: "8 GPUs", "DDP (4 GPUs)".
-
-    {} unless there are two. Such columns lose their kind.
-    """
+    """Columns that are one configuration each, and lose their kind, e.g. "8 GPUs"; {} unless there are two."""
     names = [cells[0] for _, cells in grid.rows if cells]
     batch_sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
@@ -271,10 +265,7 @@ def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
 
 
 def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """Return a row for each configuration that a note names ("A100", "H100"), with figures of its own and shared ones.
-
-    The row as it is where it has no figure below a heading with such a note.
-    """
+    """A row for each configuration that a note names, e.g. "A100", with its own and shared figures; else the row."""
     noted = {column.heading: column for column in columns if column.note in notes}
     parts = []
     for note in notes:
@@ -316,10 +307,7 @@ LEAST_PERCENT = 20.0  # from which a column that has a 1, too, may be in percent
 
 
 def _correct_shares(table: ReportedTable) -> None:
-    """Divide shares by 100 that are printed in percent without saying so: an efficiency of 87.5.
-
-    "Scaling" of 1 and more becomes a speed-up.
-    """
+    """Divide shares by 100 that are in percent without saying so; "Scaling" of 1 and more becomes a speed-up."""
     columns: dict[tuple[str, str], list[Quantity]] = {}  # by kind and heading
     for kind in SHARES:
         for share in (share for row in table.rows for share in row.all_of(kind)):

@@ -70,10 +70,7 @@ def check_some_text(roots: list[Path]) -> None:
 
 
 def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool]) -> Iterator[Path]:
-    """Yield the files below a folder in order, and note in `unread` what cannot be read.
-
-    Links to folders are not followed. Folders for which `own_run(folder, names of files)` is true are left alone.
-    """
+    """Yield files below a folder in order, not of links nor of an `own_run`; note in `unread` what is unreadable."""
     if not root.is_dir():
         yield root
         return
@@ -125,10 +122,7 @@ def _why_no_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """Return the kind of a file with nothing to read, and why: "a.png" is a picture. None for one to be read.
-
-    `relative`: its path below the named folder.
-    """
+    """The kind of a file with nothing to read, and why, e.g. "a.png"; else None. `relative`: below the named folder."""
     suffix = path.suffix.lower()
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"

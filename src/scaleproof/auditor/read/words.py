@@ -119,10 +119,7 @@ _NUMBER_OF_DEVICES = [re.compile(pattern, re.I) for pattern in _DEVICE_COUNTS]
 
 
 def described(text: str) -> Description:
-    """Return what a label or a caption says: "DDP, 4x A100, bs 32" -> strategy, device, 4 devices, batch 32.
-
-    A number of devices is taken only beside a word for a device.
-    """
+    """What a label or caption says, e.g. strategy, device, 4 devices and batch 32 of "DDP, 4x A100, bs 32"."""
     result = Description()
     if not text or len(text) > 400:
         return result
@@ -159,10 +156,7 @@ LATENCY_OF_TRAINING = re.compile(r"(?i)\b(?:step|iteration|communication|network
 
 
 def is_inference(texts: Sequence[str]) -> bool:
-    """Whether the first of these texts that speaks of training or of inference speaks of inference alone.
-
-    Where none does, a latency is one of inference, unless it is that of a step.
-    """
+    """Whether the first text that speaks of either speaks of inference alone; without one, a latency not of a step."""
     for text in texts:
         speaks_of_training = WORD_OF_TRAINING.search(text) is not None
         if speaks_of_training or WORD_OF_INFERENCE.search(text):
@@ -186,10 +180,7 @@ def only_device(text: str) -> str | None:
 
 
 def _count_devices(text: str, result: Description) -> None:
-    """Add the number of devices that a text states ("2 nodes x 8 GPUs": 16), or that it states several.
-
-    "Single" and a chip of Apple are one device.
-    """
+    """Add the devices that a text states, e.g. 16 of "2 nodes x 8 GPUs", or that it states several."""
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}

@@ -60,10 +60,7 @@ def read_log_file(name: str, kind: type[LogReader], path: Path, encoding: str) -
 
 
 def _pieces(block: str, start_of_step_line: str) -> Iterator[str]:
-    """Cut a block of lines into single lines, and pieces of many that begin like the line of a step.
-
-    The first of many is single, too: its time has what the lines before it say.
-    """
+    """Cut lines into single ones, and pieces of many that begin like the line of a step but for the first of these."""
     last_step_line = re.compile(rf"\n(?!{re.escape(start_of_step_line)})")
     start = 0
     while start < len(block):

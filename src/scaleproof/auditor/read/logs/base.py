@@ -94,10 +94,7 @@ class LogReader:
             self._inside.append(what)
 
     def step(self, step: LoggedStep, loss: str | None = None) -> None:
-        """Add a step. A number like that of the run's first step, or below, begins another run.
-
-        `loss` is its text: "nan" is counted.
-        """
+        """Add a step; a number not above the first one begins another run. `loss` is its text: "nan" is counted."""
         numbers = self.run.logged_steps.step_numbers
         if len(numbers) > 1 and step.step <= numbers[0] and step.step < numbers[-1]:
             self._restart()
@@ -109,10 +106,7 @@ class LogReader:
         self.run.logged_steps.append(step)
 
     def feed_step_lines(self, number: int, text: str) -> bool:
-        """Read lines of steps, of which the first is line `number` of the file. Return whether it was done.
-
-        Nothing is read where one is not like `step_line`, where a figure is none, or where a run may start again.
-        """
+        """Read lines of steps, the first of which is line `number`. Return whether it was done: all are, or none is."""
         assert self.step_line is not None
         rows = self.step_line.findall(text)
         numbers_before = self.run.logged_steps.step_numbers

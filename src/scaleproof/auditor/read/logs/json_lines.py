@@ -201,10 +201,7 @@ class HuggingFaceConsole(LogReader):
 
 
 def _literal(text: str) -> Any:
-    """Return the value of a Python literal: "{'loss': nan}" -> {"loss": "nan"}. None for other texts.
-
-    Where only the quotes tell it from JSON, it is read as JSON, which is faster.
-    """
+    """The value of a Python literal, e.g. {"loss": "nan"} of "{'loss': nan}", by the faster JSON if it can; or None."""
     if '"' not in text and "\\" not in text:
         try:
             return json.loads(text.replace("'", '"'))

@@ -88,10 +88,7 @@ def form_of(parts: list[str]) -> Form:
 
 
 def _meaning_of_pair(m: re.Match[str]) -> tuple[tuple[str, float, bool | None] | None, int]:
-    """Return kind, scale and scope of a match of PAIR, and where the next pair may start: "time 12 ms" -> a time.
-
-    None for a key that is no figure, or whose unit contradicts it.
-    """
+    """Kind, scale and scope of a match of PAIR, and where the next may start; None for a key that is no figure."""
     column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
     column = column if column.kind is not None else column_of(m["key"].split()[-1])
     unit = unit_of(m["unit"]) if m["unit"] else None
@@ -177,10 +174,7 @@ class KeyValues(LogReader):
             self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Return the figure of each kind in a line, in base units, and its text; of two of a kind the first.
-
-        "step 12 loss 3.1 time 90 ms" -> {"step": 12, "loss": 3.1, "time_s": 0.09}.
-        """
+        """The figure of each kind in a line, in base units, and its text; of two of a kind the first."""
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
         for pair in form.pairs:
@@ -211,10 +205,7 @@ class KeyValues(LogReader):
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Add a step to its run, or count it as repeated where the line before has the same step: another rank's.
-
-        In another epoch, steps that count from 0 again begin no other run.
-        """
+        """Add a step to its run, or count it as repeated where the line before has it, too: another rank's."""
         before, self._place_before = self._place_before, (logged.step, logged.epoch)
         if before == self._place_before:
             self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
@@ -244,10 +235,7 @@ class KeyValues(LogReader):
 
 
 def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSpan]]]:
-    """Return epochs in sequences in which each follows the one before, with their places among `spans`.
-
-    A line of validation belongs to the epoch before it.
-    """
+    """Epochs in sequences, each after the one before, with their places; validation belongs to the epoch before it."""
     sequences: list[list[tuple[int, TimedSpan]]] = []
 
     def that_ends_in(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
@@ -268,10 +256,7 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSp
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
-    """Return the form of a line, and the line cut at its runs of digits: "lr 10" -> ["lr ", "10", ""].
-
-    (None, []) where it is too long, or has no digits. `forms` remembers the forms by their templates.
-    """
+    """The form of a line, and it cut at its digits, e.g. ["lr ", "10", ""]; (None, []) if too long or without any."""
     if len(line) > LONGEST_LINE:
         return None, []
     parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)

@@ -82,10 +82,7 @@ class Megatron(LogReader):
             run.nan_steps += [step.step] * min(nan, 10_000)
 
     def _count_skipped(self, count: int) -> None:
-        """Count the iterations that a line says were skipped.
-
-        Those in which the loss scaler still looks for its scale are counted by themselves.
-        """
+        """Count iterations that a line says were skipped; those in which the loss scaler looks for its scale, apart."""
         run = self.run
         if len(run.logged_steps) == 1:
             self._settled = False

@@ -125,10 +125,7 @@ class RankBlocks(LogReader):
             self._bar.setdefault(int(step), (float(elapsed), seconds_a_step))
 
     def _device_table(self, line: str) -> None:
-        """Take memory and name of a device from GPUtil's table: "| 0 | A100 | 30000MB |" below its headings.
-
-        The memory is "memory used" or "used memory", by version.
-        """
+        """Take memory and name of a device from GPUtil's table, e.g. "| 0 | A100 | 30000MB |" below its headings."""
         cells = [cell.strip() for cell in line.split("|") if cell.strip()]
         if any(cell.lower().startswith(("memory used", "used memory")) for cell in cells):
             self._columns = [cell.lower() for cell in cells]
@@ -169,10 +166,7 @@ class RankBlocks(LogReader):
             self._count_skipped(figure(m[2]), figure(m[3]))
 
     def _count_skipped(self, attempted_scale: float | None, reduced_scale: float | None) -> None:
-        """Count an update that was skipped.
-
-        Halvings from the first scale on, in which the loss scaler finds its scale, are counted by themselves.
-        """
+        """Count a skipped update; halvings from the first scale on, which look for the right one, are counted apart."""
         is_first = self._loss_scale is None and not self._steps
         is_halving = attempted_scale is not None and (is_first or attempted_scale == self._loss_scale)
         if self._is_settling and is_halving:

@@ -278,10 +278,7 @@ class Keras(LogReader):
             self.launch(line)
 
     def _add_epoch(self, epoch: int, seconds: float, figures: str) -> None:
-        """Add an epoch, or only its validation where it is there. `figures`: the text behind the time.
-
-        The first epoch of a run again begins another run.
-        """
+        """Add an epoch, or its validation where it is there; the first of a run again begins another run."""
         last = self.run.timed_spans[-1] if self.run.timed_spans else None
         if last is not None and last.index is not None and epoch <= last.index:
             if epoch == last.index:

@@ -145,6 +145,26 @@ def test_an_honest_loop_is_not_accused(tmp_path, step):
     assert of_watched.findings([watched(tmp_path / "a", step)]) == []
 
 
+def test_a_framework_whose_batch_serves_several_steps(tmp_path):
+    """It shows batches, and neither forward nor backward passes."""
+    run = watched(tmp_path / "a", without_passes)
+    (rank,) = run.ranks
+    assert of_watched.findings([WatchedRun("a", [rank.model_copy(update={"backward": None})])]) == []
+
+
+def test_parts_of_an_optimizer_are_not_taken_for_replicas(tmp_path):
+    """Ranks that update a part each begin with other parameters."""
+    (first,) = watched(tmp_path / "a", honest).ranks
+    exchanged = first.probed.model_copy(update={"collectives": {"allreduce_": 4}})
+    first = first.model_copy(update={"world_size": 2, "probed": exchanged})
+    own = {"rank": 1, "batches": [[number] for number in range(STEPS)]}
+    apart = own | {"traces": [first.traces[0], *(trace + 1 for trace in first.traces[1:])]}
+    part = own | {"traces": [trace + 1 for trace in first.traces]}
+    (finding,) = of_watched.findings([WatchedRun("apart", [first, first.model_copy(update=apart)])])
+    assert finding.code == "gradients-not-exchanged"
+    assert of_watched.findings([WatchedRun("parts", [first, first.model_copy(update=part)])]) == []
+
+
 def test_a_loss_that_is_not_made_of_what_the_model_returns(tmp_path):
     """Nobody sees its backward pass, and nothing is said of it."""
 

@@ -121,7 +121,8 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     if not any(size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")):
         yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
         return
-    # Traces are checksums of a parameter. Parts of a pipeline, which send, have other parameters.
+    # Replicas begin with the same trace, a checksum of all parameters; later ones are of a single parameter. Parts of a
+    # pipeline, which send, have other parameters.
     traces = [rank.traces for rank in run.ranks]
     sends = any(name.startswith(("send", "recv")) for rank in probed for name in rank.collectives)
     apart = [len(set(of_ranks)) > 1 for of_ranks in zip(*traces, strict=False)]
@@ -246,7 +247,7 @@ def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
             yield Flag(f"on rank {rank.rank} {forward - backward} of {forward} forward passes had no backward pass")
             return
         empty = rank.batches.count([])
-        if forward and empty > MOST_PENDING:
+        if backward and empty > MOST_PENDING:  # where nobody looks at passes, a batch may serve several steps
             yield Flag(f"on rank {rank.rank} nothing entered the model before {empty} of {len(rank.batches)} steps")
             return
 

@@ -75,7 +75,7 @@ class Watcher:
         self.layer_dtypes: Counter[str] = Counter()  # of what the largest layer returns
         self.float32_products: set[str] = set()
         self._traced: list[Tensor] = []  # parameters
-        self.traces: list[Tensor] = []  # their checksums: of one at the start, and of one after each step
+        self.traces: list[Tensor] = []  # their checksums: of all at the start, and of one after each step
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
@@ -104,7 +104,7 @@ class Watcher:
             ]
         trained = [parameter for parameter in self._parameters() if parameter.requires_grad]
         self._traced = [p for p in trained if type(local_shard(p).detach()) is Tensor and not p.is_complex()]
-        self._trace()
+        self._trace(self._traced)
         atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
@@ -176,11 +176,11 @@ class Watcher:
         if layer.training and torch.is_grad_enabled() and isinstance(output, Tensor):
             self.layer_dtypes[dtype_names([output.dtype])] += 1
 
-    def _trace(self) -> None:
-        """Take the checksum of a parameter that is trained, or of its first elements: of another one in each step."""
-        if self._traced:
-            part = local_shard(self._traced[len(self.traces) % len(self._traced)]).detach()
-            self.traces.append(self._checksum(part.flatten()[:TRACED_ELEMENTS]))
+    def _trace(self, parameters: list[Tensor]) -> None:
+        """Take a checksum of the first elements of each of the `parameters`."""
+        parts = [local_shard(parameter).detach().flatten()[:TRACED_ELEMENTS] for parameter in parameters]
+        if parts:
+            self.traces.append(torch.stack([self._checksum(part).to(self.device) for part in parts]).sum())
 
     def _looks_now(self) -> bool:
         """Whether norms are taken in the step that is being made."""
@@ -206,7 +206,8 @@ class Watcher:
             self.before = []
         self.probing.close()
         self.timer.mark()
-        self._trace()
+        turn = self.steps % max(len(self._traced), 1)
+        self._trace(self._traced[turn : turn + 1])
         self.float32_products.add(torch.get_float32_matmul_precision())
         self.made.append(self.now)
         self.now = Step()

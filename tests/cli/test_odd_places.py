@@ -6,11 +6,14 @@ import sys
 import pytest
 from command_line import scaleproof
 
+from scaleproof.driver import new_project
 from scaleproof.ground.campaign.validation_messages import valid_name
 from scaleproof.measure.machine import allocation
 
 WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
+    (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
+    (["frontier", "x.yaml", "ddp", "--limit", "-4GB"], 'needed on a CPU); not "-4GB"'),
     (["audit", ".", "--link", "https://x.org"], "--link belongs to --html, which is not given"),
     (["audit", ".", "--world-size", "=4"], '--world-size is "=4"; allowed: a number above 0, or NAME=NUMBER'),
     (["forecast", "x.yaml", "--devices", "8"], "--devices belongs to --from, which is not given"),
@@ -59,6 +62,29 @@ def test_a_number_of_5000_digits_has_a_line(tmp_path):
     (tmp_path / "mine.yaml").write_text(f"title: x\nrepeats: {5000 * '9'}\n")
     done = scaleproof("campaign", "show", "mine.yaml", cwd=tmp_path)
     assert "mine.yaml, line 2: not valid YAML: a number has more than 4,300 digits" in done.stderr
+
+
+def test_an_export_of_results_that_no_campaign_has(tmp_path):
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "config/campaigns/mine.yaml").write_text("title: x\n")
+    (tmp_path / "results/mine").mkdir(parents=True)
+    done = [scaleproof("export", "prometheus", f"results/{name}", "x.prom", cwd=tmp_path) for name in ("mine", "mind")]
+    assert "build it with: snakemake" in done[0].stderr
+    assert 'there is no campaign "mind" here. Did you mean "mine"?' in done[1].stderr
+
+
+def test_a_file_of_the_web_is_a_row_of_its_own_kind(tmp_path):
+    (tmp_path / "mine.yaml").write_text("title: x\nworkload: {corpus: https://example.org/d/a.txt}\n")
+    done = scaleproof("campaign", "show", "mine.yaml", cwd=tmp_path)
+    assert "a: {source: http, urls: [https://example.org/d], revision: v1, format: text, files: [a.txt]}" in done.stderr
+
+
+def test_a_project_is_made_whole_or_not_at_all(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(new_project, "SNAKEFILE", tmp_path / "is not there")
+        assert scaleproof("init", "new", cwd=tmp_path).returncode == 2
+    assert not [place for place in tmp_path.rglob("*") if place.is_file()]
+    assert scaleproof("init", "new", cwd=tmp_path).returncode == 0
 
 
 def test_a_name_that_is_suggested_keeps_its_letters():

@@ -77,6 +77,8 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError:
             what = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
+            pairs = zip(sys.argv, sys.argv[1:], strict=False)
+            what += "".join(f'; not "{after}"' for name, after in pairs if name in action.option_strings)
             raise argparse.ArgumentError(action, f"needs {values}, {_metavar(action)}: {what}") from None
 
     def error(self, message: str) -> NoReturn:
@@ -153,6 +155,8 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
 
     `prog`: the program, with the group that `group` is of.
     """
+    if word.partition(" ")[0] in group.choices and word not in group.choices:
+        return f" Several words in quotes are one; without them: {prog} {word}."
     if word.casefold() in WORKFLOW_WORDS:
         return ' Did you mean "snakemake --cores 2 results/<campaign>/report.html"?'
     inside = [

@@ -29,9 +29,14 @@ def new_project(folder: Path) -> list[str]:
     names = sorted({"Snakefile", ".gitignore", *COPIED, LINK})
     if present := [name for name in names if os.path.lexists(folder / name)]:
         raise UserError(f"{folder} has {', '.join(present)} already; nothing was written. Give a new folder.")
-    for name in COPIED:
-        write_atomic(folder / name, (FILES / name).read_text(encoding="utf-8"))
-    write_atomic(folder / "Snakefile", SNAKEFILE.read_text(encoding="utf-8"))
-    write_atomic(folder / ".gitignore", IGNORED)
-    (folder / LINK).symlink_to(f"profiles/{LINK}")
+    try:
+        for name in COPIED:
+            write_atomic(folder / name, (FILES / name).read_text(encoding="utf-8"))
+        write_atomic(folder / "Snakefile", SNAKEFILE.read_text(encoding="utf-8"))
+        write_atomic(folder / ".gitignore", IGNORED)
+        (folder / LINK).symlink_to(f"profiles/{LINK}")
+    except OSError:  # half of a project would be in the way of the next call
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        raise
     return names

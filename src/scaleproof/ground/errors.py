@@ -294,6 +294,9 @@ def _with_command(path: Path, words: str) -> str:
     below_results: tuple[str, ...] = ()
     if "results" in parts:  # the last folder of that name counts
         below_results = parts[len(parts) - parts[::-1].index("results") :]
+    campaigns = [] if path.is_absolute() else [file.stem for file in Path("config/campaigns").glob("*.yaml")]
+    if campaigns and len(below_results) > 1 and below_results[0] not in (*UNMADE, *campaigns):
+        return f'there is no campaign "{below_results[0]}" here.{did_you_mean(below_results[0], campaigns)}'
     if len(below_results) > 1 and below_results[0] not in UNMADE:
         return f"{words}{snakemake_command(target)}"
     return "no rule makes it there: the results of a campaign are in results/NAME"

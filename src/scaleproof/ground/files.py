@@ -163,9 +163,11 @@ REMEDY = (
 def full_disk_text(path: Path) -> str:
     """The message for a write to `path` that failed because the disk is full: how much is free, and what to delete."""
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    results = Path("results") if Path("results").is_dir() else Path()
+    remedy = f". What may be deleted: {REMEDY}" if place.stat().st_dev == results.stat().st_dev else ""
     return (
         f"{path}: the disk is full ({integer(shutil.disk_usage(place).free)} bytes are free). Make room, then run the "
-        f"same command again. What may be deleted: {REMEDY}"
+        f"same command again{remedy}"
     )
 
 

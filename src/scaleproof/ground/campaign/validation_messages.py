@@ -296,7 +296,9 @@ def _own_text_hint(place: Place, value: object) -> str:
     if place[-1:] != ("corpus",) or not FILE.search(str(value)):
         return ""
     name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
-    row = f"{name}: {{source: text, files: [{shortened(value, 60)}]}}"
+    where, _, file = str(value).rpartition("/")
+    source = f"http, urls: [{where}], revision: v1, format: text" if "://" in where else "text"
+    row = f"{name}: {{source: {source}, files: [{shortened(file if '://' in where else value, 60)}]}}"
     return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {row}; then corpus: {name}."
 
 

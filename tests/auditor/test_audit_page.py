@@ -61,7 +61,7 @@ def test_exit_codes(monkeypatch, capsys, tmp_path):
     assert scaleproof(monkeypatch, "audit", tmp_path / "nothing") == 2
     assert "no such file or folder" in capsys.readouterr().err
     assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "four") == 2
-    assert "allowed: a number above 0, or NAME=NUMBER" in capsys.readouterr().err
+    assert "allowed: a number from 1 to 999,999,999, or NAME=NUMBER" in capsys.readouterr().err
     assert scaleproof(monkeypatch, "audit", tmp_path, "--world-size", "nope=4") == 2
     assert 'no run has "nope" in its name' in capsys.readouterr().err
     assert scaleproof(monkeypatch, "audit", "") == 2

@@ -14,8 +14,12 @@ WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
     (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
     (["frontier", "x.yaml", "ddp", "--limit", "-4GB"], 'needed on a CPU); not "-4GB"'),
+    (["audit", "~/nothing"], '"~/nothing" begins with ~, which a shell replaces: write /'),
     (["audit", ".", "--link", "https://x.org"], "--link belongs to --html, which is not given"),
-    (["audit", ".", "--world-size", "=4"], '--world-size is "=4"; allowed: a number above 0, or NAME=NUMBER'),
+    (
+        ["audit", ".", "--world-size", "=4"],
+        '--world-size is "=4"; allowed: a number from 1 to 999,999,999, or NAME=NUMBER',
+    ),
     (["forecast", "x.yaml", "--devices", "8"], "--devices belongs to --from, which is not given"),
     (["plan", "x.yaml", "--price-date", "2026-01-01"], "--price-date belongs to --price, which is not given"),
     (["gate", "results/demo", "--cell", "ddp"], "--cell belongs to --history, which is not given"),
@@ -56,6 +60,24 @@ def test_a_campaign_with_another_ending_is_found(tmp_path):
     (tmp_path / "config/campaigns/mine.yml").write_text("title: x\n")
     done = scaleproof("campaign", "show", "config/campaigns/mine.yaml", cwd=tmp_path)
     assert "config/campaigns/mine.yml is there: rename it" in done.stderr
+
+
+def test_a_pointer_of_git_lfs_is_no_campaign(tmp_path):
+    (tmp_path / "mine.yaml").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:ab\n")
+    done = scaleproof("campaign", "show", "mine.yaml", cwd=tmp_path)
+    assert "mine.yaml is a pointer of Git LFS, not the file itself" in done.stderr
+
+
+def test_tokens_are_looked_for_before_a_device_is_waited_for(tmp_path, monkeypatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs, licence: PSF-2.0}\n")
+    (tmp_path / "mine.yaml").write_text("title: x\n")
+    monkeypatch.setattr("scaleproof.measure.launch.run.device_lock", lambda *_: pytest.fail("waited"))
+    cell = (
+        scaleproof("stage", "train", "mine.yaml", "x", "--out", "r1", cwd=tmp_path).stderr.rpartition(": ")[2].strip()
+    )
+    done = scaleproof("stage", "train", "mine.yaml", cell, "--tokens", "nothere", "--out", "r1", cwd=tmp_path)
+    assert "nothere/tokens.json: no such file" in done.stderr
 
 
 def test_a_number_of_5000_digits_has_a_line(tmp_path):

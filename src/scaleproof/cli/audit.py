@@ -171,7 +171,9 @@ def _given(key: str, text: str) -> tuple[str, int]:
     """
     name, _, number = text.rpartition("=")
     if not number.isdecimal() or not 0 < int(number) < 10**9 or text.startswith("="):
-        raise UserError(f'--{key.replace("_", "-")} is "{text}"; allowed: a number above 0, or NAME=NUMBER')
+        raise UserError(
+            f'--{key.replace("_", "-")} is "{text}"; allowed: a number from 1 to 999,999,999, or NAME=NUMBER'
+        )
     return name, int(number)
 
 

@@ -71,6 +71,9 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError("a path is empty")
     if "\0" in text:
         raise argparse.ArgumentTypeError("a path cannot contain a NUL character")
+    if text.startswith("~") and not os.path.lexists(text):
+        meant = os.path.expanduser(text)
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" begins with ~, which a shell replaces: write {meant}')
     if ADDRESS.match(text):
         raise argparse.ArgumentTypeError(f'"{shortened(text)}" is an address; download it, and give the file or folder')
     if any(len(part.encode(errors="replace")) > LONGEST_NAME for part in Path(text).parts):

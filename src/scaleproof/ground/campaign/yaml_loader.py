@@ -22,7 +22,7 @@ from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.schema_nodes import properties_at
 from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages
-from scaleproof.ground.errors import Place, UserError, first_fault, nearest_name, path_fault, shortened
+from scaleproof.ground.errors import LFS, POINTER, Place, UserError, first_fault, nearest_name, path_fault, shortened
 from scaleproof.ground.number_format import integer
 
 CAMPAIGNS = Path("config/campaigns")
@@ -145,6 +145,8 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
 def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     """A YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
     data, lines = read_yaml(path)
+    if isinstance(data, str) and data.startswith(LFS):
+        raise UserError(f"{path} is {POINTER}")
     if not isinstance(data, dict):
         keys = ", ".join(properties_at(_cached_schema(model), ())) or "names of your choice"
         expected = "a mapping"

@@ -56,17 +56,17 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: Re
     abandoned cannot overwrite a later one. Waits while another run uses the same devices of this machine. Raises
     UserError where the tokens do not suffice, Interrupted where the run was stopped.
     """
-    owner = f"{plan.campaign} {plan.cell.slug}/rep{plan.repeat}"
-    with device_lock(devices_of(plan.cell, cuda_devices()), owner):
+    cell = plan.cell
+    if cell.command is None:  # raises UserError where the tokens do not suffice
+        SamplePlan(open_split(plan.tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
+    owner = f"{plan.campaign} {cell.slug}/rep{plan.repeat}"
+    with device_lock(devices_of(cell, cuda_devices()), owner):
         return _run_on_own_devices(plan, out, program, read)
 
 
 def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog) -> Timed | Failed:
     """Make and publish a run as `run_cell` says, with the devices already locked."""
-    cell = plan.cell
     started = datetime.now(UTC)
-    if cell.command is None:  # raises UserError where the tokens do not suffice
-        SamplePlan(open_split(plan.tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = allocation()
     attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG, BENCHMARK))

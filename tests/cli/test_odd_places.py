@@ -14,6 +14,10 @@ WORDS = [
     (["config/x.yaml", "validate"], "A command comes first: scaleproof campaign show config/x.yaml."),
     (["campaign show config/x.yaml"], "Several words in quotes are one; without them: scaleproof campaign show config"),
     (["frontier", "x.yaml", "ddp", "--limit", "-4GB"], 'needed on a CPU); not "-4GB"'),
+    (
+        ["ab", "--", "python a.py | tee a.log", "--", "ls"],
+        "no shell reads the command: bash -c 'python a.py | tee a.log'",
+    ),
     (["audit", "~/nothing"], '"~/nothing" begins with ~, which a shell replaces: write /'),
     (["audit", ".", "--link", "https://x.org"], "--link belongs to --html, which is not given"),
     (

@@ -16,6 +16,7 @@ SEPARATOR = "--"
 METRICS = ("tokens/s", "samples/s", "steps/s", "time")
 LEAST_MINUTES, MOST_MINUTES = 0.1, 100_000.0
 SHELL_WORDS = ("cd", "source", ".", "export")
+SHELL_SIGNS = set("|&;<>")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -78,12 +79,12 @@ def _check_program(name: str, words: Sequence[str]) -> None:
     script = next((word for word in words[1:2] if word.endswith(".py") and "{" not in word), None)
     if not shutil.which(program):
         hint = f"; without quotes: {SEPARATOR} {program}" if " " in program else ""
-        if "=" in program.partition(" ")[0]:
+        if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
             hint = f"; to set a variable: env {program} ..."
         elif os.path.isfile(program):
             hint = f"; the file may not be executed: python {program}, or chmod +x"
-        elif program in SHELL_WORDS:
-            hint = f"; no shell reads the command: bash -c '{program} ...'"
+        elif program in SHELL_WORDS or SHELL_SIGNS & set(program):
+            hint = f"; no shell reads the command: bash -c '{program}{'' if ' ' in program else ' ...'}'"
         raise UserError(f'command {name}: there is no program "{program}"{hint}')
     if script and not os.path.exists(script):
         raise UserError(f"command {name}: {script}{path_fault(Path(script))}")

@@ -296,6 +296,12 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         r"\1",
         "does not say the figure of ratio/fsdp-n1x2",
     ),
+    "runs that were compared": (
+        "report.html",
+        r"in the \d+ runs compared",
+        "in the 99 runs compared",
+        "trust: does not",
+    ),
     "a target loss": ("campaign.yaml", r"\Z", "\ntarget_loss: 6.9\n", "target_loss: is 6.96"),
     "a sign": ("claims.json", r"unexplained ([\d.]+) ms", r"unexplained -\1 ms", "says -"),
 }

@@ -131,7 +131,9 @@ def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str
         yield Demand("trust", element, ["No run has numbers"])
         return
     codes = [finding["code"] for finding in invalid or used]
-    yield Demand("trust", element, [f"Can I trust it? {word}:", *codes], [] if used else [float(len(checks))])
+    compared = sum(len(point["repeats"]) for series in report["series"] for point in series["runs"].values())
+    texts = [f"Can I trust it? {word}:", *codes, f"the {compared:,} run" if compared else None]
+    yield Demand("trust", element, texts, [] if used else [float(len(checks))])
     answer = answer_of(page)
     yield Demand("trust", answer, [finding["code"] for finding in findings])
     resolve = (report["question"] or ranking or scaled or {"resolve": None})["resolve"]

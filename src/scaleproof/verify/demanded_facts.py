@@ -34,18 +34,20 @@ ENVIRONMENT = {
 
 def facts_due(page: Element, folder: Path, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:
     """Yield title, runs, environment, and the explanations of a page of this version. `report`: scaling_report.json."""
-    yield from _demand_title(page, folder, report["unit"])
+    yield from _demand_title(page, folder, report)
     yield from _demand_runs(page, report, runs)
     yield from _demand_environment(page, runs)
     if are_of_this_version(runs):
         yield from _demand_words(page, folder)
 
 
-def _demand_title(page: Element, folder: Path, unit: str) -> Iterator[Demand]:
-    """Yield the title in both elements: the campaign file's; without that file, equal ones. `unit`: of the work."""
-    campaign, titles = campaign_beside(folder), [next(page.all(tag), None) for tag in ("title", "h1")]
-    title = in_unit(campaign.title, unit) if campaign else titles[0].text if titles[0] else None
-    yield from (Demand("title", element, [title]) for element in titles)
+def _demand_title(page: Element, folder: Path, report: Mapping[str, Any]) -> Iterator[Demand]:
+    """Yield one title in both elements; of a publication that of its campaign file, or of its analysis."""
+    campaign, elements = campaign_beside(folder), [next(page.all(tag), None) for tag in ("title", "h1")]
+    stated = elements[0].text if elements[0] else None
+    titles = {report["title"], in_unit(campaign.title, report["unit"])} if campaign else {stated}
+    title = stated if stated in {" ".join(text.split()) for text in titles if text} else report["title"]
+    yield from (Demand("title", element, [title]) for element in elements)
 
 
 def _demand_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Demand]:

@@ -34,7 +34,8 @@ def check_texts(page: Element, report: Mapping[str, Any], *contents: Mapping[str
     command = f"snakemake {report.get('snakemake') or HERE} {report.get('results')}/{report['campaign']}/report.html"
     texts = {command, *(text for content in (report, *contents) for text in _texts_in(content))}
     names = {name.lower() for text in texts if " " not in text for name in (text, *text.split("/"))}
-    known = _fixed_words(report["unit"]) | {_words(text) for text in texts if " " in text}
+    parts = {part for text in texts if " " in text for part in (text, text.partition(" (n=")[0])}  # links may follow it
+    known = _fixed_words(report["unit"]) | {_words(part) for part in parts}
     longest_first = sorted(known, key=len, reverse=True)
     for block in _blocks(page):
         words = f" {_words(block.text)} "
@@ -54,6 +55,7 @@ def check_texts(page: Element, report: Mapping[str, Any], *contents: Mapping[str
 def _fixed_words(unit: str) -> set[str]:
     """Return the words of the texts that do not depend on a campaign. `unit`: of its work."""
     texts = {text for template in TEMPLATES for text in fixed_texts(PACKAGE / template)}
+    texts |= {"see", "too few", "too few for an interval"}  # before links; of runs, in place of bounds
     texts |= {*MEANING.values(), *CHECKED.values(), *(text for words in CHART_WORDS.values() for text in words)}
     return {_words(in_unit(text, unit)) for text in texts}
 

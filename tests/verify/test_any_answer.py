@@ -16,6 +16,7 @@ from scaleproof.conclude.analysis import ranking
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import Family
 from scaleproof.conclude.report.page import write_page
+from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.files import write_json
 from scaleproof.verify.campaign import quantities_of, verify
@@ -58,6 +59,8 @@ def finished(
     write_json(root / "scaling_report.json", results.report)
     results.findings_json()
     results.tables()
+    for kind in {series.kind for series in results.report.series} - {None}:
+        write_series(results.report, kind, root / "tables")
     write_page(results.inputs(names=("ranking", "speedup")), root / "report.html")
     return results
 
@@ -71,6 +74,7 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
     "several sizes slower than one device": {"times": SLOWER_SIZES},
     "repeats that do not match": {"times": STRATEGIES, "repeats": 5, "missing": [2]},
     "one device short of runs": {"times": STRATEGIES, "missing": [1]},
+    "the smallest size short of runs": {"times": SIZES, "missing": [1]},
     "one cell short of runs": {"times": NEAR, "missing": [1]},
     "two runs": {"times": STRATEGIES, "repeats": 2},
     "two runs far apart": {"times": STRATEGIES, "repeats": 2, "spread": 0.4},

@@ -145,7 +145,7 @@ def _check_tip(
     for pattern, column, factor in TIPS.get(chart, []):
         match = pattern.match(tip)
         quantity = match and quantities.get(f"cells/{match['cell']}/{column}")
-        if match and f"cells/{match['cell']}/n" not in quantities:
+        if match and not quantity and f"cells/{match['cell']}/n" not in quantities:  # a cell may have a trace alone
             yield Difference(file, match["cell"], "is no cell with figures")
         elif match and not quantity and column in RATIOS and not stands_for(match["value"], 1.0):
             yield Difference(file, match["cell"], f"shows {match['value']}, and is a baseline")

@@ -128,10 +128,11 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
         yield Difference(file, "", f"{len(printed_rows)} rows for {len(rows)} cells")
         return
     first_of = {row.get("series"): row["cell"] for row in reversed(rows)}  # the smallest of each series
+    numbers_of_runs = _numbers_of_runs(folder) if name in ("strong", "weak") else {}
     known_columns = [COLUMNS[column] for column in (CELLS_TABLE if name == "scaling" else SERIES_TABLE)]
     columns = [_column_of(heading, known_columns) for heading in header]
     for row, printed in zip(rows, printed_rows, strict=True):
-        row_with_base = {"baseline": first_of[row.get("series")], **row}
+        row_with_base = {"baseline": first_of[row.get("series")], **numbers_of_runs.get(row["cell"], {}), **row}
         for column, heading, entry in zip(columns, header, printed, strict=True):
             if column and column.name in row and not _stands_for_entry(entry, column, row_with_base):
                 words = _in_place_of_a_figure(column, row_with_base)
@@ -150,6 +151,17 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
             yield Difference(file, column.heading, f"is not there, and {column.name} is in {name}.csv")
         elif f"{column.heading} " not in common:
             yield Difference(file, "In all rows", f"does not have {column.heading}")
+
+
+def _numbers_of_runs(folder: Path) -> dict[str, dict[str, str]]:
+    """Return, by cell and as columns of cells.csv have it, over how many runs each figure of a scaling series is."""
+    entries = [
+        entry for series in entries_of(folder / "scaling_report.json", "series") for entry in series["runs"].values()
+    ]
+    return {
+        entry["cell"]: {f"{name}_n": str(figure["n"]) for name, figure in entry.items() if isinstance(figure, dict)}
+        for entry in entries
+    }
 
 
 def _column_of(heading: str, columns: Sequence[Column]) -> Column | None:

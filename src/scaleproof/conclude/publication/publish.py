@@ -22,7 +22,7 @@ from scaleproof.ground.number_format import fixed, megabytes
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
-from scaleproof.verify.campaign_file import check_campaign_file
+from scaleproof.verify.campaign_file import campaign_beside, check_campaign_file
 from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, write_manifest
 from scaleproof.verify.raw import RawRun, read_runs
 from scaleproof.verify.reports import forecast_seal
@@ -221,7 +221,10 @@ def _sha256(text: str) -> str:
 def _write_descriptions(out: Path, campaign: str, request: Publication, version: str) -> None:
     """Write README, licence, citation, environment and RO-Crate of a publication to its folder `out`."""
     runs = [run for run in read_runs(out)[0] if run.ok]
-    title = read_scaling_report(out / "scaling_report.json").title
+    current = campaign_beside(out) or read_scaling_report(
+        out / "scaling_report.json"
+    )  # which may be of before a change
+    title = current.title
     write_json(out / ENVIRONMENT, environment_of(runs))
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))

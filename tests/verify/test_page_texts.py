@@ -20,3 +20,13 @@ def test_what_stands_in_place_of_bounds_is_stated():
 def test_other_words_are_not():
     assert unstated("<p>Scaling: ddp on 2 devices ran at 1.04x; all is claimed (n=2: too few)</p>") != []
     assert unstated("<p>~ 0.119 (n=2: quite enough)</p>") != []
+
+
+def test_a_page_adds_cells_before_the_command_of_a_sentence():
+    claims = {
+        "text": "With reservations: run-stands-out in 3 cells (scaleproof explain run-stands-out)",
+        "cell": "ddp-n1x2",
+    }
+    page = "<li>With reservations: run-stands-out in 3 cells (see {}) (scaleproof explain run-stands-out)</li>"
+    assert list(check_texts(tree_of(page.format("ddp-n1x2")), REPORT, claims)) == []
+    assert list(check_texts(tree_of(page.format("nothing wrong")), REPORT, claims)) != []

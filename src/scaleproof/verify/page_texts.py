@@ -23,6 +23,7 @@ TAGS_ELSEWHERE = ("table", "svg", "style", "script", "pre")
 PARTS_ELSEWHERE = {"step", "forecast", "failed", "environment", "trust", "trust-more"}  # their ids or classes
 TERMS_ELSEWHERE = {"Measured", "On", "In all rows", "Time to loss"}
 LETTERS = re.compile("[^\\W\\d_]{2}")  # of a word: other ones are figures
+BRACKETS = re.compile(r" \((?=n=|scaleproof )")
 WORD = re.compile(r"[^\W_]+(?:[./'_-]+[^\W_]+)*")
 
 
@@ -34,7 +35,8 @@ def check_texts(page: Element, report: Mapping[str, Any], *contents: Mapping[str
     command = f"snakemake {report.get('snakemake') or HERE} {report.get('results')}/{report['campaign']}/report.html"
     texts = {command, *(text for content in (report, *contents) for text in _texts_in(content))}
     names = {name.lower() for text in texts if " " not in text for name in (text, *text.split("/"))}
-    parts = {part for text in texts if " " in text for part in (text, text.partition(" (n=")[0])}  # links may follow it
+    # A page may have links to cells before what a text has in brackets at its end.
+    parts = {part for text in texts if " " in text for part in (text, *BRACKETS.split(text))}
     known = _fixed_words(report["unit"]) | {_words(part) for part in parts}
     longest_first = sorted(known, key=len, reverse=True)
     for block in _blocks(page):

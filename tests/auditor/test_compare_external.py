@@ -85,7 +85,7 @@ def test_several_kinds_on_one_side_and_nothing_at_all(tmp_path, two):
     with pytest.raises(UserError, match="several kinds of runs"):
         compare_external(tmp_path, two[0], [])
     (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(UserError, match="no result below"):
+    with pytest.raises(UserError, match="no run below"):
         compare_external(tmp_path / "notes.txt", two[0], [])
     with pytest.raises(UserError, match='there is no field "wrld"'):
         compare_external(*two, ["wrld"])
@@ -108,3 +108,43 @@ def test_a_kind_that_is_called_run_something_is_no_repeat(tmp_path, two):
         write_atomic(side / name / "training_metrics.json", json.dumps(metrics(2, random.Random(name), family=1)))
     with pytest.raises(UserError, match="several kinds of runs"):
         compare_external(side, two[0], [])
+
+
+def printed(folder, name, line, offset=0.0):
+    """A log of 20 steps: `line` with the step, the loss and a figure of about 100."""
+    rows = (line.format(k=k, loss=3 - k / 30 - offset, figure=100 + offset + k % 3) for k in range(1, 21))
+    write_atomic(folder / name, "\n".join(rows))
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("figure", "unit", "ratio"),
+    [("samples/s: {figure:.2f}", "samples/s", 1.5), ("step_time_ms: {figure:.2f}", "steps/s", 1 / 1.5)],
+)
+def test_what_audit_reads_of_a_log_is_compared(tmp_path, figure, unit, ratio):
+    line = "step: {k} loss: {loss:.4f} " + figure
+    for k in (1, 2, 3):
+        printed(tmp_path / "a", f"run{k}.log", line, k / 10)
+        printed(tmp_path / "b", f"run{k}.log", line, 50 + k / 10)
+    found = compare_external(tmp_path / "a", tmp_path / "b", [])
+    assert (found.why, found.unit) == (None, unit)
+    assert found.ratio == pytest.approx(ratio, rel=0.01)
+    assert found.low < found.ratio < found.high
+
+
+def test_step_times_of_other_numbers_of_devices_give_no_ratio_and_those_of_equal_ones_do(tmp_path):
+    """What a step did on 4 devices nobody says: the batch of one device, or a quarter of it on each."""
+    line = "step: {k} loss: {loss:.4f} step_time_ms: {figure:.2f}"
+    one, other, four = (printed(tmp_path, f"{n}.log", line, k) for k, n in enumerate(("1gpu", "a_1gpu", "4gpus")))
+    assert compare_external(one, four, ["world_size"]).why.startswith("steps/s do not say how much was done")
+    assert compare_external(one, other, []).why is None
+
+
+def test_a_refusal_says_what_was_seen(tmp_path):
+    rate = printed(tmp_path, "rate.log", "step: {k} loss: {loss:.4f} samples/s: {figure:.2f}")
+    time = printed(tmp_path, "time.log", "step: {k} loss: {loss:.4f} step_time_ms: {figure:.2f}")
+    with pytest.raises(UserError, match="different units: samples/s, steps/s"):
+        compare_external(rate, time, [])
+    loss_alone = printed(tmp_path, "loss.log", "step: {k} loss: {loss:.4f}")
+    with pytest.raises(UserError, match=r"\(loss.log: no time and no rate that is recognised\).*step_time_ms"):
+        compare_external(loss_alone, rate, [])

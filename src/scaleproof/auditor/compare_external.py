@@ -6,8 +6,9 @@ from itertools import product
 from pathlib import Path
 
 from scaleproof.auditor.audit import audit_gathered
-from scaleproof.auditor.checks.baselines import TotalRate, total_rate
+from scaleproof.auditor.checks.baselines import high_median, samples_rate, total_rate
 from scaleproof.auditor.checks.comparability import same_measurement
+from scaleproof.auditor.checks.overview import rate_of_run
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
@@ -25,23 +26,32 @@ COMPARED_FIELDS = (
 NAME_OF_REPEAT = re.compile(r"(run|rep|repeat|seed)[ _.=-]*\d*(\.[a-z]+)?", re.IGNORECASE)  # run1.log, seed3, rep_2
 # Stated by few, and nothing is missing where they are not.
 OPTIONAL_FIELDS = ("zero_stage", "offload")
+# Units of rates, the one first that says most of the work; and what may not differ for a ratio of such rates.
+FIXED_BY_UNIT = {
+    "tokens/s": (),
+    "FLOP/s": (),
+    "samples/s": ("world_size",),  # whose samples is often unsaid: of one device or of all
+    "epochs/s": ("dataset",),
+    "steps/s": ("world_size", "global_batch", "seq_len"),
+}
 
 
 def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     """Return the ratio of the mean rate of all runs below `b` to that of all runs below `a`. Repeats give an interval.
 
     `vary`: fields that are meant to differ; where others differ, the result says why there is no ratio.
-    Raises UserError where a side has no rate, several kinds of runs, or another unit than the other.
+    Raises UserError where a side has no rate, several kinds of runs, or no unit in common with the other.
     """
     evidence = [gather([path]) for path in (a, b)]  # each file is read once
     for path, gathered in zip((a, b), evidence, strict=True):
         if not gathered.runs and not gathered.own_runs:
             raise _no_speed(path, gathered)
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
-    rates_a = _total_rates(runs_a)
-    rates_b = _total_rates(runs_b)
-    units = sorted({rate.unit for rate in [*rates_a, *rates_b]})
-    if len(units) > 1:
+    rates_a = [_rates_by_unit(run) for run in runs_a]
+    rates_b = [_rates_by_unit(run) for run in runs_b]
+    unit = next((unit for unit in FIXED_BY_UNIT if all(unit in rates for rates in (*rates_a, *rates_b))), None)
+    if unit is None:
+        units = sorted({unit for rates in (*rates_a, *rates_b) for unit in rates})
         raise UserError(f"{a} and {b} state how fast they were in different units: {', '.join(units)}")
 
     stated_a = _stated_fields(runs_a)
@@ -54,11 +64,13 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     unintended = [name for name in differing if name not in vary]
     if unintended:
         why: str | None = why_incomparable(unintended, vary)
+    elif fixed := [name for name in FIXED_BY_UNIT[unit] if name in differing and not _counts_all(runs_a + runs_b, unit)]:
+        why = f"{unit} do not say how much was done where {', '.join(fixed)} differs; let both print tokens/s"
     else:
         why = _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)
 
-    rate_a = mean_rate([rate.value for rate in rates_a])
-    rate_b = mean_rate([rate.value for rate in rates_b])
+    rate_a = mean_rate([rates[unit] for rates in rates_a])
+    rate_b = mean_rate([rates[unit] for rates in rates_b])
     b_over_a = ratio(rate_b, rate_a)
     return Compared(
         a=str(a),
@@ -70,7 +82,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         ratio=None if why else b_over_a.value,
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
-        unit=units[0],
+        unit=unit,
         unstated=[name for name in unstated if name not in OPTIONAL_FIELDS],
         freedom=b_over_a.freedom,
     )
@@ -93,8 +105,21 @@ def _why_invalid(a: Path, b: Path, evidence: Sequence[Evidence]) -> str | None:
     return f"invalid: {', '.join(codes)} (scaleproof audit {a} {b})" if codes else None
 
 
-def _total_rates(runs: list[ReportedRun]) -> list[TotalRate]:
-    return [rate for run in runs if (rate := total_rate(run)) is not None]
+def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
+    """Return how fast a run says it was, in each unit in which it says so; its step times as steps/s."""
+    rates = {}
+    if total := total_rate(run):
+        rates[total.unit] = total.value
+    if samples := samples_rate(run):
+        rates["samples/s"] = samples
+    if (seconds := run.logged_steps.nonzero("seconds")).size:
+        rates["steps/s"] = 1 / high_median(seconds)
+    return rates
+
+
+def _counts_all(runs: list[ReportedRun], unit: str) -> bool:
+    """Return whether the files say that the rates are those of all devices together: samples/s alone can be."""
+    return unit == "samples/s" and all(run.rate_scope == "global" for run in runs)
 
 
 def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
@@ -104,7 +129,7 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
     """
     ours = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
     complete = [run for run in evidence.runs if not run.quoted]  # of a quoted log lines may be left out
-    runs = [run for run in [*complete, *map(_as_reported, ours)] if total_rate(run)]
+    runs = [run for run in [*complete, *map(_as_reported, ours)] if _rates_by_unit(run)]
     if not runs:
         raise _no_speed(path, evidence)
     names = sorted({_name_without_repeat(run, len(runs)) for run in runs})
@@ -114,11 +139,17 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
 
 
 def _no_speed(path: Path, evidence: Evidence) -> UserError:
-    """Return the error for a path without a run that states a rate, with the reasons why files were not read."""
-    unread = "; ".join(f"{file.name}: {file.reason}" for file in evidence.unread[:3])
-    reasons = f" ({unread})" if unread else ""
+    """Return the error for a path without a run whose rate can be compared: what was seen, and what it takes."""
+    seen = [f"{file.name}: {file.reason}" for file in evidence.unread[:3]]
+    for run in evidence.runs[:3]:
+        what = "lines of a log in a document" if run.quoted else rate_of_run(run) or "no time and no rate that is recognised"
+        seen.append(f"{run.name}: {what}")
+    if evidence.tables:
+        seen.append(f"{evidence.tables[0].name}: a table, which scaleproof audit checks")
+    reasons = f" ({'; '.join(seen)})" if seen else ""
     return UserError(
-        f"{path}: no result below that states how fast it was{reasons}; scaleproof audit {path} says what it recognises"
+        f"{path}: no run below whose rate can be compared{reasons}; it takes tokens/s, samples/s or the time of each "
+        'step: lines such as "step: 7 tokens/s: 4567" or "step: 7 step_time_ms: 12.3"'
     )
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from statistics import fmean
+from statistics import fmean, median_high
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,13 @@ def total_rate(run: ReportedRun) -> TotalRate | None:
     if run.format.startswith("epoch log") and epoch_s:
         return TotalRate(1 / epoch_s, "epochs/s")
     return None
+
+
+def samples_rate(run: ReportedRun) -> float | None:
+    """Samples/s as the run states them, whose ranks' is often unsaid; None where it states none."""
+    samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
+    samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
+    return median_high(samples) if samples else None
 
 
 def tokens_per_step(run: ReportedRun) -> int | None:

@@ -2,12 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from statistics import median_high
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, total_rate
+from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, samples_rate, total_rate
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import MEASURED, STEADY, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
@@ -103,10 +102,8 @@ def rate_of_run(run: ReportedRun) -> str:
 
 def _other_rate_of_run(run: ReportedRun) -> str:
     """Samples/s, whose ranks' is often unsaid, or the time of an epoch: shown, but nothing is computed of them."""
-    samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
-    samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
-    if samples:
-        return f"{median_high(samples):,.5g} samples/s"
+    if samples := samples_rate(run):
+        return f"{samples:,.5g} samples/s"
     seconds = epoch_seconds(run)
     spans_are_epochs = bool(run.timed_spans) and run.timed_spans[0].index is not None
     return f"{seconds:,.4g} s an epoch" if seconds and spans_are_epochs else ""

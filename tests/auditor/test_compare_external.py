@@ -146,5 +146,5 @@ def test_a_refusal_says_what_was_seen(tmp_path):
     with pytest.raises(UserError, match="different units: samples/s, steps/s"):
         compare_external(rate, time, [])
     loss_alone = printed(tmp_path, "loss.log", "step: {k} loss: {loss:.4f}")
-    with pytest.raises(UserError, match=r"\(loss.log: no time and no rate that is recognised\).*step_time_ms"):
+    with pytest.raises(UserError, match=r"\(loss.log: no known time or rate\).*step_time_ms"):
         compare_external(loss_alone, rate, [])

@@ -64,7 +64,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     unintended = [name for name in differing if name not in vary]
     if unintended:
         why: str | None = why_incomparable(unintended, vary)
-    elif fixed := [name for name in FIXED_BY_UNIT[unit] if name in differing and not _counts_all(runs_a + runs_b, unit)]:
+    elif fixed := sorted(set(differing) & _fixed_fields(unit, runs_a + runs_b)):
         why = f"{unit} do not say how much was done where {', '.join(fixed)} differs; let both print tokens/s"
     else:
         why = _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)
@@ -117,9 +117,10 @@ def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
     return rates
 
 
-def _counts_all(runs: list[ReportedRun], unit: str) -> bool:
-    """Return whether the files say that the rates are those of all devices together: samples/s alone can be."""
-    return unit == "samples/s" and all(run.rate_scope == "global" for run in runs)
+def _fixed_fields(unit: str, runs: list[ReportedRun]) -> set[str]:
+    """Return the fields that may not differ for a ratio of such rates; none of samples/s that are of all devices."""
+    of_all = unit == "samples/s" and all(run.rate_scope == "global" for run in runs)
+    return set() if of_all else set(FIXED_BY_UNIT[unit])
 
 
 def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
@@ -142,7 +143,7 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
     """Return the error for a path without a run whose rate can be compared: what was seen, and what it takes."""
     seen = [f"{file.name}: {file.reason}" for file in evidence.unread[:3]]
     for run in evidence.runs[:3]:
-        what = "lines of a log in a document" if run.quoted else rate_of_run(run) or "no time and no rate that is recognised"
+        what = "lines of a log in a document" if run.quoted else rate_of_run(run) or "no known time or rate"
         seen.append(f"{run.name}: {what}")
     if evidence.tables:
         seen.append(f"{evidence.tables[0].name}: a table, which scaleproof audit checks")

@@ -78,3 +78,10 @@ def test_what_was_not_measured_is_left_out(series):
 def test_another_file_is_refused_with_what_is_wanted(series, text, message):
     with pytest.raises(UserError, match=message):
         series(text)
+
+
+def test_how_a_size_did_is_no_series_and_a_name_is(series):
+    rows = ("ddp,1,100,", 'ddp,2,150,"undecided, low to good"', "fsdp,1,90,", "fsdp,2,100,low")
+    rated = "\n".join(["series,devices,tokens/s,rating", *rows])
+    assert series(rated) == {"ddp": {1: [100], 2: [75]}, "fsdp": {1: [90], 2: [50]}}
+    assert series(rated.replace("rating", "model")).keys() > {"low"}

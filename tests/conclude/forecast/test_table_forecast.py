@@ -1,9 +1,11 @@
 """`scaleproof forecast --from`: series of rates that somebody has."""
 
 import pytest
+from synthetic import cells, write_run
 
 from scaleproof.cli import main
-from scaleproof.conclude.forecast.table_forecast import forecast_rates, table_text
+from scaleproof.conclude.forecast.table_forecast import forecast_rates, is_of_cpus, table_text
+from scaleproof.ground.files import write_atomic
 
 
 def test_each_series_is_forecast_at_twice_and_four_times():
@@ -43,3 +45,25 @@ def test_the_command_takes_a_campaign_or_a_table(tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 2
+
+
+def test_intervals_on_cpus_come_from_the_table_itself_or_there_are_none():
+    two_sizes = {"ddp": {1: [100.0], 2: [70.0]}, "fsdp": {1: [100.0], 2: [95.0]}}
+    made = forecast_rates(two_sizes, (4,), devices_per_node=8, on_cpus=True)
+    public = forecast_rates(two_sizes, (4,), devices_per_node=8)
+    assert {forecast.rate.construction for forecast in made} == {"leave-largest-out"}
+    assert {forecast.rate.construction for forecast in public} == {"public series"}
+    assert [forecast.rate.value for forecast in made] == [forecast.rate.value for forecast in public]
+    assert "public tables have no CPUs" in table_text(made)
+    single = forecast_rates({"": {2: [70.0]}}, (4,), devices_per_node=8, on_cpus=True)
+    assert single[0].rate is None
+    assert "measure a further one" in table_text(single)
+
+
+def test_tables_of_a_campaign_on_cpus_are_known_and_those_of_others_are_not(tmp_path):
+    write_run(tmp_path / "runs", cells()[0])
+    for name in ("results/tables/strong.csv", "tables/strong.csv", "cells.csv"):
+        write_atomic(tmp_path / name, "gpus,tokens/s\n1,100\n2,190\n")
+    assert is_of_cpus(tmp_path / "tables/strong.csv")
+    assert is_of_cpus(tmp_path / "cells.csv")
+    assert not is_of_cpus(tmp_path / "results/tables/strong.csv")

@@ -77,6 +77,8 @@ def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
     """Return what a row is of: "ddp" of "DDP, 4 GPUs". `varied_settings`: those that are not the same in all rows."""
     words = [word for kind, word in row.words.items() if kind not in NO_NAME]
     label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))
+    if status := row.words.get("status"):  # how a size did is no name
+        label = label.replace(status, " ")
     if not re.search("[A-Za-z]", label):  # the number of a job
         label = ""
     settings = [f"{kind} {row.value(kind):g}" for kind in varied_settings if row.value(kind) is not None]

@@ -3,14 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from tabulate import tabulate
 
 from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
-from scaleproof.conclude.forecast.interval import Interval, with_repeats
+from scaleproof.conclude.forecast.interval import Interval, leave_largest_out, with_repeats
 from scaleproof.ground.number_format import number
+from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
 
 @dataclass(frozen=True)
@@ -23,19 +25,34 @@ class RateForecast:
     refusal: str = ""
 
 
+def is_of_cpus(table: Path) -> bool:
+    """Whether a table stands among the results of a campaign whose runs were on CPUs."""
+    folders = table.resolve().parents[:2]  # cells.csv, tables/strong.csv
+    first = next((file for folder in folders for file in sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), None)
+    run = read_run(first.parent) if first else None
+    return isinstance(run, TimedRun) and all("cpu" in rank["devices"] for rank in run.metrics.ranks)
+
+
 def forecast_rates(
-    series: Mapping[str, Mapping[int, Sequence[float]]], devices: Sequence[int], devices_per_node: int
+    series: Mapping[str, Mapping[int, Sequence[float]]],
+    devices: Sequence[int],
+    devices_per_node: int,
+    on_cpus: bool = False,
 ) -> list[RateForecast]:
     """The forecast of each series at each number of `devices`; by default twice and four times its largest size.
 
     `series`: name -> devices -> rates of one device, several where the size was measured several times.
     """
-    forecasts = []
-    for name, rates in series.items():
-        steps = [_one_sample_step(of_size, group_of_size(size, devices_per_node)) for size, of_size in rates.items()]
-        for size in devices or (2 * max(rates), 4 * max(rates)):
-            forecasts.append(_rate_forecast(name, steps, group_of_size(size, devices_per_node)))
-    return forecasts
+    steps = {
+        name: [_one_sample_step(of_size, group_of_size(size, devices_per_node)) for size, of_size in rates.items()]
+        for name, rates in series.items()
+    }
+    held_out = [held for of_series in steps.values() if (held := law.hold_largest_out(of_series))] if on_cpus else None
+    return [
+        _rate_forecast(name, steps[name], group_of_size(size, devices_per_node), held_out)
+        for name, rates in series.items()
+        for size in devices or (2 * max(rates), 4 * max(rates))
+    ]
 
 
 def group_of_size(devices: int, devices_per_node: int) -> Group:
@@ -52,8 +69,13 @@ def _one_sample_step(rates: Sequence[float], group: Group) -> law.MeasuredStep:
     return law.MeasuredStep(group, micro_batch=1, accumulation=1, seconds=math.exp(-logs.mean()), variance=variance)
 
 
-def _rate_forecast(name: str, steps: Sequence[law.MeasuredStep], group: Group) -> RateForecast:
-    """The rate of all devices of `group` from the `steps` of the series `name`."""
+def _rate_forecast(
+    name: str, steps: Sequence[law.MeasuredStep], group: Group, held_out: Sequence[law.HeldOut] | None
+) -> RateForecast:
+    """The rate of all devices of `group` from the `steps` of the series `name`.
+
+    `held_out`: on CPUs, the largest size of each series of the table; they say how wrong the law is there.
+    """
     if group in (step.group for step in steps):
         return RateForecast(name, group.size, None, "The table has it")
     target = law.Target(group, micro_batch=1, accumulation=1)
@@ -62,26 +84,35 @@ def _rate_forecast(name: str, steps: Sequence[law.MeasuredStep], group: Group) -
         law.check_support(name or "the series", sizes, target)
     except law.Unsupported as refusal:
         return RateForecast(name, group.size, None, refusal.reason)
-    largest = law.hold_largest_out(steps)
-    half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
     rate = group.size * law.expected_rate(sizes, group.size)
+    if held_out is None:
+        largest = law.hold_largest_out(steps)
+        half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
+        construction, n = "public series", law.TABLES
+    else:
+        distance = law.doublings(group.size, sizes[-1].group.size)
+        by_table = leave_largest_out([held.residual / held.doublings for held in held_out], distance)
+        if by_table is None:
+            why = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
+            return RateForecast(name, group.size, None, why)
+        half, construction, n = by_table, "leave-largest-out", len(held_out)
     with_noise = with_repeats(half, sizes[-1].variance or 0.0)
-    return RateForecast(name, group.size, Interval.around(rate, with_noise, "public series", law.TABLES))
+    return RateForecast(name, group.size, Interval.around(rate, with_noise, construction, n))
 
 
 def table_text(forecasts: Sequence[RateForecast]) -> str:
     """A table with a row for each forecast, then a line for each that was refused."""
     rows, refused = [], []
+    basis = f"on {law.TABLES} public tables of GPUs and TPUs"
     for forecast in forecasts:
         rate = forecast.rate
         if rate is None or rate.likely is None:
             refused.append(f"{forecast.series} on {forecast.devices}: no forecast. {forecast.refusal}".strip())
             continue
         likely, nearly_all = (f"{number(low)} to {number(high)}" for low, high in (rate.likely, (rate.low, rate.high)))
+        if rate.construction == "leave-largest-out":
+            basis = f"about the largest size of each series here (n={rate.n}), as public tables have no CPUs"
         rows.append([forecast.series, forecast.devices, number(rate.value), likely, nearly_all])
     headings = ["series", "devices", "rate", "80 %", "95 %"]
-    note = (
-        "Rates are of all devices, in the unit of the table; intervals: how wrong the same law is on "
-        f"{law.TABLES} public tables of GPUs and TPUs."
-    )
-    return "\n".join([tabulate(rows, headings, disable_numparse=True), note, *refused])
+    note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
+    return "\n".join([*([tabulate(rows, headings, disable_numparse=True), note] if rows else []), *refused])

@@ -68,7 +68,11 @@ def _texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "when": facts.when,
         "machine": facts.machine,
         "file": inputs.campaign_file,
-        "header": ["cell", *(table.columns[place].label for place in places), "findings"],
+        "header": [
+            "cell",
+            *(table.columns[place].label.replace("[95 %]", "[95\u00a0%]") for place in places),
+            "findings",
+        ],
         "rows": rows,
         "constant": constant,
         "charts": [{"path": f"charts/{name}.svg", "caption": ". ".join(CHART_WORDS[name])} for name in charts],

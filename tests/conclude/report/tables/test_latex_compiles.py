@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 
+import pandas as pd
 import pytest
 from patience import HANGS
 from result_models import comparison, comparisons, forecast_row, paired
@@ -14,7 +15,9 @@ from scaleproof.conclude.report.tables.cells import write_tables
 from scaleproof.conclude.report.tables.comparison import write_comparison
 from scaleproof.conclude.report.tables.forecast import write_forecast
 from scaleproof.conclude.report.tables.scaling import write_series
+from scaleproof.conclude.report.tables.table import latex_table, mark_undecided
 from scaleproof.conclude.report.tables.waterfall import write_waterfall
+from scaleproof.ground.records.result_file import Estimated
 
 PAGE = r"""\documentclass[twocolumn]{article}
 \usepackage{booktabs}
@@ -38,6 +41,7 @@ def tables(results):
     folder = results.folder / "tables"
     results.report.title = TITLE
     _, cells, _ = read_inputs(results.folder)
+    cells["findings"] = "machine-busy process-starved run-stands-out"
     write_tables(cells, results.report, folder)
     for kind in ("strong", "weak"):
         write_series(results.report, kind, folder)
@@ -61,3 +65,18 @@ def test_all_tables_compile_together(results, pdflatex, tmp_path):
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
     wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
     assert not [points for points in wide if points > 5], "a table sticks out of the page"
+
+
+def test_a_ratio_is_marked_where_its_interval_contains_1_and_nowhere_else():
+    texts = pd.DataFrame({"speed-up": ["0.9 [0.8, 1.1]", "1.4 [1.2, 1.6]", "–"], "n": ["3"] * 3})
+    ratios = [Estimated(value=0.9, low=0.8, high=1.1, n=3), Estimated(value=1.4, low=1.2, high=1.6, n=3), None]
+    marked = mark_undecided(texts, {"speed-up": ratios, "not there": ratios})
+    assert list(marked["speed-up"]) == ["~ 0.9 [0.8, 1.1]", "1.4 [1.2, 1.6]", "–"]
+    tex = latex_table(marked, "", "t")
+    assert r"\textasciitilde{}~0.9" in tex
+    assert tex.count("textasciitilde") == 1
+
+
+def test_long_texts_are_broken_between_words_and_short_ones_are_not():
+    tex = latex_table(pd.DataFrame({"a": ["ddp"], "findings": ["machine-busy process-starved"]}), "", "t")
+    assert r"ddp & \shortstack[l]{machine-busy \\{} process-starved} \\" in tex

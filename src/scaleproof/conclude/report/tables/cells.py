@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.report.read_results import row_dicts
-from scaleproof.conclude.report.tables.table import Table
+from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, columns_in_group
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingReport
@@ -125,6 +125,8 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     """
     rows = scaling_rows(cells, report)
     texts, constant = split_constant(human_rows(rows))
+    compared = [column for column in RATIOS if column.name != "scaling_efficiency"]
+    ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in compared}
     narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     below = [
         f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
@@ -133,13 +135,13 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     Table(
         name="scaling",
         plain=rows,
-        human=texts,
+        human=mark_undecided(texts, ratios),
         caption=report.title,
         label=f"{report.campaign}-cells",
         numeric=[COLUMNS[name].heading for name in MAIN],
         narrow=[label for label in texts.columns if label in narrow],
         below=below,
-        notes=" ".join(below),
+        notes=" ".join([*below, UNDECIDED]),
         unit=report.unit,
     ).write(folder)
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from scaleproof.conclude.report.sentences.scaling import law_sentences
 from scaleproof.conclude.report.tables.cells import figure_columns
-from scaleproof.conclude.report.tables.table import Table
+from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
 
@@ -63,18 +63,21 @@ def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
 def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write scaling of a `kind` as strong or weak .csv, .md and .tex into `folder`; a table without rows says so."""
     rows, texts = series_rows(report, kind), series_human(report, kind)
+    points = [point for series in _series_of_kind(report, kind) for point in series.points]
+    speedups = [name for name in SERIES_FIGURES if name.startswith("speedup")]
+    ratios = {COLUMNS[name].series_heading: [point.figure(name) for point in points] for name in speedups}
     wide = {COLUMNS[name].series_heading for name in ("speedup_by_job_wall_time", "karp_flatt")}
     laws = law_sentences(report, kind)
     Table(
         name=kind,
         plain=pd.DataFrame(columns=["series", "cell", "devices", "n"]) if rows.empty else rows,
-        human=texts,
+        human=mark_undecided(texts, ratios),
         caption=f"{report.title} ({kind} scaling)",
         label=f"{report.campaign}-{kind}",
         numeric=[label for label, name in HEADINGS.items() if not COLUMNS[name].is_text],
         narrow=[label for label in texts.columns if label not in wide],
         below=laws,
-        notes=" ".join([*laws, NOTES]),
+        notes=" ".join([*laws, NOTES, UNDECIDED]),
         none=f"No series of {kind} scaling.",
         unit=report.unit,
     ).write(folder)

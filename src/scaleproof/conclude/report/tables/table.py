@@ -3,8 +3,9 @@
 That for a LaTeX paper is a float over both columns, with booktabs, a caption, a label and notes.
 """
 
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import pandas as pd
 
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.number_format import in_unit
+from scaleproof.ground.records.result_file import Estimated
 
+UNDECIDED = "~: the interval contains 1, so a difference is undecided."  # of the marks that `mark_undecided` sets
 HEADER = "% Needs \\usepackage{booktabs}; a float over both columns of a two-column page."
 HEADING_WIDTH = 11  # characters; longer headings are broken between words
+CELL_WIDTH = 24  # likewise of cells; of tables with many columns HEADING_WIDTH
 MANY = 9  # columns that need smaller letters
 # After escaping by pandas: what pdflatex wants otherwise.
 TYPOGRAPHIC = {
@@ -27,6 +31,7 @@ TYPOGRAPHIC = {
     "≈": r"$\approx$",
     "→": r"$\rightarrow$",
     "\N{MINUS SIGN}": "$-$",
+    "\\textasciitilde \\space ": r"\textasciitilde{}~",
     "<": r"$<$",
     ">": r"$>$",
 }
@@ -41,11 +46,15 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
     body = _for_pdflatex(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
-    # The headings stand in one line between these rules; long ones are broken into several lines.
-    start = body.index("\\toprule\n") + len("\\toprule\n")
-    end = body.index(" \\\\\n\\midrule")
-    headings = zip(body[start:end].split(" & "), sides, strict=True)
-    body = body[:start] + " & ".join(_stack_heading(*heading) for heading in headings) + body[end:]
+    # Each row stands in one line; long headings and cells are broken into several, for a table is as wide as they are.
+    width = CELL_WIDTH if len(table.columns) < MANY else HEADING_WIDTH
+    lines = body.split("\n")
+    for place, line in enumerate(lines):
+        if line.endswith(r" \\"):
+            entries = zip(line.removesuffix(r" \\").split(" & "), sides, strict=True)
+            most = HEADING_WIDTH if lines[place - 1] == r"\toprule" else width
+            lines[place] = " & ".join(_stack(entry, side, most) for entry, side in entries) + r" \\"
+    body = "\n".join(lines)
     note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escaped(notes)}\end{{minipage}}"
     size, gap = ("footnotesize", 3) if len(table.columns) < MANY else ("scriptsize", 2)
     lines = [
@@ -60,12 +69,14 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
     return "\n".join(lines) + "\n"
 
 
-def _stack_heading(heading: str, side: str) -> str:
-    """Return a long heading on several lines: tables are as wide as their headings otherwise. `side`: "l" or "r"."""
-    whole = heading.replace(r"[95 \%]", r"[95~\%]")
-    lines = textwrap.wrap(whole, HEADING_WIDTH, break_long_words=False, break_on_hyphens=False)
+def _stack(text: str, side: str, width: int) -> str:
+    """Return a text of more than `width` characters on several lines. `side`: "l" or "r"."""
+    whole = text.replace(r"[95 \%]", r"[95~\%]")
+    if len(re.sub(r"\\text\w+", "", whole)) <= width:
+        return text
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
     stack = r" \\{} ".join(lines)  # {}: a line may begin with a bracket, which would be a length
-    return heading if len(lines) < 2 else rf"\shortstack[{side}]{{{stack}}}"
+    return text if len(lines) < 2 else rf"\shortstack[{side}]{{{stack}}}"
 
 
 def escaped(text: str) -> str:
@@ -85,6 +96,18 @@ def _for_pdflatex(text: str) -> str:
     for character, replacement in TYPOGRAPHIC.items():
         text = text.replace(character, replacement)
     return text
+
+
+def mark_undecided(texts: pd.DataFrame, ratios: Mapping[str, Sequence[Estimated | None]]) -> pd.DataFrame:
+    """Return the table with "~" before each ratio whose interval contains 1. `ratios`: heading -> those of all rows."""
+    marked = {
+        heading: [
+            f"~ {text}" if ratio and ratio.spans() else text for text, ratio in zip(texts[heading], column, strict=True)
+        ]
+        for heading, column in ratios.items()
+        if heading in texts
+    }
+    return texts.assign(**marked)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ PATHS = [
     (["audit", "heading.csv"], "a table needs a row with a rate or a time above 0, below a heading that names it"),
     (["audit", "picture.png"], "figures in pictures are not read; docs/audit.md lists what is recognised"),
     (["compare", "ddp-n1x1", "results/demo"], 'Did you mean "results/demo/runs/ddp-n1x1"?'),
-    (["compare", "results/demo", "empty"], "empty: no result below that states how fast it was"),
+    (["compare", "results/demo", "empty"], "empty: no run below whose rate can be compared"),
     (["verify", "results/dmo"], 'no such file or folder; give results/<campaign>. Did you mean "results/demo"?'),
     (["verify", "results"], "Results there: results/demo"),
     (["verify", "results/demo/runs/ddp-n1x1/rep1"], 'Did you mean "results/demo"?'),

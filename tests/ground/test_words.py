@@ -9,13 +9,30 @@ from scaleproof.ground.words import ANSWERS, GLOSSARY, LEARNT, MEASURED, PAIRS, 
 
 @pytest.mark.parametrize(
     "word",
-    ["undecided", "Too close to call", "held-out", "LOW", "n", "95 % CI", "CI", "repeats", "built", "strong scaling"],
+    [
+        "undecided",
+        "Too close to call",
+        "held-out",
+        "LOW",
+        "n",
+        "95 % CI",
+        "CI",
+        "repeats",
+        "built",
+        "strong scaling",
+        "no_figures",
+        "host oom",
+        "timeout",
+        "n=6: too few",
+        "noise floor",
+        "non-inferiority",
+    ],
 )
 def test_a_word_is_known_however_it_is_written(word):
     assert meaning_of_word(word)
 
 
-@pytest.mark.parametrize("word", ["", "undecide", "low good", "speed"])
+@pytest.mark.parametrize("word", ["", "undecide", "low good", "speed", "n=6", "figures"])
 def test_another_word_is_not_taken_for_one(word):
     assert meaning_of_word(word) is None
 

@@ -82,6 +82,9 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
     close = []
     if "/" not in str(name) and len(letters) >= 2:  # zero2, of zero2-n1x2
         close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
+    if not close and len(letters) >= 3:  # one letter for another: ddp rather than dp, of dpp
+        slips = [choice for choice in by_letters if len(choice) == len(letters) and edit_distance(letters, choice) == 1]
+        close = slips if len(slips) == 1 else []
     close = close or difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
     if not close and len(letters) >= 3:
         most_edits = 2 if len(letters) >= 5 else 1

@@ -39,7 +39,7 @@ ANSWERS: Words = {
     "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",
     "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",
     "weak scaling, weak": "The global batch grows with the devices: the ideal step takes as long as on one.",
-    "noise": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
+    "noise, noise floor": "What two equal arms differ by: measured by A/A pairs, or by the spread over repeats.",
     "detectable": "The smallest true difference that so many repeats, or pairs, show in 7 to 9 of 10 campaigns.",
     "claim": "A statement of the answer with its value, bounds and method: claims.json, from which sentences are made.",
     "evidence, printed, watched, built": "What stands behind a figure. printed: the program says so. watched: "
@@ -58,7 +58,12 @@ ANSWERS: Words = {
     "figure, whatever the number of ranks (nccl-tests).",
     "cell": "One configuration of a campaign: a strategy, a geometry and whatever else it varies.",
     "undecided, ~, too close to call": "The interval of the ratio contains 1: by these runs either side may be the "
-    "faster one. More repeats make it narrower; the report says under Next how many.",
+    "faster one. More repeats make it narrower; the report says under Next how many. Of a rating: the interval of the "
+    "efficiency reaches from one rating into another; both are named.",
+    "too few": "The interval is too wide to help, its bounds more than ten times apart (of two runs: twice), so n stands "
+    "in its place. More repeats make it narrower.",
+    "non-inferiority": "Shown to lose no more than a margin that was set beforehand: the whole interval of the ratio "
+    "lies above it. Not the same as not shown to be slower.",
     "cannot be told apart": "As undecided: the interval of the ratio contains 1.",
     "incomparable, no ratio": "Something differs that the campaign does not vary, such as code, versions, hardware or "
     "batch. A ratio would mix its effect with the one in question, so none is formed. If it is meant to differ, name "
@@ -74,6 +79,17 @@ ANSWERS: Words = {
     "decided": "An interval excludes the other answer; further repeats would make it narrower, not different.",
     "failed, not applicable": "A run without numbers: it crashed, hung, ran out of memory or time; or cannot run here, "
     "with the reason beside it.",
+    "oom, host_oom": "Class of a failed run: the memory of a device (oom) or of the machine (host_oom) ran out. A "
+    "smaller micro_batch, or a strategy that shards more.",
+    "timeout, hang": "Class of a failed run: it reached resources.time_limit (timeout), or its ranks made no steps "
+    "any more (hang). Its train.log shows where; a longer limit helps the first alone.",
+    "crash": "Class of a failed run: a rank ended with an error or by a signal. The reason and the end of train.log "
+    "stand in the run's record.",
+    "nan": "Class of a failed run: a loss is not a number, or infinite. A smaller learning rate, or bf16 for fp16.",
+    "node_fail": "Class of a failed run: its node was lost, by the scheduler's word. It can be repeated as it is.",
+    "wrong_world": "Class of a failed run: not as many ranks, or other devices, came together than were asked for.",
+    "no_figures": "Class of a failed run of a command: it ended well and printed no time and no rate that is read, or "
+    "too few steps. A pattern says where they stand: workload.figures, or ab --pattern.",
     "unreadable": "A run whose record is damaged: it is a row without numbers, and nothing is concluded from it.",
     "not fully": "Raw files are gone, so that figures can no longer be recomputed.",
     "with reservations": "The answer rests on runs with findings that are suspect, which are named.",
@@ -116,5 +132,5 @@ def meaning_of_word(text: str) -> str | None:
 
 
 def _normalised(word: str) -> str:
-    """A word in lower case, its hyphens and underscores as blanks."""
-    return re.sub(r"[\s_-]+", " ", word).strip().lower()
+    """A word in lower case, its hyphens and underscores as blanks, without an n before it ("n=6: too few")."""
+    return re.sub(r"[\s_-]+", " ", re.sub(r"^n=\d+: ?", "", word)).strip().lower()

@@ -52,6 +52,9 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["line 3", 'execution.strategy cannot be "fdsp"', "ddp", 'Did you mean "fsdp"?'],
     ),
     "unknown strategy in vary": ("title: x\nvary:\n  strategy: [dp3]\n", ["line 3", "vary.strategy[0]", "ddp"]),
+    "a strategy with one wrong letter": ("title: x\nexecution:\n  strategy: dpp\n", ["line 3", 'Did you mean "ddp"?']),
+    "a key without its s": ("title: x\nwork:\n  step: 20\n", ["line 3", 'Did you mean "steps"?']),
+    "a key of another section": ("title: x\nwork:\n  corpus: a\n", ["line 3", "It belongs under workload."]),
     "unknown model": ("title: x\nworkload:\n  model: gpt2-smal\n", ["line 3", "workload.model", '"gpt2-small"']),
     "a name in capitals": ("title: x\nworkload:\n  corpus: Python-Docs\n", ["line 3", 'Write "python-docs".']),
     "several values where one goes": (

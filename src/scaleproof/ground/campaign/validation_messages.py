@@ -195,6 +195,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):
         return " It belongs at the top of the file, not indented."
     meant = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
+    meant = meant or next((key for key in known if f"{name}s" == key or f"{key}s" == name), None)
     if meant is not None:
         return f' Did you mean "{meant}"?'
     return _other_section_hint(name, schema, of_cell=place[0] in OF_CELLS[1:]) or did_you_mean(name, known)

@@ -97,5 +97,5 @@ def _fault(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:
-        return f"{place} is no date; write it as 2027-01-31, without quotes"
+        return f"{place} is not a date; write it as 2027-01-31, without quotes"
     return f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}; a waiver is [[waived]] with {', '.join(keys)}"

@@ -113,8 +113,8 @@ def _per_step(args: argparse.Namespace) -> tuple[str, Sequence[int]] | None:
 def add(commands: Group) -> None:
     """Add the command `ab` to `commands`."""
     doc = (
-        "is training program B faster than A? Runs both in turns until that is decided, reads what they print, checks "
-        "it, and says so in a line"
+        "is training program B faster than A? Alternates between them until that is decided, reads what they print, "
+        "checks it, and says so in a line"
     )
     example = (
         "scaleproof ab -- torchrun train.py -- torchrun train.py --fused\n"

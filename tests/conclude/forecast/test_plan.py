@@ -83,7 +83,7 @@ def test_a_plan_and_the_report_of_the_same_runs_say_the_same_number_of_repeats(t
     assert plan.resolve == resolve
     assert resolve.repeats > 5
     text = plan_text(made, plan)
-    assert f"{resolve.repeats} repeats of each cell reliably show differences of 5 % (7 to 9 times in 10" in text
+    assert f"{resolve.repeats} repeats of each cell would show differences of 5 % (7 to 9 times in 10" in text
     noisy = dataclasses.replace(plan, resolve=resolve.model_copy(update={"detectable": 3.04}))
     assert "the 5 so far show 304 %" in plan_text(made, noisy)
 

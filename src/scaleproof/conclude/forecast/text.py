@@ -118,7 +118,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
             f", {significant(plan.cost)} {plan.price.currency} at "
             f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
         )
-    left = f"timed runs that are left take {_duration_text(plan.remaining_s)}, one after the other, without queues"
+    left = f"remaining timed runs take {_duration_text(plan.remaining_s)}, one after the other, without queues"
     lines += ["", f"{total}; {left}", _energy_text(plan)]
     unknown = [row for row in plan.rows if row.plan is None]
     if unknown:
@@ -154,7 +154,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
 def _resolution_text(resolve: Resolution) -> str:
     """A sentence with the numbers of the report's "Next": what further repeats would show."""
     repeats = resolve.repeats
-    number = f"{repeats} repeats of each cell reliably show" if repeats else "more than 1,000 repeats would show"
+    number = f"{repeats} repeats of each cell would show" if repeats else "more than 1,000 repeats would show"
     return (
         f"{number} differences of {_percent_text(resolve.effect)} ({POWER_IN_WORDS}, by the spread of "
         f"the runs so far); the {resolve.n} so far show {_percent_text(resolve.detectable)}"

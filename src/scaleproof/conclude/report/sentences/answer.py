@@ -204,7 +204,7 @@ def _slower_bullet(of_group: GroupClaims) -> list[Bullet]:
     ratios, basis = _fastest_ratios_text(of_group, slower)
     cells = tuple(claim.subject for claim in slower)
     label = f"Slower than {of_group.fastest.subject}"
-    return [Bullet("slower", label, f"it runs at {ratios}", basis, cells, tuple(slower))]
+    return [Bullet("slower", label, f"{of_group.fastest.subject} runs at {ratios}", basis, cells, tuple(slower))]
 
 
 def _fastest_ratios_text(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:

@@ -103,9 +103,10 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
         known = tuple(claim for claim in singles if claim)
         if len(known) == len(singles) and all(claim.ratio.below() for claim in known):
             return Verdict(f"No: one device is faster than {devices_text(group.devices)}", True, (advice, *known))
-        return Verdict(
-            f"No clear winner yet: {devices_text(group.devices)} are not shown to beat one", False, (advice, *known)
-        )
+        baselines = {claim.baseline for claim in known}
+        one = f"one ({baselines.pop()})" if len(baselines) == 1 else "one"
+        text = f"No clear winner yet: {devices_text(group.devices)} are not shown to beat {one}"
+        return Verdict(text, False, (advice, *known))
     if advice.word == "disturbed":
         return Verdict("No clear winner yet: the runs were disturbed", False, (advice,))
     to_fastest = [claims[f"ratio/{entry.cell}"] for entry in group.comparable[1:]]

@@ -132,7 +132,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         lines.append(f"no step time of {_cells_text(names, plan)}: {refusal}. To lift it: {measure}")
     without_memory = _group_by_statement((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
     for reason, names in without_memory:
-        lines.append(f"no memory of {_cells_text(names, plan)}: {reason}")
+        lines.append(f"no memory figure for {_cells_text(names, plan)}: {reason}")
     if any(row.memory_bytes is not None and row.fits == "unknown" for row in plan.rows):
         lines.append("memory without a verdict: that of the devices is not known before a run on them")
     too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
@@ -162,8 +162,8 @@ def _resolution_text(resolve: Resolution) -> str:
 
 
 def _percent_text(share: float) -> str:
-    """Return a difference in percent with two significant digits, and all of its digits from 100 % on."""
-    return f"{significant(100 * share, 2) if share < 0.995 else integer(100 * share)} %"
+    """Return a difference in percent with two significant digits; from 100 % on it says no more, as on the page."""
+    return f"{significant(100 * share, 2)} %" if share < 0.995 else "more than 100 %"
 
 
 def split_text(what: str, now: Split, better: Split) -> str:

@@ -357,9 +357,7 @@ def add(commands: Group) -> None:
         "scaleproof compare results/published/demo_a results/demo --html compare.html"
     )
     parser = command(commands, "compare", compare, doc, example)
-    parser.add_argument(
-        "a", type=path, metavar="A", help="a run, cell or campaign, or anybody's logs: a file or a folder"
-    )
+    parser.add_argument("a", type=path, metavar="A", help="a run, cell or campaign, or anybody's log or folder of logs")
     parser.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
     parser.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
     parser.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version

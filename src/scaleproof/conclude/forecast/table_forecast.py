@@ -88,14 +88,17 @@ def _rate_forecast(
     if held_out is None:
         largest = law.hold_largest_out(steps)
         half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
-        construction, n = "public series", law.TABLES
+        construction = "public series"
+        n = law.TABLES
     else:
         distance = law.doublings(group.size, sizes[-1].group.size)
         by_table = leave_largest_out([held.residual / held.doublings for held in held_out], distance)
         if by_table is None:
             why = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
             return RateForecast(name, group.size, None, why)
-        half, construction, n = by_table, "leave-largest-out", len(held_out)
+        half = by_table
+        construction = "leave-largest-out"
+        n = len(held_out)
     with_noise = with_repeats(half, sizes[-1].variance or 0.0)
     return RateForecast(name, group.size, Interval.around(rate, with_noise, construction, n))
 

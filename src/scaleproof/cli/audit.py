@@ -185,7 +185,7 @@ def add(commands: Group) -> None:
     )
     example = (
         "scaleproof audit results/demo\n"
-        "scaleproof audit ~/somebody/logs --world-size 8 --html audit.html\n"
+        "scaleproof audit ../somebody/logs --world-size 8 --html audit.html\n"
         "scaleproof audit logs --global-batch run2=64   # for runs with run2 in their path\n"
         "pbpaste | scaleproof audit -                   # a table from the clipboard"
     )

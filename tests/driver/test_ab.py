@@ -238,18 +238,18 @@ def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypat
 
 
 def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
-    """A quiet Snakemake has none."""
-    failed = SimpleNamespace(returncode=1, stdout="\n", stderr="")
+    log = tmp_path / "fetch.log"
+    log.write_text("thrown while requesting\nscaleproof: a.zst could not be downloaded:\n  the connection failed\n")
+    where = f"Error in rule corpus_fetch:\n    log: {log} (check log file(s) for error details)\n    shell: ..."
+    failed = SimpleNamespace(returncode=1, stdout="Using profile\n", stderr=f"    log: {tmp_path}\n{where}\n")
     monkeypatch.setattr(snakemake_view, "_snakemake", lambda *_: failed)
-    logs = tmp_path / "results/mine/logs"
-    logs.mkdir(parents=True)
-    (logs / "charts.log").write_text("scaleproof: runs.csv is damaged\n")
-    (logs / "collect.log").write_text("2 runs\n")
-    with pytest.raises(UserError, match=r"exit code 1:\nscaleproof: runs.csv is damaged$"):
-        snakemake_view.run_snakemake(Path("config/campaigns/mine.yaml"), [])
+    mine = Path("config/campaigns/mine.yaml")
+    with pytest.raises(UserError) as error:
+        snakemake_view.run_snakemake(mine, [])
+    assert str(error.value) == f"{mine}: a.zst could not be downloaded:\n  the connection failed\n  (log: {log})"
     failed.stderr = "MissingInputException"
-    with pytest.raises(UserError, match=r"exit code 1:\n+MissingInputException$"):
-        snakemake_view.run_snakemake(Path("config/campaigns/mine.yaml"), [])
+    with pytest.raises(UserError, match=r"exit code 1:\nUsing profile\nMissingInputException$"):
+        snakemake_view.run_snakemake(mine, [])
 
 
 STUBBORN = """

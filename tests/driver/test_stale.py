@@ -80,8 +80,7 @@ def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
     (folder / "runs/ddp-n1x2/rep1/steps.csv").unlink()
     text = stale_text(stale_runs(path, results))
     assert f"sizes: {folder}/runs/ddp-n1x2/rep1 is no longer complete" in text
-    again = f"--forcerun {folder}/runs.csv {folder}/findings.json -- {folder}/report.html"
-    assert f"snakemake --cores 2 {again}" in text
+    assert f"snakemake --cores 2 {folder}/runs/ddp-n1x2/rep1/steps.csv {folder}/report.html" in text
 
 
 def test_a_damaged_run_is_named_alone(measured):

@@ -48,7 +48,7 @@ def test_copied_results_are_kept(clone):
     before = (clone.root / FINISHED).read_bytes()
     stopped = clone.snakemake(REPORT)
     assert stopped.returncode == 2
-    assert "nothing was started: snakemake has no record of 2 finished runs of tiny" in stopped.stderr
+    assert "nothing was started: snakemake has no record of 2 finished runs, 1 reference of tiny" in stopped.stderr
 
     stale = clone.command("scaleproof", "stale", CAMPAIGN)
     assert stale.returncode == 1

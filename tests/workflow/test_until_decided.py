@@ -58,7 +58,7 @@ def test_rounds_share_a_job_between_looks(built, measured):
     (built.root / "results/shared/runs/ddp-n1x2/rep2/steps.csv").unlink()
     stale = built.command("scaleproof", "stale", "config/campaigns/shared.yaml").stdout
     assert "runs/ddp-n1x2/rep2 is no longer complete" in stale
-    assert "--forcerun shared_job results/shared/runs.csv results/shared/findings.json -- " in stale
+    assert f"--forcerun {record.relative_to(built.root)} -- results/shared/report.html" in stale
     done = built.snakemake("-n", "results/shared/runs/ddp-n1x2/rep2/steps.csv")
     assert done.returncode == 2
     assert "results/shared/runs.csv, or for one job: results/shared/together/rep1-3.json" in done.stdout + done.stderr
@@ -72,5 +72,5 @@ def test_rounds_can_follow_a_fixed_number_of_repeats(built, measured):
     built.campaign("open", TINY.replace("repeats: 1", "repeats: {resolve: 3 %, at_least: 3, at_most: 5}"))
     stale = built.command("scaleproof", "stale", "config/campaigns/open.yaml").stdout
     assert "results/open/looks/3.json is missing" in stale
-    advice = re.search(r"missing again: snakemake --cores 2 (.+) -- ", stale)[1]
-    assert built.planned(*advice.split(), "--", table)["look"] == 1
+    advice = re.search(r"missing again: snakemake --cores 2 (.+) results/open/report.html", stale)[1]
+    assert built.planned(*advice.split(), table)["look"] == 1

@@ -20,6 +20,7 @@ def or_exit(function, *arguments):
 
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
 SITE = or_exit(Site.of, config)
+or_exit(check_resource_names, workflow.resource_settings.default_resources or ())
 # `--config anonymous=true`: pages and papers without names of hosts.
 ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
 
@@ -316,14 +317,14 @@ def is_recorded(output):
 
 
 def stop_on_unrecorded():
-    """Raises UserError before finished runs are made again that Snakemake has no record of.
+    """Raises UserError before something is measured again that Snakemake has no record of.
 
     Not of those that it is forced to make, nor of those that it was making when it was killed.
     """
     if workflow.touch:
         return
     pending = workflow.dag.needrun_jobs(exclude_finished=False)
-    jobs = [job for job in pending if job.rule.name in ("train", "shared_job")]
+    jobs = [job for job in pending if job.rule.name in ("train", "shared_job", *BESIDE)]
     reasons = {job: workflow.dag.reason(job) for job in jobs}
     unknown = [
         (job.wildcards.campaign, Path(output))
@@ -343,6 +344,13 @@ def say_failed_runs():
     texts = [text for loaded in CAMPAIGNS_AS_SENT.loaded if (text := failed_runs_text(loaded, FOUND))]
     print(*(f"\n{text}" for text in texts), sep="\n", file=sys.stderr)
     return bool(texts)
+
+
+def say_how_it_goes_on():
+    """Print how many runs are left, or the command for those that are gone."""
+    planned = {Path(output) for job in workflow.dag.needrun_jobs(exclude_finished=False) for output in job.output}
+    texts = [ended_early_text(loaded, FOUND, planned) for loaded in CAMPAIGNS_AS_SENT.loaded]
+    print(*(f"\n{text}" for text in texts if text), sep="\n", file=sys.stderr)
 
 
 def say_full_disk():

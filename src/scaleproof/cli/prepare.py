@@ -143,7 +143,7 @@ def stale(args: argparse.Namespace) -> None:
     text = "\n".join(stale_text(answer) for answer in answers)
     hint = other_folder_hint() or ("" if CAMPAIGNS.is_dir() else f"; there is no folder {CAMPAIGNS} here")
     print(text or f"{args.results}: no campaign has results{hint}")
-    if any(answer.runs or answer.lost for answer in answers):
+    if any(answer.runs or answer.beside or answer.lost for answer in answers):
         raise SystemExit(1)
 
 

@@ -6,6 +6,7 @@ __all__ = [
     "campaign_preview",
     "cluster",
     "keep",
+    "lost",
     "new_project",
     "planned_work",
     "rehearse",

@@ -6,7 +6,8 @@ older code for out of date.
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from scaleproof.driver import snakemake_view
@@ -16,9 +17,13 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, measure_again, read_planned
 from scaleproof.ground.snakemake_command import options_for, results_option
+from scaleproof.measure.launch.pairs import PAIRS, first_pair
 from scaleproof.measure.launch.shared_job import finished_run
+from scaleproof.measure.reference.schema import FOLDER, workload_name
 
 TOKENS = "tokens.json"
+# Rules that measure something beside the runs -> what each of their jobs makes.
+BESIDE = {"trace_capture": "trace", "pairs": "comparison", "reference": "reference", "sweep": "sweep"}
 
 
 def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
@@ -91,13 +96,41 @@ def _refuse(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> N
 
 
 def _measured_files(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return the measured files that are there: of runs or of jobs that hold several, of traces, pairs and sweeps."""
-    folder = results / loaded.name
+    """Return the measured files that are there: of runs or of jobs that hold several, and those beside them."""
     runs = loaded.records(results) if loaded.shared_jobs else [run / METRICS for run in loaded.runs(results)]
-    traces = [folder / "traces" / cell.slug / CAPTURE for cell in loaded.traced]
-    pairs = [folder / "compare" / name / "pairs.json" for name in loaded.comparisons]
-    sweeps = [folder / "sweep" / group / "sweep.json" for group in loaded.communicating_groups]
-    return [path for path in (*runs, *traces, *pairs, *sweeps) if path.is_file()]
+    return [path for path in (*runs, *measured_beside(loaded, results)) if path.is_file()]
+
+
+def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
+    """Return measured file beside the runs -> its rule, of those that are there and can stand in the campaign."""
+    folder = results / loaded.name
+    rules: dict[Path, str] = {}
+    for cell in loaded.traced:
+        trace = folder / "traces" / cell.slug / CAPTURE
+        if _fingerprint(trace) == cell.fingerprint:
+            rules[trace] = "trace_capture"
+    for name, (comparison, a, b) in loaded.comparisons.items():
+        pair = first_pair(comparison)
+        arms = ((folder / "compare" / name / f"pair{pair}" / arm, cell) for arm, cell in (("a", a), ("b", b)))
+        if all(_fingerprint(arm / METRICS) == cell.fingerprint for arm, cell in arms):
+            rules[folder / "compare" / name / PAIRS] = "pairs"
+    trained = (cell for cell in loaded.cells if cell.command is None)
+    rules |= {folder / FOLDER / f"{workload_name(cell.config)}.json": "reference" for cell in trained}
+    rules |= {folder / "sweep" / group / "sweep.json": "sweep" for group in loaded.communicating_groups}
+    return {path: rule for path, rule in rules.items() if path.is_file()}
+
+
+def counted_text(rules: Iterable[str]) -> str:
+    """Return what jobs of these rules have made, in words: "1 trace, 2 references"."""
+    return ", ".join(plural(number, BESIDE[rule]) for rule, number in Counter(rules).items())
+
+
+def _fingerprint(record: Path) -> str | None:
+    """Return the configuration of a run or trace by its record; None where that is missing or damaged."""
+    try:
+        return str(json.loads(record.read_bytes())["fingerprint"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:
@@ -117,24 +150,27 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
             folder = results / loaded.name / "runs" / cell.slug / f"rep{repeat}"
             if _stands(folder, cell, repeat) and finished_run(folder, cell) is None:  # else it is not measured again
                 lost.append(folder)
-    if not lost:
+    beside = {path: rule for path, rule in measured_beside(loaded, results).items() if path in outputs}
+    files = [*lost, *beside]
+    if not files:
         return None
-    rule = "shared_job" if loaded.shared_jobs else "train"
+    of_runs = [plural(len(lost), "finished run")] if lost else []
+    rules = (["shared_job" if loaded.shared_jobs else "train"] if lost else []) + [*dict.fromkeys(beside.values())]
     return (
-        f"snakemake has no record of {plural(len(lost), 'finished run')} of {loaded.name} ({lost[0]}"
-        f"{', ...' if len(lost) > 1 else ''}) and would measure {'them' if len(lost) > 1 else 'it'} again: copied "
-        "from another folder, or made by jobs of a snakemake that was killed?\n"
-        f"{choices_text(loaded, results, rule)}"
+        f"snakemake has no record of {', '.join([*of_runs, *filter(None, [counted_text(beside.values())])])} of "
+        f"{loaded.name} ({files[0]}{', ...' if len(files) > 1 else ''}) and would measure "
+        f"{'them' if len(files) > 1 else 'it'} again: copied from another folder, or made by jobs of a snakemake that "
+        f"was killed?\n{choices_text(loaded, results, *rules)}"
     )
 
 
-def choices_text(loaded: LoadedCampaign, results: Path, rule: str | None = None) -> str:
+def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
     """Return two lines with the commands of which people choose one: keep the runs, or measure them again.
 
-    `rule`: of runs that Snakemake makes again only when forced to.
+    `rules`: of what Snakemake makes again only when forced to.
     """
     report = results / loaded.name / "report.html"
-    forced = f"--forcerun {rule} -- " if rule else ""
+    forced = f"--forcerun {' '.join(rules)} -- " if rules else ""
     return (
         f"  to keep them: scaleproof keep {loaded.path}{results_option(results)}\n"
         f"  to measure them again: snakemake {options_for(report)} {forced}{report}"

@@ -1,7 +1,7 @@
 """Snakemake, started by a command of ours: for files, or for what it sees of results."""
 
 import contextlib
-import os
+import re
 import shlex
 import signal
 import subprocess
@@ -24,6 +24,7 @@ SNAKEFILE = (PACKAGE / "workflow_files/workflow/Snakefile").resolve()  # of this
 HERE = ("--cores", "all")
 GRACE_S = 1.5  # between asking it to end and ending it
 LAST_LINES = 15  # of what Snakemake says when it cannot
+FAILED_LOG = re.compile(r"^ *log: (\S+) \(check log file\(s\) for error details\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,7 @@ def build(targets: Collection[Path]) -> None:
 
 def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE) -> None:
     """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails."""
-    words = ("--snakefile", str(SNAKEFILE), *options, "--quiet", "all", "--", *map(str, targets))
-    _demand(*words, of=f"{campaign}: ", logs=RESULTS / campaign.stem / "logs")
+    _demand("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets), of=f"{campaign}: ")
 
 
 def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
@@ -87,18 +87,25 @@ def _quoted(path: str) -> str:
     return home + shlex.quote(rest)
 
 
-def _words_of_a_stage(logs: Path) -> str:
-    """What the last stage has said that failed, of which a quiet Snakemake says nothing; empty where none did."""
-    texts = [log.read_text("utf-8", "replace") for log in sorted(logs.glob("*.log"), key=os.path.getmtime)]
-    return next((text.strip() for text in reversed(texts) if text.startswith("scaleproof: ")), "")
+def _words_of_a_stage(said: str) -> str | None:
+    """Return the last words of the first stage that failed, by what Snakemake says of its log; None where none did."""
+    for log in map(Path, FAILED_LOG.findall(said)):
+        if log.is_file() and (text := log.read_text("utf-8", "replace").strip()):
+            _, own, message = f"\n{text}".rpartition("\nscaleproof: ")
+            return f"{message if own else _end_of(text)}\n  (log: {log})"
+    return None
 
 
-def _demand(*words: str, of: str = "", logs: Path | None = None) -> None:
+def _end_of(text: str) -> str:
+    return "\n".join(text.splitlines()[-LAST_LINES:])
+
+
+def _demand(*words: str, of: str = "") -> None:
     done = _snakemake(*words)
     if done.returncode not in (0, FAILED_RUNS):
-        last = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])
-        last = last.strip() or (_words_of_a_stage(logs) if logs else "")
-        raise UserError(f"{of}snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n{last}")
+        said = done.stdout + done.stderr
+        banner = f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n"
+        raise UserError(of + (_words_of_a_stage(said) or banner + _end_of(said.strip())))
 
 
 def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:

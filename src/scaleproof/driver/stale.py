@@ -1,19 +1,20 @@
 """What is to be made again before anything runs: by an upgrade or an edited campaign, and what is missing."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
-from scaleproof.driver.keep import choices_text
+from scaleproof.driver.keep import choices_text, counted_text, measured_beside
+from scaleproof.driver.lost import lost_advice, lost_files
 from scaleproof.driver.snakemake_view import Seen, seen
-from scaleproof.ground.campaign.loaded import LoadedCampaign, asks_for_more_repeats, look_file
+from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.lost_results import lost_results, lost_text, records_without_runs
+from scaleproof.ground.records.lost_results import lost_text
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, measure_again, read_run
-from scaleproof.ground.snakemake_command import options_for
 
 DAMAGED = "its files are damaged"
 CONFIGURATION = "its configuration changed"
@@ -34,8 +35,10 @@ class StaleRuns:
     damaged: tuple[str, ...]  # runs of other cells that cannot be kept: CELL/repK
     device_hours: float  # what they took when they were measured
     commits: tuple[str, ...]  # that they were measured at
-    unrecorded: str | None = None  # the rule of those that Snakemake has no record of: it makes them only when forced
+    beside: tuple[str, ...] = ()  # rules, one for each trace, comparison, ... that would be measured again
+    unrecorded: tuple[str, ...] = ()  # rules of what Snakemake has no record of: it makes that only when forced
     lost: tuple[Path, ...] = ()  # what results were made from, and is missing now
+    view: Mapping[Path, Seen] | None = None  # of Snakemake
 
     @property
     def campaign(self) -> str:
@@ -55,13 +58,14 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     current_code = code_sha256(*MEASURING)
     planned = loaded.planned(results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
-    view = seen([results / loaded.name / "report.html"]) if finished and not loaded.shared_jobs else None
+    lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
+    view = seen([results / loaded.name / "report.html"]) if finished or lost else None
     reasons: Counter[str] = Counter()
     device_seconds = 0.0
     commits: set[str] = set()
     changed: dict[str, None] = {}  # cells, each once, in order
     damaged: dict[str, str] = {}  # run -> its cell
-    unrecorded = None
+    unrecorded: dict[str, None] = {}  # rules, each once, in order
     for folder, cell in finished:
         try:
             metrics = _sound_metrics(folder)
@@ -73,15 +77,15 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
         if reason := _reason(metrics, cell.fingerprint, current_code, file):
             reasons[reason] += 1
             if file is not None and not file.recorded:
-                unrecorded = file.rule
+                unrecorded[file.rule] = None
             if reason == CONFIGURATION:
                 changed[cell.slug] = None
             device_seconds += (metrics.total_wall_time_s or 0.0) * cell.execution.geometry.n_devices
             commits.add(metrics.git_commit[:10])
     hours = device_seconds / 3600
-    lost = lost_results(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
-    lost += _looks_due(loaded, results)
-    lost += [path for missing in records_without_runs(loaded, results).values() for path in missing]
+    pending = {path: file for path, file in (view or {}).items() if file.pending}
+    beside = {path: rule for path, rule in measured_beside(loaded, results).items() if path in pending}
+    unrecorded |= {pending[path].rule: None for path in beside if not pending[path].recorded}
     return StaleRuns(
         loaded=loaded,
         results=results,
@@ -91,8 +95,10 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
         damaged=tuple(run for run, cell in damaged.items() if cell not in changed),
         device_hours=hours,
         commits=tuple(sorted(commits)),
-        unrecorded=unrecorded,
+        beside=tuple(beside.values()),
+        unrecorded=tuple(unrecorded),
         lost=tuple(lost),
+        view=view,
     )
 
 
@@ -122,42 +128,29 @@ def stale_text(stale: StaleRuns) -> str:
     return "\n".join(text for text in (_again_text(stale), _missing_text(stale)) if text)
 
 
-def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return the look behind a table of runs that `repeats.resolve` asks for, if it has not been taken."""
-    rule = loaded.campaign.repeat_until
-    if rule is None or not (results / loaded.name / "runs.csv").is_file():
-        return []
-    looks = [look_file(results, loaded.name, n) for n in rule.looks()[:-1]]
-    ending = next((look for look in looks if not asks_for_more_repeats(look)), None)
-    return [ending] if ending and not ending.is_file() else []
-
-
 def _missing_text(stale: StaleRuns) -> str:
-    """Return what is missing behind results, and the command that makes it; "" where nothing is.
-
-    Snakemake looks no further than the next file, unless forced to.
-    """
+    """Return what is missing behind results, and the command that makes it; "" where nothing is."""
     if not stale.lost:
         return ""
     if stale.cells or stale.damaged:  # the command that measures these again makes all of the rest
         return f"{stale.campaign}: {lost_text(stale.lost)}"
-    folder = stale.results / stale.campaign
-    report = folder / "report.html"
-    jobs = "shared_job " if stale.loaded.shared_jobs else ""
-    forced = f"--forcerun {jobs}{folder / 'runs.csv'} {folder / 'findings.json'}"
-    command = f"snakemake {options_for(report)} {forced} -- {report}"
-    return f"{stale.campaign}: {lost_text(stale.lost)}\n  to make what is missing again: {command}"
+    return lost_advice(stale.loaded, stale.results, stale.lost, stale.view)
 
 
 def _again_text(stale: StaleRuns) -> str:
     """Return how many finished runs would be measured again, why, and what to type for or against it."""
+    if not stale.runs and stale.beside:
+        why = UNRECORDED if stale.unrecorded else f"{INPUT}, or its code"
+        head = f"{stale.campaign}: {counted_text(stale.beside)} would be measured again, because {why}\n"
+        return head + choices_text(stale.loaded, stale.results, *stale.unrecorded)
     if not stale.runs:
         return "" if stale.lost else f"{stale.campaign}: no finished run would be measured again"
     why = "; ".join(f"{count} because {reason}" for reason, count in stale.reasons.items())
     commits = ", ".join(stale.commits) or "an unknown commit"
     head = (
         f"{stale.campaign}: {stale.runs} of {stale.planned} runs would be measured again "
-        f"({stale.device_hours:.3g} device hours): {why}; measured at {commits}\n"
+        f"({stale.device_hours:.3g} device hours): {why}; measured at {commits}"
+        f"{'; with them ' if stale.beside else ''}{counted_text(stale.beside)}\n"
     )
     path = stale.loaded.path
     if stale.cells or stale.damaged:
@@ -167,4 +160,4 @@ def _again_text(stale: StaleRuns) -> str:
     code = ""
     if CODE in stale.reasons:
         code = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
-    return head + choices_text(stale.loaded, stale.results, stale.unrecorded) + code
+    return head + choices_text(stale.loaded, stale.results, *stale.unrecorded) + code

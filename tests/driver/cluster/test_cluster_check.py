@@ -9,7 +9,10 @@ from synthetic import campaign, cells
 
 from scaleproof.driver.cluster import check as cluster_check
 from scaleproof.driver.cluster import questions
+from scaleproof.driver.cluster.profile import SnakemakeProfile
+from scaleproof.driver.cluster.site import check_resource_names
 from scaleproof.ground.campaign.cells import arms_of
+from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.machine import allocation
 
@@ -197,6 +200,33 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
     (tmp_path / "profile.v9+.yaml").write_text(PROFILE)
     with pytest.raises(UserError, match="no Slurm here"):
         cluster_check.check(tmp_path, tmp_path)
+
+
+def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, repository):
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr(cluster_check.allocation, "slurm_config", dict)
+    (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "config: {gpu_type: h100}\n")
+    campaign = tmp_path / "sizes.yaml"
+    campaign.write_text(
+        "title: sizes\nworkload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}\n"
+        "work: {global_batch: 8, steps: 25}\nvary: {geometry: [1x2]}\nrepeats: 2\n"
+    )
+    with pytest.raises(UserError, match="no Slurm here") as error:
+        cluster_check.check(tmp_path, tmp_path, LoadedCampaign(campaign))
+    (line,) = [line for line in str(error.value).splitlines() if " train " in line]
+    assert line.startswith("  2 train (ddp-n1x2): sbatch --partition=gpu --nodes=1 ")
+    assert "--gres=gpu:h100:2" in line
+
+
+@pytest.mark.parametrize("key", ["default-resources: {slurm_acount: abc}", "set-resources: {train: {constrain: x}}"])
+def test_a_misspelt_resource_of_a_profile_is_named(tmp_path, key):
+    (tmp_path / "profile.v9+.yaml").write_text("executor: scaleproof\n" + key + "\n")
+    with pytest.raises(UserError, match=r'Did you mean "(slurm_account|constraint)"'):
+        SnakemakeProfile(tmp_path).resources("train")
+
+
+def test_resources_of_a_site_are_no_misspelt_ones():
+    check_resource_names(["mem_gb", "mem_mb", "disk_mb", "disk_gb", "licenses", "gpu", "gpus", "tmpdir", "slurm_extra"])
 
 
 @pytest.mark.fault("cluster check, where a profile gives jobs less time than their runs", "a line with both numbers")

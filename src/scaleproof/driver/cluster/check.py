@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.driver.cluster.questions import QueueRequest, cure, describe_request, queue_requests, refusal
+from scaleproof.driver.cluster.questions import (
+    QueueRequest,
+    cure,
+    describe_request,
+    in_slurms_words,
+    queue_requests,
+    refusal,
+)
 from scaleproof.driver.cluster.request import JobRequest
 from scaleproof.driver.cluster.trial import try_nodes
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -50,18 +57,19 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     """Try the cluster with the settings of the profile in `folder`, and return a verdict on each thing that was tried.
 
     `results`: a folder that compute nodes are to write into. `loaded`: a campaign; Slurm is asked about its jobs, too.
-    Raises UserError where there is no Slurm.
+    Raises UserError where there is no Slurm, with what the campaign would ask of it.
     """
     profile = SnakemakeProfile(folder)
     site, defaults = profile.site, profile.resources("train")  # faults of the profile are told without Slurm, too
+    requests = queue_requests(loaded, profile) if loaded else []
     config = allocation.slurm_config()
     if not config:
         raise UserError(
             "no Slurm here: `scontrol show config` says nothing within 20 s; run this on a login node of the cluster"
+            + "".join(f"\n  {in_slurms_words(request, profile)}" for request in requests)
         )
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
-    requests = queue_requests(loaded, profile) if loaded else []
     # The profile takes devices away, or no job of the campaign asks for any.
     without_devices = defaults.get("gres") == "" or (
         bool(requests) and not any(request.with_devices for request in requests)

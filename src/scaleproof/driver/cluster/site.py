@@ -3,13 +3,14 @@
 A profile says it under `config`: `{scheduler: lsf}`, or `{gpu_type: h100, exclusive: false}` for a Slurm site.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from scaleproof.driver.cluster.request import JobRequest
+from scaleproof.driver.cluster.slurm import OPTIONS
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.errors import UserError, did_you_mean, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, edit_distance, shortened
 from scaleproof.ground.snakemake_command import snakemake_command
 
 SCHEDULERS = ("slurm", "queue", "lsf")
@@ -34,6 +35,18 @@ OF_OTHERS = {
 ALWAYS = "--no-kill"
 EXCLUSIVE = "--exclusive"
 Resources = dict[str, int | str]  # of a rule: name -> value
+RESOURCE_NAMES = sorted({*OPTIONS, "slurm_extra", "lsf_queue", "lsf_project", "lsf_extra"} - {"mem_mb"})
+
+
+def check_resource_names(names: Iterable[str]) -> None:
+    """Raise UserError for a resource of a profile that is one of ours but for a letter or two; others are the site's.
+
+    Nobody asks for mem_mb with another unit by mistake.
+    """
+    for name in names:
+        nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
+        if 0 < edit_distance(name, nearest) <= 2 and len(name) > 4:
+            raise UserError(f'no scheduler is asked for "{shortened(name)}". Did you mean "{nearest}"?')
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ __all__ = [
     "campaign_preview",
     "cluster",
     "keep",
-    "lost",
     "new_project",
     "planned_work",
     "rehearse",

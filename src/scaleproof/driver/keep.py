@@ -104,16 +104,12 @@ def _measured_files(loaded: LoadedCampaign, results: Path) -> list[Path]:
 def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
     """Return measured file beside the runs -> its rule, of those that are there and can stand in the campaign."""
     folder = results / loaded.name
-    rules: dict[Path, str] = {}
-    for cell in loaded.traced:
-        trace = folder / "traces" / cell.slug / CAPTURE
-        if _fingerprint(trace) == cell.fingerprint:
-            rules[trace] = "trace_capture"
+    traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
+    rules = {trace: "trace_capture" for trace, cell in traces.items() if _is_of(cell, trace)}
     for name, (comparison, a, b) in loaded.comparisons.items():
-        pair = first_pair(comparison)
-        arms = ((folder / "compare" / name / f"pair{pair}" / arm, cell) for arm, cell in (("a", a), ("b", b)))
-        if all(_fingerprint(arm / METRICS) == cell.fingerprint for arm, cell in arms):
-            rules[folder / "compare" / name / PAIRS] = "pairs"
+        pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
+        if _is_of(a, pair / "a" / METRICS) and _is_of(b, pair / "b" / METRICS):
+            rules[pair.with_name(PAIRS)] = "pairs"
     trained = (cell for cell in loaded.cells if cell.command is None)
     rules |= {folder / FOLDER / f"{workload_name(cell.config)}.json": "reference" for cell in trained}
     rules |= {folder / "sweep" / group / "sweep.json": "sweep" for group in loaded.communicating_groups}
@@ -125,12 +121,12 @@ def counted_text(rules: Iterable[str]) -> str:
     return ", ".join(plural(number, BESIDE[rule]) for rule, number in Counter(rules).items())
 
 
-def _fingerprint(record: Path) -> str | None:
-    """Return the configuration of a run or trace by its record; None where that is missing or damaged."""
+def _is_of(cell: Cell, record: Path) -> bool:
+    """Return whether the record of a run or trace is there, and of the configuration of `cell`."""
     try:
-        return str(json.loads(record.read_bytes())["fingerprint"])
+        return json.loads(record.read_bytes())["fingerprint"] == cell.fingerprint
     except (OSError, ValueError, LookupError, TypeError):
-        return None
+        return False
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:

@@ -16,14 +16,14 @@ from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, write_json
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
-from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE, RESULTS
+from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
 SNAKEFILE = (PACKAGE / "workflow_files/workflow/Snakefile").resolve()  # of this package, used by no other
 HERE = ("--cores", "all")
 GRACE_S = 1.5  # between asking it to end and ending it
-LAST_LINES = 15  # of what Snakemake says when it cannot
+LAST_CHARACTERS = 1500  # of what Snakemake says when it cannot
 FAILED_LOG = re.compile(r"^ *log: (\S+) \(check log file\(s\) for error details\)$", re.MULTILINE)
 
 
@@ -92,12 +92,8 @@ def _words_of_a_stage(said: str) -> str | None:
     for log in map(Path, FAILED_LOG.findall(said)):
         if log.is_file() and (text := log.read_text("utf-8", "replace").strip()):
             _, own, message = f"\n{text}".rpartition("\nscaleproof: ")
-            return f"{message if own else _end_of(text)}\n  (log: {log})"
+            return f"{message if own else text[-LAST_CHARACTERS:]}\n  (log: {log})"
     return None
-
-
-def _end_of(text: str) -> str:
-    return "\n".join(text.splitlines()[-LAST_LINES:])
 
 
 def _demand(*words: str, of: str = "") -> None:
@@ -105,7 +101,7 @@ def _demand(*words: str, of: str = "") -> None:
     if done.returncode not in (0, FAILED_RUNS):
         said = done.stdout + done.stderr
         banner = f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n"
-        raise UserError(of + (_words_of_a_stage(said) or banner + _end_of(said.strip())))
+        raise UserError(of + (_words_of_a_stage(said) or banner + said.strip()[-LAST_CHARACTERS:]))
 
 
 def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:

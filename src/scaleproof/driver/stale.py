@@ -7,20 +7,22 @@ from pathlib import Path
 
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 from scaleproof.driver.keep import choices_text, counted_text, measured_beside
-from scaleproof.driver.lost import lost_advice, lost_files
 from scaleproof.driver.snakemake_view import Seen, seen
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.lost_results import lost_text
+from scaleproof.ground.records.lost_results import lost_files, lost_text, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, measure_again, read_run
+from scaleproof.ground.snakemake_command import options_for
 
 DAMAGED = "its files are damaged"
 CONFIGURATION = "its configuration changed"
 CODE = "code that takes part in a run changed"
 UNRECORDED = "snakemake has no record of it, as of one that was copied from another folder"
 INPUT = "an input of it changed"
+MOST_NAMED = 6  # jobs that a command names one by one
+DRAWN = ("tables", "charts")  # folders of what nothing but the page is made from
 
 
 @dataclass(frozen=True)
@@ -129,12 +131,32 @@ def stale_text(stale: StaleRuns) -> str:
 
 
 def _missing_text(stale: StaleRuns) -> str:
-    """Return what is missing behind results, and the command that makes it; "" where nothing is."""
+    """Return what is missing behind results, and the shortest command that makes it; "" where nothing is.
+
+    Snakemake looks no further than the next file, unless it is asked for the others: for one file of each job.
+    """
     if not stale.lost:
         return ""
     if stale.cells or stale.damaged:  # the command that measures these again makes all of the rest
         return f"{stale.campaign}: {lost_text(stale.lost)}"
-    return lost_advice(stale.loaded, stale.results, stale.lost, stale.view)
+    loaded, view = stale.loaded, stale.view or {}
+    folder = stale.results / loaded.name
+    report = folder / "report.html"
+    records = records_without_runs(loaded, stale.results)  # of jobs that Snakemake holds for done
+    of_records = {path for missing in records.values() for path in missing}
+    targets: dict[tuple[str, Path], Path] = {}  # rule and folder -> the first file
+    for path in stale.lost:
+        if path not in of_records:
+            rule = view[path].rule if path in view else path.stem
+            targets.setdefault((rule, path.parent), path)
+    forced, asked = [str(record) for record in records], [str(path) for path in targets.values()]
+    if len(forced) + len(asked) > MOST_NAMED:
+        of_runs = forced if len(forced) <= MOST_NAMED else ["shared_job"]
+        forced, asked = [*of_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
+    if forced or any(path.parent.name not in DRAWN for path in stale.lost):
+        asked.append(str(report))
+    words = [options_for(report), *(["--forcerun", *forced, "--"] if forced else []), *asked]
+    return f"{loaded.name}: {lost_text(stale.lost)}\n  to make what is missing again: snakemake {' '.join(words)}"
 
 
 def _again_text(stale: StaleRuns) -> str:

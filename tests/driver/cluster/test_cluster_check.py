@@ -31,7 +31,7 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
         "sacctmgr": limits,
         "sacct": "JobID" if sacct else "",
     }
-    monkeypatch.setattr(allocation, "run_command", lambda *command: answers.get(command[0], ""))
+    monkeypatch.setattr(allocation, "run_command", lambda *command, **_: answers.get(command[0], ""))
     monkeypatch.setattr(questions, "why_refused", lambda line: None)
     monkeypatch.setattr(cluster_check, "try_nodes", lambda *arguments: [])
     (tmp_path / "profile.v9+.yaml").write_text(profile)

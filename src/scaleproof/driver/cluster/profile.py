@@ -78,7 +78,7 @@ class SnakemakeProfile:
 
     @cached_property
     def _defaults(self) -> dict[str, str]:
-        return self._resources(("default-resources",), self.settings.get("default-resources"))
+        return self._parsed_pairs(("default-resources",), self.settings.get("default-resources"))
 
     @cached_property
     def _set_resources(self) -> dict[str, dict[str, str]]:
@@ -89,13 +89,13 @@ class SnakemakeProfile:
         setting = self.settings.get("set-resources") or {}
         key_path = ("set-resources",)
         if isinstance(setting, Mapping):
-            return {rule: self._resources((*key_path, rule), assigned) for rule, assigned in setting.items()}
+            return {rule: self._parsed_pairs((*key_path, rule), assigned) for rule, assigned in setting.items()}
         by_rule: dict[str, dict[str, str]] = {}
         for entry in _as_list(setting):
             rule, colon, assigned = str(entry).partition(":")
             if not colon:
                 raise self._wrong(key_path, entry, "RULE: {NAME: VALUE}, such as train: {slurm_partition: gpu}")
-            by_rule.setdefault(rule, {}).update(self._resources(key_path, [assigned]))
+            by_rule.setdefault(rule, {}).update(self._parsed_pairs(key_path, [assigned]))
         return by_rule
 
     def _parsed_pairs(self, key_path: tuple, setting: Any) -> dict[str, str]:
@@ -112,17 +112,9 @@ class SnakemakeProfile:
         for name, value in entries.items():
             if isinstance(value, Mapping | list):
                 raise self._wrong((*key_path, name), value, "a word or a number")
+        if key_path != ("config",):
+            check_resource_names(entries)
         return {name: str(value).strip("'\"") for name, value in entries.items()}
-
-    def _resources(self, key_path: tuple, setting: Any) -> dict[str, str]:
-        """Return the resources of a setting, as `_parsed_pairs` does. Raises UserError for a misspelt name, too."""
-        resources = self._parsed_pairs(key_path, setting)
-        for name in resources:
-            try:
-                check_resource_names([name])
-            except UserError as error:
-                raise UserError(f"{self._lines.at(self.path, (*key_path, name))}{error}") from None
-        return resources
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:
         """What to raise for a value that a key of the profile cannot have; `place`: the keys down to it."""

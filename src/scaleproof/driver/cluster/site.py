@@ -35,18 +35,15 @@ OF_OTHERS = {
 ALWAYS = "--no-kill"
 EXCLUSIVE = "--exclusive"
 Resources = dict[str, int | str]  # of a rule: name -> value
-RESOURCE_NAMES = sorted({*OPTIONS, "slurm_extra", "lsf_queue", "lsf_project", "lsf_extra"} - {"mem_mb"})
+RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queue", "lsf_project", "lsf_extra"]
 
 
 def check_resource_names(names: Iterable[str]) -> None:
-    """Raise UserError for a resource of a profile that is one of ours but for a letter or two; others are the site's.
-
-    Nobody asks for mem_mb with another unit by mistake.
-    """
+    """Raise UserError for a resource of a profile that is one of ours but for a letter; others are the site's."""
     for name in names:
         nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
         if 0 < edit_distance(name, nearest) <= 2 and len(name) > 4:
-            raise UserError(f'no scheduler is asked for "{shortened(name)}". Did you mean "{nearest}"?')
+            raise UserError(f'the profile: no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
 
 
 @dataclass(frozen=True)

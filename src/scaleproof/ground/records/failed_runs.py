@@ -1,13 +1,15 @@
-"""The runs of a campaign that failed: how many, why, and the command that repeats them; said when Snakemake ends."""
+"""The runs of a campaign that failed or are left: how many, why, and what to type; said when Snakemake ends."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from scaleproof.ground.campaign.loaded import LoadedCampaign
+from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.records.lost_results import lost_files, lost_text
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, measure_again, read_run
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import UNREADABLE
+from scaleproof.ground.snakemake_command import results_option
 
 MOST_NAMES = 3  # of runs with one reason
 # Snakemake's exit code if everything was built, but runs failed: they are rows of the report. 1 is Snakemake's own.
@@ -32,6 +34,22 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
         lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")
     lines.append(f"Repeat them with: {measure_again(loaded.path, (), results)}")
     return "\n".join(lines)
+
+
+def ended_early_text(loaded: LoadedCampaign, results: Path, planned: Collection[Path]) -> str | None:
+    """Return how a campaign goes on whose Snakemake was stopped or has failed; None where no run is left.
+
+    `planned`: all that it was to make. A run that is gone and was not planned needs another command.
+    """
+    outputs = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}  # run -> what its job makes
+    for record, job in loaded.records(results).items():
+        outputs |= {run_dir(results, loaded.name, cell.slug, k) / METRICS: record for cell, k in job.runs}
+    lost = [path for path in lost_files(loaded, results, ()) if outputs.get(path, path) not in planned]
+    if lost := [path for path in lost if path in outputs]:
+        return f"{lost_text(lost)}; what to type: scaleproof stale {loaded.path}{results_option(results)}"
+    left = sum(output in planned and not run.is_file() for run, output in outputs.items())
+    total = plural(len(outputs), "run")
+    return f"{left} of {total} of {loaded.name} left; the same command goes on with them" if left else None
 
 
 def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Failure]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
+from scaleproof.ground.campaign.loaded import LoadedCampaign, asks_for_more_repeats, look_file, run_dir
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, STEPS
 
 MANIFEST = "manifest.json"  # written with the report
@@ -19,6 +19,22 @@ PAIRS = "pairs.json"
 PAIRS_FILE = re.compile(rf"compare/([^/]+)/{PAIRS}")
 DRAWN = re.compile(r"(?:tables|charts)/([^/]+)\.(?:csv|md|tex|svg|png)")
 DERIVED = ("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json", "waterfall.json")
+
+
+def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
+    """Return what is missing behind the results of a campaign. `drawn`: the names of its tables and charts."""
+    of_jobs = [path for missing in records_without_runs(loaded, results).values() for path in missing]
+    return [*lost_results(loaded, results, drawn), *_looks_due(loaded, results), *of_jobs]
+
+
+def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
+    """Return the look behind a table of runs that `repeats.resolve` asks for, if it has not been taken."""
+    rule = loaded.campaign.repeat_until
+    if rule is None or not (results / loaded.name / "runs.csv").is_file():
+        return []
+    looks = [look_file(results, loaded.name, n) for n in rule.looks()[:-1]]
+    ending = next((look for look in looks if not asks_for_more_repeats(look)), None)
+    return [ending] if ending and not ending.is_file() else []
 
 
 def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:

@@ -9,10 +9,11 @@ import pytest
 from synthetic import rewrite, write_run
 
 from scaleproof.driver import snakemake_view
-from scaleproof.driver.keep import keep, unrecorded_text
+from scaleproof.driver.keep import keep, measured_beside, unrecorded_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.run import read_run
+from scaleproof.measure.reference.schema import workload_name
 
 TEXT = """title: sizes
 workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
@@ -119,6 +120,27 @@ def test_what_snakemake_would_do_unasked_is_said(measured):
     other_configuration(results / RUN)
     assert "3 finished runs" in (unrecorded_text(loaded, results, outputs) or "")
     assert unrecorded_text(loaded, results, {results / RUN / "training_metrics.json"}) is None
+
+
+def test_what_is_measured_beside_the_runs_is_kept_where_it_is_of_this_campaign(measured, noted):
+    loaded, results = measured
+    path = loaded.path
+    path.write_text(TEXT + "trace: {cells: [ddp-n1x2]}\n")
+    loaded = LoadedCampaign(path)
+    (reference,) = {f"{workload_name(cell.config)}.json" for cell in loaded.cells}
+    trace, reference = results / "sizes/traces/ddp-n1x2/capture.json", results / "sizes/reference" / reference
+    for file in (trace, reference):
+        file.parent.mkdir(parents=True)
+    reference.write_text("{}")
+    trace.write_text(json.dumps({"fingerprint": loaded.cell("ddp-n1x2").fingerprint}))
+    text = unrecorded_text(loaded, results, {trace, reference}) or ""
+    assert f"no record of 1 trace, 1 reference of sizes ({trace}, ...) and would measure them again" in text
+    assert f"--forcerun trace_capture reference -- {results}/sizes/report.html" in text
+    keep(loaded, results)
+    assert noted[-2:] == [trace, reference]
+    trace.write_text(json.dumps({"fingerprint": "0" * 16}))
+    assert unrecorded_text(loaded, results, {trace}) is None
+    assert measured_beside(loaded, results) == {reference: "reference"}
 
 
 def test_a_job_of_several_runs_makes_again_what_is_of_other_code(tmp_path, repository, monkeypatch):

@@ -1,5 +1,6 @@
 """What would be measured again is said before it is: how many runs, why, how many device hours."""
 
+import json
 from argparse import Namespace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from scaleproof.driver.stale import stale_runs, stale_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.records.failed_runs import ended_early_text
+from scaleproof.measure.reference.schema import workload_name
 
 TEXT = """title: sizes
 workload: {model: gpt2-tiny, corpus: python-docs, tokenizer: bpe-2048, seq_len: 128}
@@ -81,6 +84,59 @@ def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
     text = stale_text(stale_runs(path, results))
     assert f"sizes: {folder}/runs/ddp-n1x2/rep1 is no longer complete" in text
     assert f"snakemake --cores 2 {folder}/runs/ddp-n1x2/rep1/steps.csv {folder}/report.html" in text
+
+
+def test_a_lost_chart_is_asked_for_alone(measured, monkeypatch):
+    path, results = measured
+    folder = results / "sizes"
+    files = [f"charts/{name}.{kind}" for name in ("speedup", "step_time") for kind in ("png", "svg")]
+    (folder / "manifest.json").write_text(json.dumps({"files": dict.fromkeys(files, "")}))
+    view = {folder / name: Seen("charts", pending=False, recorded=True) for name in files}
+    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: view)
+    text = stale_text(stale_runs(path, results))
+    assert text.endswith(f"to make what is missing again: snakemake --cores 2 {folder}/charts/speedup.svg")
+
+
+def test_a_reference_that_would_be_replayed_is_stale(measured, monkeypatch):
+    path, results = measured
+    name = workload_name(LoadedCampaign(path).cells[0].config)
+    reference = results / "sizes/reference" / f"{name}.json"
+    reference.parent.mkdir()
+    reference.write_text("{}")
+    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: {reference: Seen("reference", True, False)})
+    text = stale_text(stale_runs(path, results))
+    assert text.startswith("sizes: 1 reference would be measured again, because snakemake has no record of it")
+    assert "to keep them: scaleproof keep" in text
+    assert "--forcerun reference -- " in text
+    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: {reference: Seen("reference", False, False)})
+    assert stale_text(stale_runs(path, results)) == "sizes: no finished run would be measured again"
+
+
+def test_runs_of_a_job_that_snakemake_holds_for_done_are_not_stale(measured, monkeypatch):
+    """As after `scaleproof keep`, whatever their code."""
+    path, results = measured
+    path.write_text(TEXT + "resources: {same_allocation: true}\n")
+    records = LoadedCampaign(path).records(results)
+    monkeypatch.setattr("scaleproof.driver.stale.code_sha256", lambda *entries: "other")
+    for pending, number in ((False, 0), (True, 4)):
+        view = dict.fromkeys(records, Seen("shared_job", pending, recorded=True))
+        monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets, view=view: view)
+        assert stale_runs(path, results).runs == number
+
+
+def test_a_campaign_that_ended_early_says_how_it_goes_on(measured):
+    path, results = measured
+    loaded = LoadedCampaign(path)
+    planned = {folder / "training_metrics.json" for folder in loaded.runs(results)}
+    assert ended_early_text(loaded, results, planned) is None
+    lost = results / "sizes/runs/ddp-n1x2/rep1/training_metrics.json"
+    lost.unlink()
+    left = "1 of 4 runs of sizes left; the same command goes on with them"
+    assert ended_early_text(loaded, results, planned) == left
+    (results / "sizes/runs.csv").write_text("cell,repeat\nddp-n1x2,1\n")
+    assert ended_early_text(loaded, results, planned) == left
+    said = f"{lost.parent} is no longer complete; what to type: scaleproof stale {path} --results {results}"
+    assert ended_early_text(loaded, results, planned - {lost}) == said
 
 
 def test_a_damaged_run_is_named_alone(measured):

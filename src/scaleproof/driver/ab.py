@@ -35,6 +35,7 @@ from scaleproof.measure.command.figures import LONGER
 from scaleproof.measure.machine.allocation import allocation
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
+WAITED = re.compile("^scaleproof: waiting for ", re.MULTILINE)  # in the log of a job
 SERIES = "series"  # folder of results/: the budgets of series
 A, B = "a", "b"
 FIRST_LOOK = 4  # rounds before it
@@ -288,7 +289,9 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
         verdict = with_words(verdict, f"runs were ended after {loaded.campaign.work.seconds:g} s")
     rounds = loaded.campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
-        verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}")
+        logs = (log.read_text("utf-8", "replace") for log in (folder / "logs").glob("together-*.log"))
+        why = ", as runs waited for devices that others used" if any(map(WAITED.search, logs)) else ""
+        verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}{why}")
         return with_words(verdict, *_what_would_tell(verdict, request, rounds, printed))
     return verdict
 

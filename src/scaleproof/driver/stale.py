@@ -59,7 +59,12 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     loaded = LoadedCampaign(path)
     current_code = code_sha256(*MEASURING)
     planned = loaded.planned(results)
-    finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
+    records = {(cell.slug, k): record for record, job in loaded.records(results).items() for cell, k in job.runs}
+    finished = [
+        (folder, cell, records.get((cell.slug, k), folder / METRICS))
+        for folder, cell, k in planned
+        if (folder / METRICS).is_file()
+    ]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
     view = seen([results / loaded.name / "report.html"]) if finished or lost else None
     reasons: Counter[str] = Counter()
@@ -68,14 +73,14 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     changed: dict[str, None] = {}  # cells, each once, in order
     damaged: dict[str, str] = {}  # run -> its cell
     unrecorded: dict[str, None] = {}  # rules, each once, in order
-    for folder, cell in finished:
+    for folder, cell, output in finished:
         try:
             metrics = _sound_metrics(folder)
         except UserError:
             reasons[DAMAGED] += 1
             damaged[f"{cell.slug}/{folder.name}"] = cell.slug
             continue
-        file = view.get(folder / METRICS) if view else None
+        file = view.get(output) if view else None
         if reason := _reason(metrics, cell.fingerprint, current_code, file):
             reasons[reason] += 1
             if file is not None and not file.recorded:
@@ -113,14 +118,14 @@ def _sound_metrics(folder: Path) -> Timed | Failed:
 
 
 def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
-    """Return why a run is measured again, or None. `file`: Snakemake's view of its metrics; None: it is not known."""
+    """Return why a run is measured again, or None. `file`: Snakemake's view of what its job makes; None: not known."""
     if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION
     if file and not file.pending:
         return None
     if metrics.code_sha256 != current_code:
         return CODE
-    if file is None:
+    if file is None or file.rule.endswith("shared_job"):  # such a job takes runs of the same code as they are
         return None
     return INPUT if file.recorded else UNRECORDED
 
@@ -145,7 +150,7 @@ def _missing_text(stale: StaleRuns) -> str:
     records = records_without_runs(loaded, stale.results)  # of jobs that Snakemake holds for done
     of_records = {path for missing in records.values() for path in missing}
     targets: dict[tuple[str, Path], Path] = {}  # rule and folder -> the first file
-    for path in stale.lost:
+    for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):
         if path not in of_records:
             rule = view[path].rule if path in view else path.stem
             targets.setdefault((rule, path.parent), path)

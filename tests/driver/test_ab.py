@@ -252,6 +252,14 @@ def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
         snakemake_view.run_snakemake(mine, [])
 
 
+def test_time_that_went_into_waiting_is_noticed(tmp_path):
+    log = tmp_path / "together-rep1-1.log"
+    log.write_text("a-n1x1/rep1\n")
+    assert not ab._has_waited(tmp_path)
+    log.write_text("a-n1x1/rep1\nscaleproof: waiting for mine fsdp-n1x1/rep1 (process 1), which uses core-0\n")
+    assert ab._has_waited(tmp_path)
+
+
 STUBBORN = """
 import signal, subprocess, sys, time
 code = "import signal; [signal.signal(number, signal.SIG_IGN) for number in (2, 15)]; signal.pause()  # ab-stubborn"

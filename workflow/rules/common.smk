@@ -324,7 +324,7 @@ def stop_on_unrecorded():
     if workflow.touch:
         return
     pending = workflow.dag.needrun_jobs(exclude_finished=False)
-    jobs = [job for job in pending if job.rule.name in ("train", "shared_job", *BESIDE)]
+    jobs = [job for job in pending if job.rule.name in MEASURED]
     reasons = {job: workflow.dag.reason(job) for job in jobs}
     unknown = [
         (job.wildcards.campaign, Path(output))

@@ -289,11 +289,15 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
         verdict = with_words(verdict, f"runs were ended after {loaded.campaign.work.seconds:g} s")
     rounds = loaded.campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
-        logs = (log.read_text("utf-8", "replace") for log in (folder / "logs").glob("together-*.log"))
-        why = ", as runs waited for devices that others used" if any(map(WAITED.search, logs)) else ""
+        why = ", as runs waited for devices that others used" if _has_waited(folder / "logs") else ""
         verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}{why}")
         return with_words(verdict, *_what_would_tell(verdict, request, rounds, printed))
     return verdict
+
+
+def _has_waited(logs: Path) -> bool:
+    """Return whether a job has waited for devices, as its log says."""
+    return any(WAITED.search(log.read_text("utf-8", "replace")) for log in logs.glob("together-*.log"))
 
 
 def _what_would_tell(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:

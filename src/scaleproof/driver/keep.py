@@ -22,8 +22,9 @@ from scaleproof.measure.launch.shared_job import finished_run
 from scaleproof.measure.reference.schema import FOLDER, workload_name
 
 TOKENS = "tokens.json"
-# Rules that measure something beside the runs -> what each of their jobs makes.
-BESIDE = {"trace_capture": "trace", "pairs": "comparison", "reference": "reference", "sweep": "sweep"}
+# Rules that measure -> what they make.
+MEASURED = {"train": "finished run", "shared_job": "finished run", "trace_capture": "trace", "pairs": "comparison"}
+MEASURED |= {rule: rule for rule in ("reference", "sweep")}
 
 
 def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
@@ -118,7 +119,7 @@ def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
 
 def counted_text(rules: Iterable[str]) -> str:
     """Return what jobs of these rules have made, in words: "1 trace, 2 references"."""
-    return ", ".join(plural(number, BESIDE[rule]) for rule, number in Counter(rules).items())
+    return ", ".join(plural(number, MEASURED[rule]) for rule, number in Counter(rules).items())
 
 
 def _is_of(cell: Cell, record: Path) -> bool:
@@ -134,29 +135,22 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
 
     Runs that cannot stand in this campaign are made again without a word.
     """
-    records = loaded.records(results)
-    lost = []
-    for folder, cell, repeat in loaded.planned(results):
-        if folder / METRICS in outputs and _stands(folder, cell, repeat):
-            lost.append(folder)
-    for record, job in records.items():
-        if record not in outputs:
-            continue
-        for cell, repeat in job.runs:
-            folder = results / loaded.name / "runs" / cell.slug / f"rep{repeat}"
-            if _stands(folder, cell, repeat) and finished_run(folder, cell) is None:  # else it is not measured again
-                lost.append(folder)
-    beside = {path: rule for path, rule in measured_beside(loaded, results).items() if path in outputs}
-    files = [*lost, *beside]
+    records = loaded.records_of_runs(results)
+    lost = [
+        folder
+        for folder, cell, repeat in loaded.planned(results)
+        if records.get(folder, folder / METRICS) in outputs and _stands(folder, cell, repeat)
+        if not (folder in records and finished_run(folder, cell))  # else it is not measured again
+    ]
+    files = dict.fromkeys(lost, "shared_job" if records else "train")
+    files |= {path: rule for path, rule in measured_beside(loaded, results).items() if path in outputs}
     if not files:
         return None
-    of_runs = [plural(len(lost), "finished run")] if lost else []
-    rules = (["shared_job" if loaded.shared_jobs else "train"] if lost else []) + [*dict.fromkeys(beside.values())]
+    first, them = (f"{next(iter(files))}, ...", "them") if len(files) > 1 else (next(iter(files)), "it")
     return (
-        f"snakemake has no record of {', '.join([*of_runs, *filter(None, [counted_text(beside.values())])])} of "
-        f"{loaded.name} ({files[0]}{', ...' if len(files) > 1 else ''}) and would measure "
-        f"{'them' if len(files) > 1 else 'it'} again: copied from another folder, or made by jobs of a snakemake that "
-        f"was killed?\n{choices_text(loaded, results, *rules)}"
+        f"snakemake has no record of {counted_text(files.values())} of {loaded.name} ({first}) and would measure "
+        f"{them} again: copied from another folder, or made by jobs of a snakemake that was killed?\n"
+        f"{choices_text(loaded, results, *dict.fromkeys(files.values()))}"
     )
 
 

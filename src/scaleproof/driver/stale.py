@@ -59,12 +59,8 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     loaded = LoadedCampaign(path)
     current_code = code_sha256(*MEASURING)
     planned = loaded.planned(results)
-    records = {(cell.slug, k): record for record, job in loaded.records(results).items() for cell, k in job.runs}
-    finished = [
-        (folder, cell, records.get((cell.slug, k), folder / METRICS))
-        for folder, cell, k in planned
-        if (folder / METRICS).is_file()
-    ]
+    records = loaded.records_of_runs(results)
+    finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
     view = seen([results / loaded.name / "report.html"]) if finished or lost else None
     reasons: Counter[str] = Counter()
@@ -73,14 +69,14 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     changed: dict[str, None] = {}  # cells, each once, in order
     damaged: dict[str, str] = {}  # run -> its cell
     unrecorded: dict[str, None] = {}  # rules, each once, in order
-    for folder, cell, output in finished:
+    for folder, cell in finished:
         try:
             metrics = _sound_metrics(folder)
         except UserError:
             reasons[DAMAGED] += 1
             damaged[f"{cell.slug}/{folder.name}"] = cell.slug
             continue
-        file = view.get(output) if view else None
+        file = (view or {}).get(records.get(folder, folder / METRICS))
         if reason := _reason(metrics, cell.fingerprint, current_code, file):
             reasons[reason] += 1
             if file is not None and not file.recorded:

@@ -16,7 +16,7 @@ from scaleproof.cli import main
 from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
-from scaleproof.driver import ab, snakemake_view
+from scaleproof.driver import ab
 from scaleproof.driver.ab import AbRequest, Pace, _outlook, campaign_of, compare, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
@@ -235,21 +235,6 @@ def test_a_comparison_that_is_asked_again_keeps_the_length_of_its_runs(monkeypat
     assert (asked, ends, after) == ([["results/mine/report.html"]], [30.0], before)
     with pytest.raises(UserError, match="with another comparison"):
         played(monkeypatch, seconds=7.0)
-
-
-def test_a_stage_that_fails_has_its_own_words(tmp_path, monkeypatch):
-    log = tmp_path / "fetch.log"
-    log.write_text("thrown while requesting\nscaleproof: a.zst could not be downloaded:\n  the connection failed\n")
-    where = f"Error in rule corpus_fetch:\n    log: {log} (check log file(s) for error details)\n    shell: ..."
-    failed = SimpleNamespace(returncode=1, stdout="Using profile\n", stderr=f"    log: {tmp_path}\n{where}\n")
-    monkeypatch.setattr(snakemake_view, "_snakemake", lambda *_: failed)
-    mine = Path("config/campaigns/mine.yaml")
-    with pytest.raises(UserError) as error:
-        snakemake_view.run_snakemake(mine, [])
-    assert str(error.value) == f"{mine}: a.zst could not be downloaded:\n  the connection failed\n  (log: {log})"
-    failed.stderr = "MissingInputException"
-    with pytest.raises(UserError, match=r"exit code 1:\nUsing profile\nMissingInputException$"):
-        snakemake_view.run_snakemake(mine, [])
 
 
 def test_time_that_went_into_waiting_is_noticed(tmp_path):

@@ -15,6 +15,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.records.lost_results import records_of_runs
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, measure_again, read_planned
 from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
@@ -135,7 +136,7 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
 
     Runs that cannot stand in this campaign are made again without a word.
     """
-    records = loaded.records_of_runs(results)
+    records = records_of_runs(loaded, results)
     lost = [
         folder
         for folder, cell, repeat in loaded.planned(results)

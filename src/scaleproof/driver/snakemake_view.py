@@ -87,9 +87,9 @@ def _quoted(path: str) -> str:
     return home + shlex.quote(rest)
 
 
-def _words_of_a_stage(said: str) -> str | None:
+def _words_of_a_stage(output: str) -> str | None:
     """Return the last words of the first stage that failed, by what Snakemake says of its log; None where none did."""
-    for log in map(Path, FAILED_LOG.findall(said)):
+    for log in map(Path, FAILED_LOG.findall(output)):
         if log.is_file() and (text := log.read_text("utf-8", "replace").strip()):
             _, own, message = f"\n{text}".rpartition("\nscaleproof: ")
             return f"{message if own else text[-LAST_CHARACTERS:]}\n  (log: {log})"
@@ -99,9 +99,9 @@ def _words_of_a_stage(said: str) -> str | None:
 def _demand(*words: str, of: str = "") -> None:
     done = _snakemake(*words)
     if done.returncode not in (0, FAILED_RUNS):
-        said = done.stdout + done.stderr
+        output = done.stdout + done.stderr
         banner = f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n"
-        raise UserError(of + (_words_of_a_stage(said) or banner + said.strip()[-LAST_CHARACTERS:]))
+        raise UserError(of + (_words_of_a_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
 
 
 def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:

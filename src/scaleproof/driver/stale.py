@@ -11,7 +11,7 @@ from scaleproof.driver.snakemake_view import Seen, seen
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.lost_results import lost_files, lost_text, records_without_runs
+from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, measure_again, read_run
 from scaleproof.ground.snakemake_command import options_for
@@ -59,7 +59,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     loaded = LoadedCampaign(path)
     current_code = code_sha256(*MEASURING)
     planned = loaded.planned(results)
-    records = loaded.records_of_runs(results)
+    records = records_of_runs(loaded, results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
     view = seen([results / loaded.name / "report.html"]) if finished or lost else None
@@ -150,13 +150,13 @@ def _missing_text(stale: StaleRuns) -> str:
         if path not in of_records:
             rule = view[path].rule if path in view else path.stem
             targets.setdefault((rule, path.parent), path)
-    forced, asked = [str(record) for record in records], [str(path) for path in targets.values()]
-    if len(forced) + len(asked) > MOST_NAMED:
+    forced, files = [str(record) for record in records], [str(path) for path in targets.values()]
+    if len(forced) + len(files) > MOST_NAMED:
         of_runs = forced if len(forced) <= MOST_NAMED else ["shared_job"]
-        forced, asked = [*of_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
+        forced, files = [*of_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
     if forced or any(path.parent.name not in DRAWN for path in stale.lost):
-        asked.append(str(report))
-    words = [options_for(report), *(["--forcerun", *forced, "--"] if forced else []), *asked]
+        files.append(str(report))
+    words = [options_for(report), *(["--forcerun", *forced, "--"] if forced else []), *files]
     return f"{loaded.name}: {lost_text(stale.lost)}\n  to make what is missing again: snakemake {' '.join(words)}"
 
 

@@ -181,11 +181,6 @@ class LoadedCampaign:
         folder = results / self.name / TOGETHER
         return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
 
-    def records_of_runs(self, results: Path) -> dict[Path, Path]:
-        """Folder of a run -> the record of the job that makes it with others; empty where each run is a job."""
-        jobs = self.records(results).items()
-        return {run_dir(results, self.name, cell.slug, k): record for record, job in jobs for cell, k in job.runs}
-
     def _cells_in_order(self, repeat: int) -> list[Cell]:
         """The cells as they run in a repeat."""
         if repeat not in self._ordered:

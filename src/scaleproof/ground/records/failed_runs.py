@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural, shortened
-from scaleproof.ground.records.lost_results import lost_files, lost_text
+from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs
 from scaleproof.ground.records.run import METRICS, DamagedMetrics, measure_again, read_run
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import UNREADABLE
@@ -42,7 +42,7 @@ def ended_early_text(loaded: LoadedCampaign, results: Path, planned: Collection[
     `planned`: all that it was to make. A run that is gone and was not planned needs another command.
     """
     outputs = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}  # run -> what its job makes
-    outputs |= {folder / METRICS: record for folder, record in loaded.records_of_runs(results).items()}
+    outputs |= {folder / METRICS: record for folder, record in records_of_runs(loaded, results).items()}
     lost = [path for path in lost_files(loaded, results, ()) if outputs.get(path, path) not in planned]
     if lost := [path for path in lost if path in outputs]:
         return f"{lost_text(lost)}; what to type: scaleproof stale {loaded.path}{results_option(results)}"

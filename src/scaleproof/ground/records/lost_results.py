@@ -62,6 +62,12 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
     return [folder / name for name in names if is_planned(name) and not os.path.isfile(folder / name)]
 
 
+def records_of_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, Path]:
+    """Folder of a run -> the record of the job that makes it with others; empty where each run is a job."""
+    jobs = loaded.records(results).items()
+    return {run_dir(results, loaded.name, cell.slug, k): record for record, job in jobs for cell, k in job.runs}
+
+
 def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
     """Record of a job of several runs -> the files of its runs that are missing; only jobs that lack some.
 

@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.driver.cluster.questions import (
-    QueueRequest,
-    cure,
-    describe_request,
-    queue_requests,
-    refusal,
-    sbatch_text,
-)
+from scaleproof.driver.cluster.questions import QueueRequest, cure, describe_request, job_text, queue_requests, refusal
 from scaleproof.driver.cluster.request import JobRequest
 from scaleproof.driver.cluster.trial import try_nodes
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -66,7 +59,7 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     if not config:
         raise UserError(
             "no Slurm here: `scontrol show config` says nothing within 20 s; run this on a login node of the cluster"
-            + "".join(f"\n  {sbatch_text(request, profile)}" for request in requests)
+            + "".join(f"\n  {job_text(request, profile)}" for request in requests)
         )
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]

@@ -89,7 +89,7 @@ def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
     return why_refused(command(request.resources, profile.resources(request.rule)))
 
 
-def sbatch_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
+def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
     """Return which jobs ask for what: "3 train (ddp-n1x4): sbatch --partition=gpu --nodes=1 ..."."""
     options = sbatch_options({**profile.resources(request.rule), **request.resources})
     return f"{request.jobs} {request.rule} ({request.who}): sbatch {' '.join(options)}"

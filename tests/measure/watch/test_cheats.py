@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 from measure.watch.test_watch import Tiny, batches
+from synthetic import cells
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import scaleproof
 from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
 from scaleproof.ground.records.watched import read_watched
+from scaleproof.measure.command.figures import NoFigures, watched_figures
 
 WARM = 3  # steps
 STEPS = 16
@@ -179,3 +181,16 @@ def test_a_loss_that_is_not_made_of_what_the_model_returns(tmp_path):
     run = watched(tmp_path / "a", step)
     assert run.ranks[0].backward is None
     assert of_watched.findings([run]) == []
+
+
+def test_an_optimizer_that_never_steps_is_named(tmp_path):
+    network = Tiny()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for batch in scaleproof.watch(batches(), network, optimizer, tmp_path):
+        network(batch).backward()
+    ranks = read_watched(tmp_path)
+    (finding,) = of_watched.findings([WatchedRun("a", ranks)])
+    assert finding.code == "weights-not-updated"
+    assert "forward passes in training, and the optimizer no step" in finding.evidence
+    with pytest.raises(NoFigures, match="no step of the optimizer"):
+        watched_figures(ranks, cells()[0])

@@ -66,11 +66,19 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     speed of training was measured.
 
     Detected: Norms of the gradients before, and of what a step added to the weights, in the steps that
-    `scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained.
+    `scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained; forward passes
+    without a step of the optimizer.
     Seen: A publication whose 46,000 tokens/s were of steps with gradients of zero.
     Repair: See that gradients reach the weights and that the optimizer has the model's own parameters.
     """
     for rank in run.ranks:
+        if rank.forwards and not rank.step_s:
+            passes = plural(rank.forwards, "forward pass", "forward passes")
+            yield Flag(
+                f"on rank {rank.rank} the model made {passes} in training, and the optimizer no step: its step() is "
+                "not called, or the loop has another optimizer"
+            )
+            return
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
             return

@@ -77,6 +77,7 @@ class WatchedRank(WatchedSection):
     )
     backward: list[int] | None = Field(None, description="Forward passes of which a gradient came back; null: unseen.")
     layer_dtypes: dict[str, int] = Field({}, description="Of what the largest layer returned: dtype -> forward passes.")
+    forwards: int | None = Field(None, description="Forward passes in training; null: an older record.")
     traces: list[int] = Field([], description="Checksums: of all parameters at the start, of one after each step.")
 
 

@@ -328,6 +328,12 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
         )
     warmup = cell.work.warmup_steps
     steps = min(len(rank.step_s) for rank in ranks)
+    forwards = max(rank.forwards or 0 for rank in ranks)
+    if not steps and forwards:
+        raise NoFigures(
+            f"scaleproof.watch saw {forwards} forward passes in training, and no step of the optimizer: its step() "
+            "is not called, or the loop has another optimizer"
+        )
     if steps <= warmup:
         raise NoFigures(
             f"scaleproof.watch saw {plural(steps, 'step')}, and {warmup} are warm-up; {LONGER}, or lower "

@@ -268,6 +268,7 @@ class Watcher:
             float32_products="+".join(sorted(self.float32_products)) or None,
             backward=_backward_passes(self.made),
             layer_dtypes=dict(self.layer_dtypes),
+            forwards=self.forwards,
             traces=[int(trace) for trace in self.traces],
         )
         self.folder.mkdir(parents=True, exist_ok=True)

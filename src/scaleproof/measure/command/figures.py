@@ -60,9 +60,9 @@ def read_figures(
     steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
     if not steps and not printed.spans:
         counted = progress_of(lines, arrivals) if figures == "auto" else _progress_of_steps(printed.steps, arrivals)
-        if counted:
-            return _figures_of_progress(counted, cell)
         seen = [line.strip() for line in lines if line.strip()]
+        if counted:
+            return _figures_of_progress(counted, cell, seen[-1])
         few = f"; {LONGER}: it had printed {plural(len(seen), 'line')}" if was_ended and len(seen) < FEW_LINES else ""
         raise NoFigures(_no_figures_text(cell, seen[-1] if seen else "") + few)
     devices = cell.execution.geometry.n_devices
@@ -237,8 +237,8 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
     return devices
 
 
-def _figures_of_progress(counted: Progress, cell: Cell) -> TimedWork:
-    """The figures of a program whose count was timed by the launcher. Raises NoFigures."""
+def _figures_of_progress(counted: Progress, cell: Cell, last: str) -> TimedWork:
+    """The figures of a program whose count was timed by the launcher. `last`: line of the log. Raises NoFigures."""
     unit, each = _work_per_count(counted, cell)
     done = np.cumsum(counted.amounts)
     is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
@@ -246,8 +246,9 @@ def _figures_of_progress(counted: Progress, cell: Cell) -> TimedWork:
     window_s = float(np.sum(counted.seconds, where=~is_warmup))
     if window_s < LEAST_S:
         raise NoFigures(
-            f"its log prints no time and no rate, and its lines about {counted.unit} came within {window_s:.2g} s, too "
-            f"short for the launcher's clock; {LONGER}"
+            f"no time and no rate in its log is understood (its last line: {shortened(last, 80)}), and its lines about "
+            f"{counted.unit} came within {window_s:.2g} s, too short for the launcher's clock. Give patterns (of ab: "
+            f"--pattern step_ms='time ([0-9.]+) ms'), or {LONGER}"
         )
     given = float(each) if cell.workload.per_step else None
     rows = step_rows(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())

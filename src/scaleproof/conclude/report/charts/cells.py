@@ -71,6 +71,8 @@ def step_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scali
     """Draw step times of `cells` (cells.csv): 5 to 95 % as a line, 25 to 75 % as a box, the median as a stroke."""
     cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
+        if not row["steps"]:  # of a program that ended within its warm-up, or was timed as a whole
+            continue
         low, first, median, third, high = (row[f"step_time_p{p}_s"] * 1e3 for p in ("05", "25", "50", "75", "95"))
         axes.plot([low, high], [i, i], "-", color=colour(row["strategy"]), lw=1.5)
         (box,) = axes.barh(i, third - first, left=first, height=0.5, **bar_style(colour(row["strategy"])))

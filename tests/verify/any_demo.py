@@ -1,6 +1,8 @@
 """The published demo with other times, failed runs, another question: a sound campaign with traces and A/B pairs."""
 
+import contextlib
 import hashlib
+import io
 import json
 import math
 import shutil
@@ -55,7 +57,7 @@ def differences_in(root: Path, seed: int) -> list[str]:
         write_json(metrics, data)
         launcher = json.loads((folder / LAUNCHER).read_text())
         write_json(folder / LAUNCHER, launcher | {METRICS_SEAL: sha256_of(metrics)})
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
         patch.chdir(root)
         for stage in (*ALL_STAGES, "loss_charts", "report"):
             run(stage)

@@ -1,6 +1,7 @@
 """A campaign of somebody's program from its runs to the page and back to the raw files, stage by stage."""
 
 import json
+import re
 import shlex
 import sys
 
@@ -77,3 +78,19 @@ def test_the_figures_are_recomputed_from_the_raw_files(results, monkeypatch, cap
         assert "FAIL" in capsys.readouterr().out
     finally:
         steps.write_text(sound)
+
+
+def test_of_a_file_a_few_differences_are_printed(results, monkeypatch, capsys):
+    """Of a page that is empty, everything is missing: that has one cause."""
+    monkeypatch.setattr(sys, "argv", ["scaleproof", "verify", str(results)])
+    page = results / "report.html"
+    sound = page.read_text()
+    page.write_text("")
+    try:
+        with pytest.raises(SystemExit):
+            run()
+    finally:
+        page.write_text(sound)
+    of_page = [line for line in capsys.readouterr().out.splitlines() if line.startswith("report.html: ")]
+    assert len(of_page) == 6
+    assert re.fullmatch(r"report.html: and \d+ more", of_page[-1])

@@ -12,10 +12,11 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 if TYPE_CHECKING:
     from scaleproof.conclude.publication.history import History
+    from scaleproof.verify.raw import Difference
 
 # Packages are imported inside the commands: others must not wait for them.
 
-SHOWN = 50  # differences
+SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
 
 def verify(args: argparse.Namespace) -> None:
@@ -38,10 +39,13 @@ def verify(args: argparse.Namespace) -> None:
         if not differences and (reason := other_rules(folder)):
             for difference in left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
-    for difference in differences[:SHOWN]:
-        print(difference)
-    if len(differences) > SHOWN:
-        print(f"and {len(differences) - SHOWN} more")
+    by_place: dict[str, list[Difference]] = {}
+    for difference in differences:
+        by_place.setdefault(difference.file.partition("/")[0], []).append(difference)
+    for place, of_place in by_place.items():
+        print(*of_place[:SHOWN], sep="\n")
+        if len(of_place) > SHOWN:
+            print(f"{place}: and {len(of_place) - SHOWN} more")
     counted = f"{integer(figures)} figures recomputed from {integer(runs)} run{'s' if runs != 1 else ''}"
     if differences:
         print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")

@@ -17,6 +17,7 @@ from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import WatchedRank
+from scaleproof.measure.command.lines_with_units import log_by_units
 from scaleproof.measure.command.progress import FEWEST, Count, Progress, progress_between, progress_of
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
@@ -57,7 +58,10 @@ def read_figures(
     figures = cell.workload.figures
     lines = log.read_text("utf-8", "replace").split("\n")
     printed = log_by_patterns(lines, figures) if isinstance(figures, Patterns) else _log_read_by(log, figures, read)
-    steps = [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
+    steps = _timed(printed)
+    if not steps and not printed.spans and figures == "auto":
+        printed = log_by_units(lines, arrivals) or printed
+        steps = _timed(printed)
     if not steps and not printed.spans:
         counted = progress_of(lines, arrivals) if figures == "auto" else _progress_of_steps(printed.steps, arrivals)
         seen = [line.strip() for line in lines if line.strip()]
@@ -74,6 +78,11 @@ def read_figures(
     if printed.runs > 1:
         raise NoFigures(f"its log has {printed.runs} runs, each with steps of its own; one command must train once")
     return _figures_of_steps(printed, steps, cell) if steps else _figures_of_spans(printed, cell, was_ended)
+
+
+def _timed(printed: PrintedLog) -> list[PrintedStep]:
+    """The steps of a log that have a time or a rate."""
+    return [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
 
 
 def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:

@@ -1,0 +1,66 @@
+"""Lines of steps that no reader knows, whose figures have a unit: "step 7 loss 2.3 12,800 tok/s", "it 7 dt 36 ms"."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from scaleproof.ground.records.printed_log import PrintedLog, PrintedStep
+from scaleproof.measure.command.progress import FEWEST
+
+NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
+STEP = re.compile(r"\b(?:step|iter|iteration|it|batch)\b[ #:=\[]{1,3}(\d+)", re.IGNORECASE)
+LOSS = re.compile(r"\bloss[ :=]{1,3}(\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+TOKENS_PER_S = re.compile(rf"{NUMBER} ?tok(?:en)?s?/s(?:ec)?\b")
+SAMPLES_PER_S = re.compile(rf"{NUMBER} ?(?:samples|images|imgs?|examples)/s(?:ec)?\b")
+TIME = re.compile(rf"\b(?:dt|time|took)[ :=]{{1,3}}{NUMBER} ?(ms|s)\b", re.IGNORECASE)
+OF_CLOCK = (0.3, 1.1)  # of the time between the lines: what the times of the steps in between add up to
+
+
+def log_by_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
+    """Return the log of lines that have the number of a step, and its rate or time; None where they are too few.
+
+    `arrivals`: when the launcher received each line. A "time" may run since the start, or be of several steps: it
+    counts where every step has a line, where some are shorter than those before, and where all add up to what the
+    clock saw.
+    """
+    steps = list(_steps_of(lines))
+    numbers = [step.step for step in steps]
+    if len(steps) < FEWEST or any(after <= before for before, after in pairwise(numbers)):
+        return None
+    if all(step.tokens_per_s or step.samples_per_s for step in steps) or _are_times_of_steps(steps, arrivals):
+        return PrintedLog("units", steps=steps)
+    return None
+
+
+def _steps_of(lines: Sequence[str]) -> Iterator[PrintedStep]:
+    """Yield a step for each line with its number and a figure."""
+    for number, line in enumerate(lines, start=1):
+        step, loss, time = STEP.search(line), LOSS.search(line), TIME.search(line)
+        tokens, samples = TOKENS_PER_S.search(line), SAMPLES_PER_S.search(line)
+        if step and (time or tokens or samples):
+            yield PrintedStep(
+                step=int(step[1]),
+                line=number,
+                seconds=_number(time[1]) * (1e-3 if time[2].lower() == "ms" else 1.0) if time else None,
+                tokens_per_s=_number(tokens[1]) if tokens else None,
+                samples_per_s=_number(samples[1]) if samples else None,
+                loss=float(loss[1]) if loss else None,
+            )
+
+
+def _are_times_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> bool:
+    """Return whether the printed times are those of single steps, by their numbers and by the launcher's clock."""
+    pairs = list(pairwise(steps))
+    if any(after.step != before.step + 1 or after.seconds is None or before.seconds is None for before, after in pairs):
+        return False
+    first, last = (step.line or 1 for step in (steps[0], steps[-1]))
+    if all(after.seconds >= before.seconds for before, after in pairs) or last > len(arrivals):  # type: ignore[operator]
+        return False
+    seen_s = arrivals[last - 1] - arrivals[first - 1]
+    low, high = OF_CLOCK
+    return low * seen_s <= sum(step.seconds or 0.0 for step in steps[1:]) <= high * seen_s
+
+
+def _number(text: str) -> float:
+    """Return the number of a text with commas between thousands."""
+    return float(text.replace(",", ""))

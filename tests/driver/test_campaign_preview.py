@@ -66,6 +66,13 @@ def test_models_with_their_parameters(shown, model, parameters):
         assert "854 MFLOP a token" in text, "6 x 123,532,032 + 12 x 12 x 768 x 1,024 = 854,438,400"
 
 
+def test_of_another_head_nothing_is_said(shown):
+    config = Path(__file__).parents[1] / "measure/model/architectures/llama.json"
+    text = shown(f"workload: {{model: {{config: {config}}}, tokenizer: gpt2, seq_len: 64}}\n")
+    assert " parameters, " in text
+    assert "tied head" not in text
+
+
 def test_state_by_strategy(shown):
     text = shown(
         "workload: {model: gpt2-small, tokenizer: gpt2}\n"

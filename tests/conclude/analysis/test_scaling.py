@@ -1,5 +1,7 @@
 """What a series shows: guards, verdicts, comparability, recommendation, and published figures digit for digit."""
 
+from pathlib import Path
+
 import pytest
 from result_models import estimated
 from synthetic import cells, rewrite, write_run
@@ -7,10 +9,19 @@ from synthetic import cells, rewrite, write_run
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.scaling import efficiency_verdict, scaling_report
 from scaleproof.conclude.analysis.simultaneous import compare_all
+from scaleproof.conclude.report.tables import scaling
 
 # Published by the project that trained GPT-2 on 1, 2 and 4 V100 with a fixed global batch of 16: devices -> tokens/s.
 V100 = {1: 29600.05, 2: 57289.31, 4: 100791.44}
 V100_WALL = {1: 1017.61, 2: 522.01, 4: 296.10}
+
+
+def test_words_of_the_rating_are_explained_where_it_stands():
+    page = (Path(scaling.__file__).parent.parent / "templates/report.html.j2").read_text()
+    for efficiency in (0.5, 0.99):
+        word = efficiency_verdict(estimated(efficiency, efficiency, efficiency), estimated(1.5, 1.4, 1.6))
+        assert f" {word}" in scaling.NOTES
+        assert f" {word}" in page.partition("<dt>Rating</dt>")[2][:200]
 
 
 def report(runs):

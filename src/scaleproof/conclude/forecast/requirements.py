@@ -16,6 +16,7 @@ from scaleproof.ground.campaign.config import ENTRIES
 from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.strategies import is_deepspeed
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.counts import Counts
 from scaleproof.ground.facts.counts import counts_of as counts_of_inventory
@@ -54,9 +55,10 @@ def models_list(loaded: LoadedCampaign) -> str:
         if counts is None:
             continue
         label = name if isinstance(name, str) else name.slug()
+        tied = "" if isinstance(name, TransformersModel) else " (tied head)"
         label += f", {integer(cell.vocab_size)} entries, seq_len {integer(cell.workload.seq_len)}"
         lines[label] = (
-            f"\n  {label}: {integer(counts.parameters)} parameters (tied head), "
+            f"\n  {label}: {integer(counts.parameters)} parameters{tied}, "
             f"{significant(counts.flops_per_token / 1e6, 3, grouped=True)} MFLOP a token"
         )
     return "\n\nModels:" + "".join(lines.values()) if lines else ""

@@ -215,6 +215,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         'is said of "zero2-n1x2"',
     ),
     "a threshold": ("report.html", "below 0.7 is low", "below 0.3 is low", "nothing states an"),
+    "hidden columns": ("report.html", "all columns \\(10 more", "all columns (11 more", "all columns: does not have"),
     "a title": ("report.html", "<h1>Which way", "<h1>No way", "title: does not have"),
     "traced steps": (
         "report.html",

@@ -48,6 +48,7 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
     yield from _check_tables(page, folder)
     yield from _check_charts(page, folder, report, quantities)
     demands = [
+        *_demand_counts_of_columns(page),
         *_demand_trust(page, findings, report),
         *_demand_findings(page, findings),
         *_demand_series(page, folder, report, quantities),
@@ -59,6 +60,16 @@ def check_demanded(page: Element, folder: Path, quantities: Quantities, runs: Se
     ]
     for demand in demands:
         yield from demand.missing()
+
+
+def _demand_counts_of_columns(page: Element) -> Iterator[Demand]:
+    """Yield how many columns each table shows only when all are asked for."""
+    hidden = [
+        sum(heading.attributes.get("class", "").endswith(" more") for heading in table.all("th", scope="col"))
+        for table in page.all("table")
+    ]
+    switches = page.all("label", kind="switch")
+    yield from (Demand("all columns", next(switches, None), [f"({count} more)"]) for count in hidden if count)
 
 
 def _tables_by_file(page: Element) -> dict[str, Element | None]:

@@ -132,10 +132,10 @@ def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Comp
     from pathlib import Path
 
     from scaleproof.auditor.compare_external import compare_external
-    from scaleproof.conclude.analysis.compare_runs import all_own, compare_results
+    from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
 
     first, second = Path(a), Path(b)
-    if all_own(first, second):
+    if are_all_own(first, second):
         return compare_results(first, second, list(vary))[0]
     return [compare_external(first, second, list(vary))]
 

@@ -8,7 +8,7 @@ from external_files import metrics
 from synthetic import cells, write_run
 
 from scaleproof.auditor.compare_external import compare_external
-from scaleproof.conclude.analysis.compare_runs import all_own
+from scaleproof.conclude.analysis.compare_runs import are_all_own
 from scaleproof.conclude.report.sentences.ratios import compared_sentence
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
@@ -48,8 +48,8 @@ def test_an_unintended_difference_gives_no_ratio(two):
 
 def test_our_own_against_a_foreign_one_tells_what_differs(tmp_path, two):
     own = write_run(tmp_path / "own", cells()[0]).folder
-    assert not all_own(own, two[0])
-    assert all_own(own, own)
+    assert not are_all_own(own, two[0])
+    assert are_all_own(own, own)
     found = compare_external(two[0], own, ["world_size"])
     assert found.why.startswith("incomparable: ")
     assert "device" in found.why

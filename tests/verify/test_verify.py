@@ -17,7 +17,7 @@ from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.finding import Finding, Findings
-from scaleproof.verify.campaign import _guarded, verify, why
+from scaleproof.verify.campaign import _run_check, verify, why
 from scaleproof.verify.charts import RATE
 from scaleproof.verify.contents import json_of
 from scaleproof.verify.manifest import write_manifest
@@ -302,5 +302,5 @@ def test_a_pipe_among_the_results_is_named_and_not_waited_for(folder, ask):
 
 def test_a_damaged_file_is_named_by_whichever_check_reads_it(tmp_path):
     (tmp_path / "findings.json").write_text("")
-    (difference,) = _guarded("report.html", lambda: iter(json_of(tmp_path / "findings.json")))
+    (difference,) = _run_check("report.html", lambda: iter(json_of(tmp_path / "findings.json")))
     assert str(difference) == "findings.json: not readable: it is empty"

@@ -50,7 +50,7 @@ def collect(args: argparse.Namespace) -> None:
 
 def findings(args: argparse.Namespace) -> None:
     """Write findings.json, what the checks find in the runs of a campaign, and print each finding."""
-    from scaleproof.conclude.analysis.ab_comparison import pairs_of
+    from scaleproof.conclude.analysis.ab_comparison import read_comparisons
     from scaleproof.conclude.analysis.campaign_findings import campaign_findings, with_forecasts
     from scaleproof.ground.records.excluded_nodes import excluded_nodes
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
@@ -58,7 +58,7 @@ def findings(args: argparse.Namespace) -> None:
     loaded, runs = _runs(args)
     folder = args.results / loaded.name
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
-    pairs = pairs_of(folder, loaded.comparisons)
+    pairs = read_comparisons(folder, loaded.comparisons)
     audit_log = _audit_log if loaded.campaign.workload.command is not None else None
     all_findings = campaign_findings(loaded.name, runs, profiles, pairs, excluded_nodes(folder), audit_log)
     if loaded.campaign.forecast.enabled:
@@ -133,14 +133,14 @@ def look(args: argparse.Namespace) -> None:
 
 def comparison(args: argparse.Namespace) -> None:
     """Write comparison.json, of the A/B pairs of a campaign, with its table and chart."""
-    from scaleproof.conclude.analysis.ab_comparison import comparison_report, pairs_of
+    from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_comparisons
     from scaleproof.conclude.report.charts import draw_comparison
     from scaleproof.conclude.report.tables.comparison import write_comparison
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
-    pairs = pairs_of(folder, loaded.comparisons)
+    pairs = read_comparisons(folder, loaded.comparisons)
     comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
     report = comparison_report(loaded.name, comparisons, _findings(folder), loaded.cells)
     write_json(folder / "comparison.json", report)
@@ -256,7 +256,7 @@ def compare(args: argparse.Namespace) -> None:
 
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.auditor.read.walk import check_root
-    from scaleproof.conclude.analysis.compare_runs import all_own, compare_results
+    from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
     from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 
     for place in (args.a, args.b):
@@ -266,7 +266,7 @@ def compare(args: argparse.Namespace) -> None:
             )
         if place.exists():  # whoever reads it has a hint for what does not
             check_root(place)
-    if all_own(args.a, args.b):
+    if are_all_own(args.a, args.b):
         compared, alone = compare_results(args.a, args.b, args.vary)
     else:
         compared = [compare_external(args.a, args.b, args.vary)]
@@ -287,12 +287,12 @@ def compare(args: argparse.Namespace) -> None:
 
 def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
     """Write the page of a comparison. `alone`: cells that one side has."""
-    from scaleproof.conclude.analysis.compare_runs import all_own, measured_runs
+    from scaleproof.conclude.analysis.compare_runs import are_all_own, read_runs_by_cell
     from scaleproof.conclude.report.compare_page import Side, compare_page
 
-    own = all_own(args.a, args.b)
+    own = are_all_own(args.a, args.b)
     a, b = (
-        Side(str(path), [run for runs in measured_runs(path).values() for run in runs] if own else [])
+        Side(str(path), [run for runs in read_runs_by_cell(path).values() for run in runs] if own else [])
         for path in (args.a, args.b)
     )
     vary = ["--vary", *args.vary] if args.vary else []
@@ -317,9 +317,9 @@ def _planned(args: argparse.Namespace, repeats: int | None = None) -> "tuple[Loa
 
 def _each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Run]":
     """The runs one by one: whoever keeps ten thousand needs 280 MB."""
-    from scaleproof.ground.records.unreadable import planned_run
+    from scaleproof.ground.records.unreadable import read_or_mark_unreadable
 
-    return (planned_run(folder, loaded.name, cell, repeat) for folder, cell, repeat in planned)
+    return (read_or_mark_unreadable(folder, loaded.name, cell, repeat) for folder, cell, repeat in planned)
 
 
 def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":

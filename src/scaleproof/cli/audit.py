@@ -63,32 +63,32 @@ def audit_results(args: argparse.Namespace) -> None:
     waived = without_waived(result, waivers, args.paths, date.today())
     for remark in waived.remarks:
         print(f"{WAIVER_FILE}: {remark}", file=sys.stderr)
-    _show(args, waived.audit)
+    _output_audit(args, waived.audit)
     if not result.formats:
         raise SystemExit(2)
     counted = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
     raise SystemExit(1 if any(waived.audit.count(severity) for severity in counted) else 0)
 
 
-def _show(args: argparse.Namespace, result: "Audit") -> None:
-    """Print the audit in the form that was asked for, and write the page. JSON has all notes."""
-    printed = result if args.notes or args.fail_on == "note" else result.with_findings_that_matter()
+def _output_audit(args: argparse.Namespace, result: "Audit") -> None:
+    """Print the audit in the form that was asked for, and write its page if one was."""
+    for_people = result if args.notes or args.fail_on == "note" else result.with_findings_that_matter()
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
 
-        write_atomic(args.html, audit_page(printed, datetime.now().date().isoformat(), args.link or ""))
+        write_atomic(args.html, audit_page(for_people, datetime.now().date().isoformat(), args.link or ""))
     if args.format == "json":
-        print(result.model_dump_json(indent=2))
+        print(result.model_dump_json(indent=2))  # for programs: with all notes
     elif args.format in ("sarif", "github"):
         from scaleproof.auditor.annotations import github, sarif
 
-        text = sarif(printed, args.paths, __version__) if args.format == "sarif" else github(printed, args.paths)
+        text = sarif(for_people, args.paths, __version__) if args.format == "sarif" else github(for_people, args.paths)
         print(text, end="\n" if text else "")
     else:
         from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
 
         width = max(shutil.get_terminal_size((WIDTH, 24)).columns, NARROWEST)
-        print(audit_markdown(printed) if args.format == "markdown" else audit_text(printed, width))
+        print(audit_markdown(for_people) if args.format == "markdown" else audit_text(for_people, width))
 
 
 @contextmanager

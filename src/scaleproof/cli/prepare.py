@@ -224,7 +224,7 @@ def gpt2_tokenizer(args: argparse.Namespace) -> None:
     from scaleproof.measure.corpus.remote import Remote
     from scaleproof.measure.corpus.tokenizer import from_merges
 
-    from_merges(Remote.of(os.environ, args.downloads).merges(), args.out)
+    from_merges(Remote.of(os.environ, args.downloads).fetch_gpt2_merges(), args.out)
 
 
 def corpus_tokenise(args: argparse.Namespace) -> None:

@@ -104,12 +104,12 @@ def trace_report(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.traces import traces_report
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
-    from scaleproof.ground.records.unreadable import planned_run
+    from scaleproof.ground.records.unreadable import read_or_mark_unreadable
 
     loaded = LoadedCampaign(args.campaign, args.results)
     folder = args.results / loaded.name
     planned = loaded.planned(args.results)
-    runs = [planned_run(place, loaded.name, cell, repeat) for place, cell, repeat in planned]
+    runs = [read_or_mark_unreadable(place, loaded.name, cell, repeat) for place, cell, repeat in planned]
     files = [folder / "traces" / cell.slug / PROFILE for cell in loaded.traced]
     profiles = {file: read_profile(file) for file in files}
     write_json(folder / "traces.json", traces_report(loaded.name, profiles, runs))

@@ -16,7 +16,7 @@ from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.records.lost_results import records_of_runs
-from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, measure_again, read_planned
+from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, read_planned, retry_command
 from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
 from scaleproof.measure.launch.shared_job import finished_run
@@ -93,7 +93,7 @@ def _refuse(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> N
     if changed:
         raise UserError(
             f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "
-            f"measure them again, then keep the others: {measure_again(loaded.path, changed, results)}"
+            f"measure them again, then keep the others: {retry_command(loaded.path, changed, results)}"
         )
 
 

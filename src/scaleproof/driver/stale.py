@@ -13,7 +13,7 @@ from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
-from scaleproof.ground.records.run import METRICS, STEPS, measure_again, read_run
+from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
 from scaleproof.ground.snakemake_command import options_for
 
 DAMAGED = "its files are damaged"
@@ -177,7 +177,7 @@ def _again_text(stale: StaleRuns) -> str:
     )
     path = stale.loaded.path
     if stale.cells or stale.damaged:
-        again = measure_again(path, (*stale.cells, *stale.damaged), stale.results)
+        again = retry_command(path, (*stale.cells, *stale.damaged), stale.results)
         undo = f"undo the change in {path}, and make it in a copy of the file under another name"
         return f"{head}  to measure them again: {again}" + (f"\n  to keep the old ones: {undo}" if stale.cells else "")
     code = ""

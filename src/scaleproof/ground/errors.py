@@ -97,13 +97,13 @@ def same_name(name: object, allowed: Iterable[str]) -> str | None:
     """The allowed name that is `name` but for case and punctuation, or what other programs call `name`."""
     by_letters = {_letters(choice): choice for choice in map(str, allowed)}
     letters = _letters(str(name)[:200])
-    meanings = [letters, *(_letters(word) for word in _words_of_others().get(letters, ()))]
+    meanings = [letters, *(_letters(word) for word in _synonyms().get(letters, ()))]
     return next((by_letters[meaning] for meaning in meanings if meaning in by_letters), None)
 
 
 @cache
-def _words_of_others() -> dict[str, list[str]]:
-    """The table OTHER_WORDS: word of other programs -> words that it may be here."""
+def _synonyms() -> dict[str, list[str]]:
+    """OTHER_WORDS as a table, {"lr": ["learning_rate"]}: word of other programs -> words here, the likeliest first."""
     words: dict[str, list[str]] = {}
     for entry in re.split(r"[|\n]", OTHER_WORDS.strip()):
         others, _, words_here = entry.partition(":")

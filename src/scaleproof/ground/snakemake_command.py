@@ -6,11 +6,12 @@ Without it, the advice below the results of a cluster would measure further repe
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
 PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"
+T = TypeVar("T")
 RESULTS = Path("results")  # where no option says otherwise
 
 
@@ -39,11 +40,12 @@ def options_for(target: Path) -> str:
 
 
 def _recorded_options(campaign: Path) -> str | None:
-    """Snakemake's options by the first readable record of a run; None where that run was made without Slurm."""
+    """Snakemake's options by the first readable record of a run; None without one, or where that had no Slurm."""
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
-        kind = _read_part(path, lambda record: str((record["scheduler"] or {}).get("type")))
-        if kind:
-            return options_of_runs([{"type": kind}])
+        # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
+        options = _read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
+        if options:
+            return options[0]
     return None
 
 
@@ -52,7 +54,7 @@ def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | Non
     return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 
 
-def _read_part(path: Path, part: Callable[[Any], str]) -> str | None:
+def _read_part(path: Path, part: Callable[[Any], T]) -> T | None:
     """What `part` takes from the content of a JSON file; None where the file is missing or damaged.
 
     Whoever needs the file says what is wrong with it.

@@ -14,7 +14,7 @@ from typing import Any
 from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import TOLERANCE_OF_DRAWS, Bounds, CellFamily, PairNoise
-from scaleproof.verify.raw import Difference, RawRun, close, differing
+from scaleproof.verify.raw import Difference, RawRun, check_values, close
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
 from scaleproof.verify.recompute import CONFIDENCE, has_speedup
 from scaleproof.verify.stated import settings_of
@@ -37,13 +37,13 @@ def check_answer(
     A field that is null, or is not there, differs from any value that it should have.
     """
     report = answer.report
-    yield from differing(REPORT, "", report, _expected_of_report(runs, findings))
+    yield from check_values(REPORT, "", report, _expected_of_report(runs, findings))
     yield from _check_series_names(answer)
     for series in report["series"]:
         base = answer.cells.get(series["baseline"])
         for point in series["runs"].values():
             if base and point["cell"] in answer.cells:
-                yield from differing(REPORT, point["cell"], point, _expected_of_size(answer, series, point))
+                yield from check_values(REPORT, point["cell"], point, _expected_of_size(answer, series, point))
                 yield from _check_incomparable(point["incomparable"], answer.cells[point["cell"]], base)
                 yield from _check_best_single(answer, series, point)
         names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
@@ -81,13 +81,13 @@ def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
     for cell in answer.cells.values():
         members.setdefault(re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-"), []).append(cell)
     stated = {series["name"]: series for series in answer.report["series"]}
-    yield from differing(REPORT, "series", sorted(stated), sorted(members))
+    yield from check_values(REPORT, "series", sorted(stated), sorted(members))
     for name in stated.keys() & members.keys():
         cells = sorted(members[name], key=lambda cell: (cell.devices, cell.runs[0].nodes))
         series = stated[name]
         sizes = [point["cell"] for point in series["runs"].values()]
-        yield from differing(REPORT, f"{name}, sizes", sizes, [cell.name for cell in cells])
-        yield from differing(REPORT, name, series, _expected_of_series(cells))
+        yield from check_values(REPORT, f"{name}, sizes", sizes, [cell.name for cell in cells])
+        yield from check_values(REPORT, name, series, _expected_of_series(cells))
 
 
 def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
@@ -184,13 +184,13 @@ def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
             fields = point["best_single_incomparable"]
             yield from _check_incomparable(fields, cell, other)
             if not fields:
-                yield from differing(REPORT, where, stated, other.name)
+                yield from check_values(REPORT, where, stated, other.name)
     elif named is None:
         yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
     else:
         program = named.program
         faster = [other.name for other in same_work if other.rate > named.rate and other.program == program]
-        yield from differing(REPORT, where, stated, [*faster, stated][0])
+        yield from check_values(REPORT, where, stated, [*faster, stated][0])
 
 
 def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
@@ -230,20 +230,20 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
         "claims": len(family.cells) * (len(family.cells) - 1) // 2 if family else 0,
         "fastest_shown": bool(family and all(family.differ(first.name, name) for name in names if name != first.name)),
     }
-    yield from differing(REPORT, where, ranking, expected)
-    yield from differing(REPORT, where, {name: str(ranking[name]) for name in BATCHLESS}, work)
+    yield from check_values(REPORT, where, ranking, expected)
+    yield from check_values(REPORT, where, {name: str(ranking[name]) for name in BATCHLESS}, work)
     for name, entry in entries.items():
         cell = answer.cells.get(name)
         if cell:
-            yield from differing(REPORT, name, entry, {"strategy": cell.strategy})
+            yield from check_values(REPORT, name, entry, {"strategy": cell.strategy})
             yield from _check_incomparable(entry["incomparable"], cell, first)
         if cell and "repeats" in entry["incomparable"] and len(cell.runs) >= intervals.FEWEST:
             problem = f"is left out for its repeats, of which it has {len(cell.runs)}"
             yield Difference(REPORT, f"{where}, {name}", problem)
     yield from _check_letters(family, where, names, entries)
-    advice = _recommended(answer, family, ranking)
+    advice = _expected_advice(answer, family, ranking)
     if advice or not ranking["recommendation"]:
-        yield from differing(REPORT, f"{where}, recommendation", ranking["recommendation"], advice)
+        yield from check_values(REPORT, f"{where}, recommendation", ranking["recommendation"], advice)
     else:
         yield Difference(REPORT, f"{where}, recommendation", "is one, though cells were not compared")
     if family and ranking["resolve"]:
@@ -272,10 +272,10 @@ def _check_letters(
     if letters != {chr(ord("a") + number) for number in range(len(letters))} and len(letters) <= 26:
         yield Difference(REPORT, where, f"has {''.join(sorted(letters))}, not the first of all")
     lettered = [name for name, entry in entries.items() if entry["letters"]]
-    yield from differing(REPORT, where, lettered, list(names) if family else [])
+    yield from check_values(REPORT, where, lettered, list(names) if family else [])
 
 
-def _recommended(answer: RawAnswer, family: CellFamily | None, ranking: Mapping[str, Any]) -> dict[str, Any] | None:
+def _expected_advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the recommendation of a size: the simplest cell that is shown to lose little, or why there is none."""
     names = comparable(ranking)
     if len(names) < 2:
@@ -331,7 +331,7 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
         low, high = bounds or (None, None)
         expected = {"status": _status_of(question, bounds), "ratio": {"value": value, "low": low, "high": high}}
         noise = answer.noise(subject, base) if expected["status"] == "undecided" else None
-    yield from differing(REPORT, "question", question, expected)
+    yield from check_values(REPORT, "question", question, expected)
     yield from _check_resolve(question["resolve"], "question", noise, answer)
 
 
@@ -370,12 +370,12 @@ def _check_resolution(
     planned = look["resolve"] if look else (advice or {}).get("margin")
     if planned and where != "question, resolve":
         expected["effect"] = planned
-    yield from differing(REPORT, where, stated, expected)
+    yield from check_values(REPORT, where, stated, expected)
     now = shown_by(n, answer.confidence)
     later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
     for name, one, effect in (("detectable", stated, now), ("further, detectable", stated["further"], later)):
         if not close(math.log1p(one["detectable"]), math.log1p(effect), TOLERANCE_OF_DRAWS):
-            yield from differing(REPORT, f"{where}, {name}", one["detectable"], effect)
+            yield from check_values(REPORT, f"{where}, {name}", one["detectable"], effect)
     repeats = stated["repeats"]
     fewer = max((one for one in looks if one < (repeats or math.inf)), default=None)
     too_many = fewer and shown_by(fewer, ROUND_CONFIDENCE) < stated["effect"] * (1 - TOLERANCE_OF_DRAWS)

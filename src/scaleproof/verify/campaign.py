@@ -138,7 +138,7 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     if at_fault or incomputable:  # the interval of a rate may need the runs of other cells
         quantities = without_intervals(quantities)
     for file, check in _checks(folder, sound, quantities, at_fault).items():
-        differences += _guarded(file, check)
+        differences += _run_check(file, check)
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
 
 
@@ -227,7 +227,7 @@ def _report_differences(
         yield from check_laws(report, runs)
 
 
-def _guarded(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:
+def _run_check(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:
     """Return the differences of a check, or that `file` is missing or not readable: other checks go on."""
     try:
         return list(check())
@@ -249,7 +249,7 @@ def why(path: Path, identity: str) -> str:
     at_fault = cells_at_fault(differences)
     quantities, incomputable = quantities_of(folder, [run for run in runs if run.cell not in at_fault])
     if identity in quantities:
-        return _explained(identity, quantities[identity], folder)
+        return _explain(identity, quantities[identity], folder)
     unknown = f'there is no figure "{identity}"'
     for difference in (*differences, *incomputable):
         cell = difference.file.split("/")[1]  # runs/<cell>/...
@@ -268,7 +268,7 @@ def why(path: Path, identity: str) -> str:
     raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
 
 
-def _explained(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
+def _explain(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
     """Return a figure with its formula and the files that it is from, in lines."""
     interval = ""
     if quantity.low is not None and quantity.high is not None:

@@ -63,7 +63,7 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
         sound = text.startswith(f"Slower than {first['baseline']}:") and all_slower
         return "" if sound else "names cells that are not shown to be slower"
     if topic == "one-device":
-        return _wrong_against_one_device(text, claims)
+        return _fault_of_one_device_sentence(text, claims)
     if topic == "recommended":
         patterns = {
             "recommended": rf"Recommended: {re.escape(subject)}\b(?!.*not confirmed)",
@@ -82,22 +82,27 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     return ""
 
 
-def _wrong_against_one_device(text: str, claims: Sequence[Claim]) -> str:
-    """Return which cells are wrongly called faster, slower or undecided; "" where none is.
+def _fault_of_one_device_sentence(text: str, claims: Sequence[Claim]) -> str:
+    """Return the fault of the first wrong part of a sentence, "says faster of a, b"; "" where all are right.
 
     The sentence is as "Against one device: a at 1.5x (1.4-1.6) is faster; b at 0.9x (0.8-1.1) is undecided".
     """
-    for part in text.partition(": ")[2].split("; "):
-        verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
-        if verb is None:
-            continue
-        of_one = [claim for claim in claims if claim["kind"] == "one-device"]
-        named = [claim for claim in of_one if re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", part)]
-        wrong = [claim["subject"] for claim in named if claim["word"] != verb[1]]
-        if wrong:
-            return f"says {verb[1]} of {', '.join(wrong)}"
-        if named and (len(named) > 1) != (" are " in part):
-            return f'says "{verb[0].strip()}" of {len(named)} cells'
+    of_one_device = [claim for claim in claims if claim["kind"] == "one-device"]
+    faults = (_fault_of_part(part, of_one_device) for part in text.partition(": ")[2].split("; "))
+    return next(filter(None, faults), "")
+
+
+def _fault_of_part(part: str, claims: Sequence[Claim]) -> str:
+    """Return what is wrong: cells called what their claims are not, or "is" of several; "" where all is right."""
+    verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
+    if verb is None:
+        return ""
+    named = [claim for claim in claims if re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", part)]
+    wrong = [claim["subject"] for claim in named if claim["word"] != verb[1]]
+    if wrong:
+        return f"says {verb[1]} of {', '.join(wrong)}"
+    if named and (len(named) > 1) != (" are " in part):
+        return f'says "{verb[0].strip()}" of {len(named)} cells'
     return ""
 
 

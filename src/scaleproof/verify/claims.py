@@ -14,7 +14,7 @@ from scaleproof.verify.contents import entries_of, json_of
 from scaleproof.verify.intervals import FEWEST
 from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
-from scaleproof.verify.raw import Difference, differing
+from scaleproof.verify.raw import Difference, check_values
 from scaleproof.verify.recompute import Quantities
 from scaleproof.verify.unsaid import HIDES, cells_of_codes, check_unsaid
 
@@ -164,8 +164,8 @@ def _claims_on_ranking(quantities: Quantities, index: int, ranking: Mapping[str,
     if advice:
         subject = advice["cell"] or advice["candidate"] or first
         figure = None if advice["worst"] is None else (advice["worst"], None, None)
-        word = "recommended" if advice["cell"] else advice["why"]
-        claim = _claim("recommended", subject, None, figure, word)
+        advised = "recommended" if advice["cell"] else advice["why"]
+        claim = _claim("recommended", subject, None, figure, advised)
         yield {**claim, "id": f"recommended/{index}", "margin": advice["margin"]}
     if ranking["resolve"]:
         claim = _claim("detectable", first, None, (ranking["resolve"]["detectable"], None, None), None)
@@ -209,9 +209,9 @@ def _check_claim(claim: Claim, expected: Claim, counted: Mapping[str, int]) -> I
     identity = claim["id"]
     stated, figure = claim["figure"], expected["figure"]
     words = {key: expected[key] for key in ("kind", "subject", "baseline", "word", "method", "inputs")}
-    yield from differing(FILE, identity, claim, words)
+    yield from check_values(FILE, identity, claim, words)
     if stated and figure:
-        yield from differing(
+        yield from check_values(
             FILE, identity, stated, {**dict(zip(("value", "low", "high"), figure, strict=True)), **counted}
         )
     elif stated or figure:
@@ -282,7 +282,7 @@ def _check_sentence(
         if not is_allowed and not any(_is_figure_of(printed, claim) for claim in claims):
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
-        yield from _misquoted(claim, text, where)
+        yield from _check_quoted_ratio(claim, text, where)
         is_due = claim["kind"] in PRINTED and topic not in SUMMING_UP and claim["id"] not in unsaid
         for figure in _figures_to_print(claim) if is_due else ():
             if not any(_is_figure_of(printed, {**claim, "figure": (figure,)}) for printed in printed_numbers):
@@ -333,7 +333,7 @@ def _is_slower(claim: Claim) -> bool:
     return (claim["kind"], claim["word"]) == ("question", "no")
 
 
-def _misquoted(claim: Claim, text: str, where: str) -> Iterator[Difference]:
+def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Difference]:
     """Yield where the ratio, or the interval, that stands behind the name of a cell is not that of its claim."""
     if claim["kind"] not in ("ratio", "one-device") and not _is_slower(claim):
         return

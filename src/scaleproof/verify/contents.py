@@ -24,7 +24,7 @@ def text_of(path: Path) -> str:
 def json_of(path: Path) -> Any:
     """Return the content of a JSON file. Raises one of DAMAGES where it is none, with the file's name as a note."""
     try:
-        return parsed_json(read_regular(path))
+        return parse_json(read_regular(path))
     except DAMAGES as error:
         error.add_note(path.name)
         raise
@@ -40,7 +40,7 @@ def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
     return tuple(map(int, content["schema_version"].split(".")))
 
 
-def parsed_json(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """Return the content of JSON. Raises ValueError also for NaN and Infinity, which Python would take."""
     return json.loads(data, parse_constant=_no_number)
 

@@ -82,7 +82,7 @@ def _demand_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun
 
 
 def _demand_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Demand]:
-    """Yield processor, devices and versions of all runs, and no others."""
+    """Yield machine, versions, processor and devices of the runs and no others; of On and Commit, at least theirs."""
     facts = facts_by_name(page)
     values = {name: [run.metrics[section].get(key) for run in runs] for name, (section, key) in ENVIRONMENT.items()}
     hardware = [run.metrics["hardware"] for run in runs]
@@ -93,6 +93,7 @@ def _demand_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Deman
     for name, of_runs in values.items():
         texts = {str("unknown" if value is None else value) for value in of_runs}
         yield Demand(name, facts.get(name), sorted(texts), alone=True)
+    # The machine at the head of the page, which may say more.
     yield Demand("On", facts.get("On"), sorted(set(values["Processor"])))
     commits = {run.metrics["git_commit"][:12] for run in runs if run.metrics["git_commit"]}
     yield Demand("Commit", facts.get("Commit"), sorted(commits))

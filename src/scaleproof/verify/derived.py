@@ -16,7 +16,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.intervals import half_width
-from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, close, differing, differing_settings, in_words
+from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, check_values, close, differing_settings, in_words
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, waiting_share
 
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
@@ -92,7 +92,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
             finite: dict[str, Any] = {name: value for name, value in expected.items() if not math.isnan(value)}
             stated = {name: float(row[name]) for name in finite} | {"phase": row["phase"]}
             finite["phase"] = "warmup" if timed < 0 else "window"
-            differences = differing(file, f"{cell}, step {step}", stated, finite, "steps.csv gives", LOSS_TOLERANCE)
+            differences = check_values(file, f"{cell}, step {step}", stated, finite, "steps.csv gives", LOSS_TOLERANCE)
             yield from islice(differences, 1)  # one of a row is enough
 
 
@@ -121,7 +121,8 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
             yield Difference(file, f"{cell}, target_loss", problem)
             continue
         expected = _expected_times(_when_reached(curves_of[cell], target))
-        yield from differing(file, cell, {name: float(row[name]) if row[name] else None for name in expected}, expected)
+        stated = {name: float(row[name]) if row[name] else None for name in expected}
+        yield from check_values(file, cell, stated, expected)
 
 
 def _expected_times(reached: Sequence[tuple[float, int]] | None) -> dict[str, float | None]:
@@ -208,7 +209,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
         stated = entry | {name: part["ms"] for name, part in parts.items()}
         computed = _expected_parts(folder, entry, cells, base, kind)
         stated_parts = {name: value for name, value in computed.items() if name in stated}
-        yield from differing(file, cell, stated, of_runs | stated_parts)
+        yield from check_values(file, cell, stated, of_runs | stated_parts)
         total = entry["ideal_ms"] + entry["unexplained_ms"] + math.fsum(part["ms"] or 0.0 for part in entry["parts"])
         if not close(total, entry["measured_ms"], 1e-7):
             sums = f"parts sum to {significant(total, 7)} ms, the step is {significant(entry['measured_ms'], 7)}"
@@ -323,10 +324,10 @@ def check_traces(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
             yield Difference(file, where, "its ranks are not those of the profile")
         for name_of_group, stated, traced in groups:
             means = {name: _mean([step.get(name) for step in traced]) for name in TRACE_PARTS}
-            yield from differing(file, name_of_group, stated, means, "the profile gives")
+            yield from check_values(file, name_of_group, stated, means, "the profile gives")
         overhead = _expected_overhead(profile, runs)
         expected = _expected_phases(trace, profile) | ({"overhead": overhead} if overhead else {})
-        yield from differing(file, where, trace, expected)
+        yield from check_values(file, where, trace, expected)
         for name in sorted(trace.keys() & profile.keys()):
             if trace[name] != profile[name]:
                 yield Difference(file, f"{where}, {name}", "is not that of the profile")

@@ -54,7 +54,7 @@ def pair_noise(top: Logs, bottom: Logs, others: Sequence[Logs] = ()) -> PairNois
     if n < FEWEST:
         return None
     if set(top) != set(bottom):
-        return welch([top, bottom], n)
+        return welch_noise([top, bottom], n)
     pair_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # of a run
     noise_of_pair = PairNoise(2 * pair_variance / n, n - 1, n)
     matching = [cell for cell in others if set(cell) == set(top)]
@@ -65,12 +65,12 @@ def pair_noise(top: Logs, bottom: Logs, others: Sequence[Logs] = ()) -> PairNois
     other_freedom = freedom - (n - 1)
     other_variance = (sum(squares_of_cells) - pair_variance * (n - 1)) / other_freedom  # of a run of other cells
     is_noisy = other_variance <= 0 or stats.f.sf(pair_variance / other_variance, n - 1, other_freedom) < NOISY_PAIR
-    if is_noisy or _unequal(squares_of_cells, [n - 1] * len(squares_of_cells), NOISY_CELLS):
+    if is_noisy or _are_unequal(squares_of_cells, [n - 1] * len(squares_of_cells), NOISY_CELLS):
         return noise_of_pair
     return PairNoise(2 * sum(squares_of_cells) / freedom / n, freedom, n)
 
 
-def welch(pair: Sequence[Logs], n: int) -> PairNoise:
+def welch_noise(pair: Sequence[Logs], n: int) -> PairNoise:
     """Return the noise of a ratio of two cells whose repeats do not match, with Satterthwaite's degrees of freedom."""
     parts = [(statistics.variance(cell.values()) / len(cell), len(cell) - 1) for cell in pair]
     variance = sum(part for part, _ in parts)
@@ -93,7 +93,7 @@ def _squares(cells: Sequence[Logs]) -> list[float]:
     return squares
 
 
-def _unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
+def _are_unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
     """Return whether Bartlett's test at `level` finds the variances of cells unequal; False of two cells.
 
     `squares`, `freedom`: of each cell, the sum of squares about its mean and its degrees of freedom.
@@ -138,7 +138,7 @@ class CellFamily:
     def worst(self, cell: str, others: Sequence[str]) -> float:
         """Return the lower bound of the ratio of a cell to the fastest of `others`, all of which hold together."""
         lowest = 0.0
-        quantile = dunnett(self.confidence, len(others) + 1, self.freedom)
+        quantile = dunnett_quantile(self.confidence, len(others) + 1, self.freedom)
         claims = len(others) if self.unequal else 1
         for other in others:
             noise = self.own[cell, other]
@@ -170,14 +170,14 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
         squares = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
         freedom = sum(counts.values()) - len(names)
         pooled = math.sqrt(sum(squares) / freedom)
-    unequal = _unequal(squares, [count - 1 for count in counts.values()], NOISY_CELLS)
-    quantile = tukey(confidence, len(names), freedom) / math.sqrt(2)
+    unequal = _are_unequal(squares, [count - 1 for count in counts.values()], NOISY_CELLS)
+    quantile = studentized_range_quantile(confidence, len(names), freedom) / math.sqrt(2)
     claims = len(names) * (len(names) - 1) // 2 if unequal else 1
     ratio, half = {}, {}
     own = {(name, name): PairNoise(0.0, 1, counts[name]) for name in names}
     for a, b in combinations(names, 2):
         # Of one method for all pairs: some may have matching repeats where others have not.
-        noise = pair_noise(logs[a], logs[b]) if matched else welch([logs[a], logs[b]], min(counts[a], counts[b]))
+        noise = pair_noise(logs[a], logs[b]) if matched else welch_noise([logs[a], logs[b]], min(counts[a], counts[b]))
         assert noise is not None
         spread = pooled if matched else pooled * math.sqrt(1 / counts[a] + 1 / counts[b])
         alone = half_width(noise.variance, max(noise.freedom, 1.0), 1 - (1 - confidence) / claims)
@@ -190,22 +190,22 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
 
 
 @lru_cache(maxsize=64)
-def dunnett(confidence: float, cells: int, freedom: float) -> float:
+def dunnett_quantile(confidence: float, cells: int, freedom: float) -> float:
     """Return Dunnett's quantile, one-sided, of the largest of `cells` - 1 differences to one mean, of equal numbers."""
-    return _quantile(confidence, freedom, lambda t: special.ndtr(MEANS + math.sqrt(2) * t) ** (cells - 1))
+    return _solve_for_quantile(confidence, freedom, lambda t: special.ndtr(MEANS + math.sqrt(2) * t) ** (cells - 1))
 
 
 @lru_cache(maxsize=64)
-def tukey(confidence: float, cells: int, freedom: float) -> float:
-    """Return the quantile of the studentized range, of the largest of all differences of the means of `cells`."""
+def studentized_range_quantile(confidence: float, cells: int, freedom: float) -> float:
+    """Return what (largest - smallest of `cells` means) / their standard error stays below with that confidence."""
 
-    def within(t: np.ndarray) -> np.ndarray:
+    def within(t: np.ndarray) -> np.ndarray:  # any one mean is the largest, at MEANS; the others lie within t below it
         return cells * (special.ndtr(MEANS) - special.ndtr(MEANS - t)) ** (cells - 1)
 
-    return _quantile(confidence, freedom, within)
+    return _solve_for_quantile(confidence, freedom, within)
 
 
-def _quantile(confidence: float, freedom: float, within: Callable[[np.ndarray], np.ndarray]) -> float:
+def _solve_for_quantile(confidence: float, freedom: float, within: Callable[[np.ndarray], np.ndarray]) -> float:
     """Return the t below which a statistic of means stays with a probability of `confidence`.
 
     `within(t)`: the probability at each of MEANS, where the spread is known; it is an estimate of that `freedom`.
@@ -241,7 +241,8 @@ def detectable_by_family(n: int, family: CellFamily, confidence: float) -> float
     thresholds = among_all
     if not family.unequal:
         freedom_of_all = (k - 1) * (n - 1)
-        by_all = tukey(confidence, k, freedom_of_all) / math.sqrt(2) * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
+        quantile = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2)
+        by_all = quantile * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
         thresholds = np.where(is_mistaken, among_all, np.maximum(alone, by_all))

@@ -13,7 +13,7 @@ from scipy import stats
 
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.printed import numbers, stands_for
-from scaleproof.verify.raw import Difference, RawRun, differing, rate_of
+from scaleproof.verify.raw import Difference, RawRun, check_values, rate_of
 from scaleproof.verify.recompute import CONFIDENCE, Quantities, by_cell
 
 REPORT, CLAIMS = "scaling_report.json", "claims.json"
@@ -44,7 +44,7 @@ def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Di
         if not expected and list(map(float, numbers(law["undefined"] or ""))) != _figures_in_reason(rates):
             yield Difference(REPORT, f"{series['name']}, law", f'"{law["undefined"]}" is no reason that its runs give')
         stated = _stated_law(law)
-        yield from differing(REPORT, f"{series['name']}, law", stated, dict.fromkeys(stated) | expected)
+        yield from check_values(REPORT, f"{series['name']}, law", stated, dict.fromkeys(stated) | expected)
 
 
 def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:

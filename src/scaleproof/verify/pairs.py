@@ -19,8 +19,8 @@ from scaleproof.verify.raw import (
     TOLERANCE,
     Difference,
     RawRun,
+    check_values,
     close,
-    differing,
     differing_settings,
     rate_of,
     read_runs,
@@ -64,7 +64,7 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
     """
     report = json_of(folder / FILE)
     with_bounds = schema_of(report) >= WITH_BOUNDS
-    yield from differing(FILE, "confidence", report["confidence"], CONFIDENCE)
+    yield from check_values(FILE, "confidence", report["confidence"], CONFIDENCE)
     for entry in report["comparisons"]:
         if not entry["estimate"]:
             if entry["status"] == "ok":
@@ -83,12 +83,12 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
             at = entry["metrics_paths"][0].split("compare/")[0]
             folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
             stated["metrics_paths"] = [f"{at}{path_of_run}/{METRICS}" for path_of_run in folders]
-        yield from differing(FILE, entry["name"], entry, stated)
+        yield from check_values(FILE, entry["name"], entry, stated)
         expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
         for name, value in expected.items():
             if not _agrees(name, entry["estimate"][name], value):
                 where = f"{entry['name']}, {name}"
-                yield from differing(FILE, where, entry["estimate"][name], value, "the pairs give")
+                yield from check_values(FILE, where, entry["estimate"][name], value, "the pairs give")
         yield from _check_arms(entry, pairs.runs, cells)
         for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
             stated = entry["estimate"][name]
@@ -188,7 +188,7 @@ def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequenc
         bounds = {"low": below and value * below, "high": above and value * above}
         expected = {"value": value, "n": len(arm_runs), **bounds}
         where = f"{entry['name']}, tokens/s of {arm.upper()}"
-        yield from differing(FILE, where, stated["tokens_per_s"], expected, "the runs give")
+        yield from check_values(FILE, where, stated["tokens_per_s"], expected, "the runs give")
         by_any_strategy = {"execution.strategy"} if arm_runs[0].devices == 1 else set()
         config = arm_runs[0].metrics["config"]
         differences = [(run.cell, differing_settings(config, run.metrics["config"])) for run in cells]

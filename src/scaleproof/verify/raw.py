@@ -21,7 +21,7 @@ from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.metrics import current_names, parse_metrics
 from scaleproof.ground.records.recomputed_window import Row, Step, merged_steps, window_figures
 from scaleproof.ground.records.run_sections import Window
-from scaleproof.verify.contents import DAMAGES, parsed_json
+from scaleproof.verify.contents import DAMAGES, parse_json
 
 Parsed = TypeVar("Parsed")
 METRICS = "training_metrics.json"
@@ -154,7 +154,7 @@ class _Damaged(Exception):
         self.file, self.problem = file, problem
 
 
-def _parsed_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
+def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -> tuple[Parsed, str]:
     """Return what `parse` makes of a file in the folder of a run, and the file's sha256. Raises _Damaged."""
     try:
         data = read_regular(run_folder / file)
@@ -166,9 +166,9 @@ def _parsed_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) 
         raise _Damaged(file, f"not readable: {problem}") from None
 
 
-def _parsed_metrics(data: bytes) -> dict[str, Any]:
+def _parse_metrics(data: bytes) -> dict[str, Any]:
     """Return the metrics as they stand in the file's content `data`. Raises where they are not of our schema."""
-    metrics: dict[str, Any] = parsed_json(data)
+    metrics: dict[str, Any] = parse_json(data)
     if not isinstance(metrics, dict):
         raise TypeError(f"{METRICS} is no object")
     parse_metrics(data)  # raises where a field is missing or wrong
@@ -178,12 +178,12 @@ def _parsed_metrics(data: bytes) -> dict[str, Any]:
 
 def _read_run(run_folder: Path, relative: str) -> RawRun:
     """Return the run in `run_folder`, which is `relative` in the campaign's folder. Raises _Damaged."""
-    metrics, sha256 = _parsed_file(run_folder, METRICS, _parsed_metrics)
-    (window, warmup, ends), sha256_of_steps = _parsed_file(run_folder, STEPS, _parsed_steps)
+    metrics, sha256 = _parse_file(run_folder, METRICS, _parse_metrics)
+    (window, warmup, ends), sha256_of_steps = _parse_file(run_folder, STEPS, _parse_steps)
     return RawRun(f"{relative}/{METRICS}", sha256, metrics, window, warmup, ends, sha256_of_steps)
 
 
-def _parsed_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
+def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     """Parse steps.csv into (steps of the window, steps of the warm-up, end of each window step in seconds).
 
     A step ends, in seconds from the start of the window, when the slowest rank has ended it. Raises ValueError.
@@ -200,7 +200,7 @@ def _parsed_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
         if len(line) != len(heading):
             raise ValueError(f"{STEPS}, line {lines.line_num}: {len(line)} values, not {len(heading)}; cut off?")
         try:
-            phase, rank, row = _parsed_row([line[position] for position in positions])
+            phase, rank, row = _parse_row([line[position] for position in positions])
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{STEPS}, line {lines.line_num}: {error}") from None
         rows[phase].append(row)
@@ -219,7 +219,7 @@ def _positions_of_columns(heading: list[str]) -> list[int]:
     return [heading.index(name) for name in COLUMNS]
 
 
-def _parsed_row(values: list[str]) -> tuple[str, int, Row]:
+def _parse_row(values: list[str]) -> tuple[str, int, Row]:
     """Parse the values of COLUMNS in one row of steps.csv: phase, rank, and the step of this rank.
 
     Raises ValueError. The loss of a run that failed may be NaN.
@@ -287,7 +287,7 @@ def fingerprint_of(config: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def differing(
+def check_values(
     file: str,
     where: str,
     stated: Any,
@@ -301,7 +301,7 @@ def differing(
     """
     if isinstance(expected, Mapping) and isinstance(stated, Mapping):
         for name, value in expected.items():
-            yield from differing(file, f"{where}, {name}".lstrip(", "), stated.get(name), value, source, tolerance)
+            yield from check_values(file, f"{where}, {name}".lstrip(", "), stated.get(name), value, source, tolerance)
     elif not (close(stated, expected, tolerance) if isinstance(expected, float) else stated == expected):
         yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
 

@@ -209,7 +209,7 @@ def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | Non
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)
     fewest = min(len(cell.runs), len(base.runs))
     if noise is None and fewest > 1:
-        noise = intervals.welch([cell.job_logs, base.job_logs], fewest)
+        noise = intervals.welch_noise([cell.job_logs, base.job_logs], fewest)
     return noise.bounds(value, confidence) if noise else None
 
 

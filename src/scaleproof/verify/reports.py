@@ -8,7 +8,7 @@ from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
 from scaleproof.verify.contents import csv_of, json_of
-from scaleproof.verify.raw import Difference, differing
+from scaleproof.verify.raw import Difference, check_values
 from scaleproof.verify.recompute import Quantities
 
 # The figures of a size in scaling_report.json.
@@ -27,7 +27,7 @@ def check_scaling_report(
         quantity = quantities.get(f"cells/{cell}/{column}")
         if stated is None or quantity:
             names = [name for name in ("value", "n", "low", "high") if getattr(quantity, name, None) is not None]
-            yield from differing(file, where, stated, {name: getattr(quantity, name) for name in names} or None)
+            yield from check_values(file, where, stated, {name: getattr(quantity, name) for name in names} or None)
         elif not at_fault:
             yield Difference(file, where, "cannot be recomputed from the raw files")
 

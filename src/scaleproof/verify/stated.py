@@ -106,23 +106,22 @@ def check_table_of_points(folder: Path, file: str, report: Mapping[str, Any]) ->
 def check_comparison_table(folder: Path) -> Iterator[Difference]:
     """Yield the entries of tables/comparison.csv and .md that do not repeat comparison.json."""
     entries = {entry["name"]: entry for entry in json_of(folder / "comparison.json")["comparisons"]}
-    file = "tables/comparison.csv"
-    rows = csv_of(folder / file)
+    csv_file, markdown_file = "tables/comparison.csv", "tables/comparison.md"
+    rows = csv_of(folder / csv_file)
     if [row["name"] for row in rows] != list(entries):
-        yield Difference(file, "", "its comparisons are not those of comparison.json")
+        yield Difference(csv_file, "", "its comparisons are not those of comparison.json")
         return
     for row in rows:
         entry = entries[row["name"]]
         values = {**entry, **(entry["estimate"] or {})}
         figures = {name: value for name, value in values.items() if not isinstance(value, list | dict)}
-        yield from _differing_texts(file, row["name"], row, figures, "comparison.json has")
-    file = "tables/comparison.md"
-    for printed in markdown_rows(folder / file):
+        yield from _differing_texts(csv_file, row["name"], row, figures, "comparison.json has")
+    for printed in markdown_rows(folder / markdown_file):
         entry = entries.get(printed["comparison"])
         if entry is None or (printed["A"], printed["B"]) != (entry["a"], entry["b"]):
-            yield Difference(file, printed["comparison"], f"is of {printed['A']} and {printed['B']}")
+            yield Difference(markdown_file, printed["comparison"], f"is of {printed['A']} and {printed['B']}")
         elif entry["estimate"]:
-            yield from _check_printed_pairs(file, printed, entry["estimate"])
+            yield from _check_printed_pairs(markdown_file, printed, entry["estimate"])
 
 
 def _check_printed_pairs(file: str, row: Mapping[str, str], estimate: Mapping[str, Any]) -> Iterator[Difference]:

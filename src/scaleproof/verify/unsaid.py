@@ -53,7 +53,7 @@ def check_unsaid(
     for topic, words in _due_words(report, comparisons, lost):
         if not any(all(word in text for word in words) for text in texts.get(topic, ())):
             yield Difference(FILE, topic, f"no sentence says {' and '.join(words)}")
-    yield from _unsaid_scaling(sentences, report)
+    yield from _check_scaling_said(sentences, report)
 
 
 def _check_next_step(
@@ -138,7 +138,7 @@ def _due_words(
             yield "comparison", [entry["b"], entry["a"]] if entry["estimate"] else [entry["name"]]
 
 
-def _unsaid_scaling(sentences: Sentences, report: Mapping[str, Any]) -> Iterator[Difference]:
+def _check_scaling_said(sentences: Sentences, report: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield each series of whose largest size no sentence states the speed-up, or the efficiency."""
     if report["status"] != "ok":
         return

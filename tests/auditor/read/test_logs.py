@@ -26,6 +26,17 @@ def megatron(skipped=(0, 0, 0), losses=("2.1E+00", "2.0E+00", "1.9E+00"), first=
     )
 
 
+def test_each_run_of_several_logs_in_one_folder_has_a_name_of_its_own(tmp_path):
+    """Files with such names go by their folder, and each has several runs, which have the same numbers."""
+    (tmp_path / "exp1").mkdir()
+    for name in ("log.txt", "output.log", "train.log"):
+        steps = (f"iter {k}: loss {4 - k / 10 + len(name) / 100}, time 561.94ms\n" for k in range(3))
+        (tmp_path / "exp1" / name).write_text("".join(steps) * 3)
+    names = [run.name for run in gather([tmp_path]).runs]
+    assert len(set(names)) == len(names) == 9
+    assert names[3:6] == ["exp1/output.log", "exp1/output.log (2)", "exp1/output.log (3)"]
+
+
 def test_evaluation_and_checkpoints_are_marked_in_the_step_that_contains_them(tmp_path):
     text = (
         "step 0: train loss 10.98, val loss 10.99\niter 0: loss 10.97, time 26086.69ms, mfu -100.00%\n"

@@ -6,7 +6,7 @@ from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of, devices_heading
 from scaleproof.auditor.read.printed_figures import remarks_of
 from scaleproof.auditor.read.sentences import stated_figures
-from scaleproof.auditor.read.words import described
+from scaleproof.auditor.read.words import describe
 
 NAMES = [
     "A100 GPU",
@@ -26,13 +26,13 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_number_of_a_name_is_no_number_of_devices(name):
-    assert "devices" not in described(name).numbers
+    assert "devices" not in describe(name).numbers
     assert devices_heading(name) is None
 
 
 @pytest.mark.parametrize("name", ["M4 GPU", "Apple M4", "Apple M4 GPU", "M2 Max GPU"])
 def test_an_apple_chip_is_one_device(name):
-    assert described(name).numbers["devices"] == 1
+    assert describe(name).numbers["devices"] == 1
 
 
 COUNTS = {"4 GPUs": 4, "2 3090 GPUs": 2, "4xA100": 4, "A100x8": 8, "resnet50-4gpu": 4, "ddp_4gpu": 4, "llama 8 gpus": 8}
@@ -40,7 +40,7 @@ COUNTS = {"4 GPUs": 4, "2 3090 GPUs": 2, "4xA100": 4, "A100x8": 8, "resnet50-4gp
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_number_of_devices_is_one(name):
-    assert described(name).numbers["devices"] == COUNTS[name]
+    assert describe(name).numbers["devices"] == COUNTS[name]
 
 
 def test_a_sentence_about_an_a100_is_not_about_a_hundred():

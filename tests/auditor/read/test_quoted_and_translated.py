@@ -8,7 +8,7 @@ from scaleproof.auditor.read.heading_words import in_english
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import remarks_of
 from scaleproof.auditor.read.table_files import of_first_rank
-from scaleproof.auditor.read.words import described
+from scaleproof.auditor.read.words import describe
 
 STEPS = "\n".join(f"iter {n}: loss {4 - n / 10:.4f}, time {100 + n}.50ms, mfu 31.00%" for n in range(5))
 
@@ -91,7 +91,7 @@ def test_a_syllable_is_a_unit_where_it_stands_alone(text, english):
     [("单卡", 1), ("双卡", 2), ("DDP 8 张卡", 8), ("单机8卡", 8), ("2机8卡", None), ("显存", None)],
 )
 def test_cards_are_counted_where_their_number_is_certain(label, devices):
-    assert described(label).numbers.get("devices") == devices
+    assert describe(label).numbers.get("devices") == devices
 
 
 def test_remarks_of_other_languages():
@@ -109,12 +109,12 @@ def test_a_label_that_names_its_baseline_is_of_other_devices(tmp_path):
 
 @pytest.mark.parametrize("label", ["worker2", "worker 2", "rank 3", "GPU 3", "device 1"])
 def test_the_name_of_a_device_is_no_number_of_devices(label):
-    assert "devices" not in described(label).numbers
+    assert "devices" not in describe(label).numbers
 
 
 @pytest.mark.parametrize("label", ["2 workers", "workers=2", "gpu2", "gpus 2", "GPUs: 2", "workers_2", "2x gpu"])
 def test_a_number_of_devices_in_a_label(label):
-    assert described(label).numbers["devices"] == 2
+    assert describe(label).numbers["devices"] == 2
 
 
 def test_numbers_of_lines_are_no_ranks():

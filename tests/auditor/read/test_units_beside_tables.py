@@ -5,7 +5,7 @@ import pytest
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.words import described
+from scaleproof.auditor.read.words import describe
 from scaleproof.ground.errors import UserError
 
 BY_BATCH = "| Framework | 16 | 32 |\n|---|---|---|\n| PyTorch | 100 | 180 |\n| TensorFlow | 90 | 170 |\n"
@@ -78,7 +78,7 @@ def test_a_row_that_has_more_than_units_is_a_row(tmp_path, row, count):
     [("1080 TI x 2", 2), ("V100 x 8", 8), ("A100 PCIe x16", None), ("V100 x 2 nodes", None), ("RTX 3090", None)],
 )
 def test_a_device_times_a_number_is_so_many_devices(heading, devices):
-    assert described(heading).numbers.get("devices") == devices
+    assert describe(heading).numbers.get("devices") == devices
 
 
 PRECISIONS = (

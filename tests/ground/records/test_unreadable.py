@@ -18,7 +18,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.failed_runs import failed_runs_text
 from scaleproof.ground.records.run import METRICS, STEPS, read_run
-from scaleproof.ground.records.unreadable import is_readable, planned_run
+from scaleproof.ground.records.unreadable import is_readable, read_or_mark_unreadable
 from scaleproof.verify.campaign import verify
 
 KEYS = {
@@ -177,7 +177,9 @@ def test_a_damaged_file_is_a_run_without_numbers(campaign, how, monkeypatch):
     damage(campaign, how)
     monkeypatch.chdir(campaign)
     loaded = LoadedCampaign(Path("small.yaml"))
-    runs = [planned_run(folder, loaded.name, cell, k) for folder, cell, k in loaded.planned(Path("results"))]
+    runs = [
+        read_or_mark_unreadable(folder, loaded.name, cell, k) for folder, cell, k in loaded.planned(Path("results"))
+    ]
     assert [run.name for run in runs if not is_readable(run)] == ["ddp-n1x2/rep2"]
     assert runs[-1].metrics.failure.failure_class == "unreadable"
     assert runs[-1].metrics.failure.reason.startswith(f"ddp-n1x2/rep2/{METRICS}")

@@ -84,8 +84,8 @@ def published(server, tmp_path, sentences, monkeypatch):
 def test_the_tokenizer_of_gpt2_cuts_as_the_merges_say(server, published, tmp_path, policy, sentences):
     store = Remote(tmp_path / "downloads", "http://127.0.0.1:9", None, policy)
     store_first = Remote(tmp_path / "downloads", policy=policy)
-    tokenizer.from_merges(store_first.merges(), tmp_path / "gpt2.json")
-    assert store.merges() == store_first.merges()
+    tokenizer.from_merges(store_first.fetch_gpt2_merges(), tmp_path / "gpt2.json")
+    assert store.fetch_gpt2_merges() == store_first.fetch_gpt2_merges()
     assert len(server.seen) == 1, "downloaded once"
     ours, trained = tokenizer.load_encoder(tmp_path / "gpt2.json"), tokenizer.load_encoder(published)
     for text in [*sentences[:20], "ünï — 漢字 🙂\r\n\t '' 123"]:
@@ -116,13 +116,13 @@ def test_ids_are_those_that_tiktoken_reads_from_the_same_file(server, published,
 def test_another_file_is_not_taken_for_the_one_of_gpt2(server, published, tmp_path, policy):
     server.files["/vocab.bpe"] += b"x y\n"
     with pytest.raises(UserError, match=r"(?s)vocab.bpe could not be downloaded.*sha256"):
-        Remote(tmp_path / "downloads", server.url, None, policy).merges()
+        Remote(tmp_path / "downloads", server.url, None, policy).fetch_gpt2_merges()
 
 
 def test_the_hub_has_it_too(server, published, tmp_path, policy):
     server.faults["/vocab.bpe"] = [status(404)]
     server.files[f"/{remote.MERGES_ON_HUB}"] = server.files["/vocab.bpe"]
-    assert Remote(tmp_path / "downloads", server.url, None, policy).merges().exists()
+    assert Remote(tmp_path / "downloads", server.url, None, policy).fetch_gpt2_merges().exists()
 
 
 def test_the_checksum_is_the_one_that_tiktoken_pins():

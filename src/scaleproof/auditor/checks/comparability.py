@@ -96,23 +96,21 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
         distinct = {repr((run.debug_settings, configuration(run))): run for run in reversed(group)}
         arms = list(distinct.values())[::-1]
         if 2 <= len(arms) <= MOST_CONFIGURATIONS:
-            yield from _arms_with_several_causes(context, arms)
+            yield from _flag_arms_without_near_twin(context, arms)
 
 
-def _arms_with_several_causes(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
-    """Flag each arm that differs from the most similar other one in two conditions or more; a pair once."""
+def _flag_arms_without_near_twin(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
+    """Flag each of 2+ arms that differs from its nearest arm in 2+ conditions (hosts not counted); each pair once."""
     reported: set[frozenset[str]] = set()
     for arm in arms:
-        others = {other.name: (other, _arm_differences(arm, other)) for other in arms if other is not arm}
-        if not others:
-            continue  # all have one name
-        other, different = min(others.values(), key=lambda pair: _number_of_causes(pair[1]))
-        names = frozenset((arm.name, other.name))
+        others = [(other, _arm_differences(arm, other)) for other in arms if other is not arm]
+        nearest, different = min(others, key=lambda other: _number_of_causes(other[1]))
+        names = frozenset((arm.name, nearest.name))
         if _number_of_causes(different) <= 1 or names in reported:
             continue
         reported.add(names)
-        severity: Severity = "suspect" if context.is_published(arm, other) else "note"
-        yield Flag(f"they differ in {_pairs_of_values(different)}", [arm, other], severity=severity)
+        severity: Severity = "suspect" if context.is_published(arm, nearest) else "note"
+        yield Flag(f"they differ in {_pairs_of_values(different)}", [arm, nearest], severity=severity)
 
 
 def _number_of_causes(different: Differences) -> int:

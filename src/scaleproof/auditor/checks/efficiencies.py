@@ -72,14 +72,14 @@ class _Efficiency:
     row: ReportedRow
     series: RowSeries
     stated: Quantity
-    devices: float  # over the baseline's
+    times_devices: float  # as many times the baseline's
     speedup: Quantity | None  # that the row prints, where it is right itself
     measured: list[Ratio]  # speed-ups by the rates and times of the row
 
     @property
     def as_speedup(self) -> PrintedInterval:
         """The speed-up that it means: 4 of 50 % on 8 times the devices."""
-        return self.stated.interval * self.devices
+        return self.stated.interval * self.times_devices
 
     @property
     def is_right(self) -> bool:
@@ -105,10 +105,11 @@ class _Efficiency:
     @property
     def corrected(self) -> Correction | None:
         """The efficiency by the printed speed-up, else by the measured ones; None where these do not agree."""
+        divided = f"/ {self.times_devices:g}"
         if self.speedup is None:
-            return one_figure(self.measured, f"against {base_of(self.series)}, / {self.devices:g}", self.devices, "%")
-        value = PERCENT * self.speedup.interval.middle / self.devices
-        derivation = f"{self.speedup.printed} / {self.devices:g}"
+            return one_figure(self.measured, f"against {base_of(self.series)}, {divided}", self.times_devices, "%")
+        value = PERCENT * self.speedup.interval.middle / self.times_devices
+        derivation = f"{self.speedup.printed} {divided}"
         return Correction(value=round(value, 1), unit="%", derivation=derivation)
 
 
@@ -144,14 +145,17 @@ def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
 
 
 def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
-    """Flag a series whose speed-ups are all over all devices, e.g. 1 and 1.9 on 2 and 4, 50 % and 47.5 %; or None."""
+    """Flag efficiencies that are divided by the number of devices, not by its multiple of the baseline's; else None.
+
+    Example: a baseline of 2 and a speed-up of 1.9 on 4 devices as 47.5 %; right is 95 %.
+    """
     size = series.bases[0].devices or 1
     stated = [row for row in rows if row.speedup is not None]
-    larger = [row for row in stated if row.devices > 1 and row.is_over_all_devices and not row.is_right]
-    if size == 1 or not larger or len(larger) < sum(row.devices > 1 for row in stated):
+    larger = [row for row in stated if row.times_devices > 1 and row.is_over_all_devices and not row.is_right]
+    if size == 1 or not larger or len(larger) < sum(row.times_devices > 1 for row in stated):
         return None
     corrected = larger[-1].corrected
-    below_one = [row for row in stated if row.devices == 1 and row.is_over_all_devices]
+    below_one = [row for row in stated if row.times_devices == 1 and row.is_over_all_devices]
     if below_one:
         return Flag(
             f"{base_of(series)}: speed-up 1 and efficiency {below_one[0].stated.printed}; the speed-ups are divided "
@@ -209,5 +213,5 @@ def _wrong_efficiency(wrong: _Efficiency) -> Flag:
     else:
         right = "the table gives " + ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in wrong.measured)
     name, stated = wrong.row.description, wrong.stated.printed
-    evidence = f"{name}: efficiency {stated}, but {right} with {wrong.devices:g} times the devices"
+    evidence = f"{name}: efficiency {stated}, but {right} with {wrong.times_devices:g} times the devices"
     return Flag(evidence, [wrong.row.place], "efficiency-not-in-table", corrected=wrong.corrected)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections import defaultdict
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -130,14 +131,13 @@ def _losses(run: ReportedRun) -> list[tuple[int, float | None]]:
 
 
 def _make_names_unique(runs: list[ReportedRun]) -> None:
-    """Make names unique: a second run "exp1" goes by its file, "exp1/b.log"."""
-    counts: dict[str, int] = {}
+    """Rename runs in place: a second run "exp1" goes by its file, "exp1/b.log", a third of it by "exp1/b.log (2)"."""
+    taken: set[str] = set()
     for run in runs:
-        count = counts[run.name] = counts.get(run.name, 0) + 1
-        if count > 1:
-            file = run.files[0]
-            run.name = file if file not in counts else f"{file} ({count})"
-            counts.setdefault(run.name, 1)
+        file = run.files[0]
+        candidates = chain((run.name, file), (f"{file} ({k})" for k in count(2)))
+        run.name = next(name for name in candidates if name not in taken)
+        taken.add(run.name)
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:

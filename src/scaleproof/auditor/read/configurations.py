@@ -24,7 +24,7 @@ from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import ContextFact, ReportedRun
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, words_of
 from scaleproof.auditor.read.walk import SCRIPTS
-from scaleproof.auditor.read.words import described
+from scaleproof.auditor.read.words import describe
 
 OUTPUT_KEY = re.compile(
     r"(?i)(?:output|save|log|results?|checkpoint|exp(?:eriment)?|run|logging|metrics)_?(?:dir|path|folder|root|file)$|"
@@ -176,7 +176,7 @@ def _add_value(configuration: ConfigurationFile, key: str, value: Any, line: int
     if name in FIELDS and not FIELDS[name].whole:
         if isinstance(value, str) and value and len(value) < 100:
             has_usual_names = name in ("precision", "strategy")  # "bfloat16" is bf16
-            configuration.add(name, described(value).words.get(name) if has_usual_names else value, line)
+            configuration.add(name, describe(value).words.get(name) if has_usual_names else value, line)
         return
     number = int(value) if isinstance(value, str) and value.isdigit() else value
     if (isinstance(number, int) and 0 < number < 10**12) or (number == 0 and name == "zero_stage"):

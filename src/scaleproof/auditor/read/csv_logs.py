@@ -10,7 +10,7 @@ from scaleproof.auditor.read.csv_layout import RUN_KINDS, Layout, has_no_figures
 from scaleproof.auditor.read.logged_steps import as_arrays
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
 from scaleproof.auditor.read.run_fields import FIELDS, LARGEST, OF_KIND, figure, not_finite
-from scaleproof.auditor.read.words import described
+from scaleproof.auditor.read.words import describe
 
 MOST_RUNS = 500  # in one file
 ROWS_AT_ONCE = 10_000
@@ -204,7 +204,7 @@ def _describe(run: ReportedRun, kind: str | None, text: str) -> None:
     elif kind in ("model", "dataset") and text:
         setattr(run, kind, text)
     else:
-        description = described(text)
+        description = describe(text)
         run.strategy = run.strategy or description.words.get("strategy")
         run.precision = run.precision or description.words.get("precision")
         run.world_size = run.world_size or description.numbers.get("devices")

@@ -92,14 +92,15 @@ def _all_tables(lines: list[Line], kind: str) -> list[Grid]:
 
 
 def _text_tables(lines: list[Line]) -> list[Grid]:
-    """Return the tables of Markdown or a plain text. A line belongs to the first form that takes it."""
+    """Return the tables of a text; a line belongs to the first that takes it: pipes, boxes and rules, columns."""
     pipes = list(pipe_tables(lines))
     taken = _lines_of(pipes)
-    free = [(number, text) for number, text in lines if number not in taken]
-    boxes = [*box_tables(free), *ruled_tables(free), *right_aligned_tables(free)]
+    beside_pipes = [(number, text) for number, text in lines if number not in taken]
+    boxes = [*box_tables(beside_pipes), *ruled_tables(beside_pipes), *right_aligned_tables(beside_pipes)]
     taken |= _lines_of(boxes)
-    free = [(number, "" if number in taken else text) for number, text in free]
-    return [*pipes, *boxes, *aligned_tables(free)]
+    # An aligned table ends at a gap: what stands above and below a box must not become one table.
+    blanked = [(number, "" if number in taken else text) for number, text in beside_pipes]
+    return [*pipes, *boxes, *aligned_tables(blanked)]
 
 
 def _lines_of(grids: list[Grid]) -> set[int]:

@@ -13,7 +13,7 @@ from scaleproof.auditor.read.heading_words import PHRASES, in_english
 from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
 from scaleproof.auditor.read.reported_tables import Remark, Statistic, TableColumn
 from scaleproof.auditor.read.units import DEVICE, KINDS, KINDS_OF_UNITS, Unit, unit_of
-from scaleproof.auditor.read.words import described, spans_of_names
+from scaleproof.auditor.read.words import describe, spans_of_names
 
 STATISTICS: tuple[tuple[str, Statistic], ...] = (
     (
@@ -192,7 +192,7 @@ def _noted(printed: str, heading: str, note: str) -> TableColumn:
         return TableColumn(printed)  # of one precision over another, whatever the devices
     note = note.strip()
     note = note.lower() if PRECISION.fullmatch(note) else note
-    says = described(note)
+    says = describe(note)
     return replace(column, heading=printed, note=note, devices=says.numbers.get("devices"), words=says.words)
 
 

@@ -13,7 +13,7 @@ from scaleproof.auditor.read.reading import Reading, add_run
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
-from scaleproof.auditor.read.tracker_series import SeriesReader, read_history, tag_of
+from scaleproof.auditor.read.tracker_series import SeriesReader, read_json_steps, tag_of
 from scaleproof.ground.errors import first_fault
 
 MOST_BROKEN = 5  # lines of one file that are named
@@ -35,7 +35,7 @@ def read_json(
     if text is None:
         text = text_files.full_text(path, encoding)
     if (lines := _json_lines(text, name, reading.evidence.unread)) is not None:
-        if run := read_history(name, lines):
+        if run := read_json_steps(name, lines):
             add_run(reading, run, path)
             return True
         return _add_table(reading, lines, name, text)

@@ -9,7 +9,7 @@ from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, Repor
 from scaleproof.auditor.read.row_figures import Place, describe_label, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.units import KINDS_OF_UNITS, RESULTS
-from scaleproof.auditor.read.words import Description, described
+from scaleproof.auditor.read.words import Description, describe
 
 
 def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
@@ -135,7 +135,7 @@ def _shared_row(
 
 def _is_of_another(quantity: Quantity, setting: Description) -> bool:
     """Whether the heading of a figure names another precision or strategy than the column of the row does."""
-    words = described(quantity.heading).words
+    words = describe(quantity.heading).words
     return any(key in setting.words and words[key] != setting.words[key] for key in words)
 
 

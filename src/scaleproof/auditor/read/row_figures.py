@@ -10,7 +10,7 @@ from scaleproof.auditor.read.printed_figures import NO_FIGURES, PrintedFigure, f
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
 from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
-from scaleproof.auditor.read.words import Description, described
+from scaleproof.auditor.read.words import Description, describe
 
 VERDICT_HEADING = re.compile(
     r"(?i)\b(?:status|result|outcome|verdict|pass(?:ed)?|met|assessment|rating|evaluation|check|grade)\b"
@@ -50,7 +50,7 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     if column.kind == "text":
         return
 
-    description = described(cell)
+    description = describe(cell)
     for word, value in description.words.items():
         row.words.setdefault(word, value)
     add_numbers(row, description, cell, column.heading)
@@ -84,7 +84,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, place: Place,
     assert column.kind is not None
     figures = figures_of(cell, european)
     if not figures:
-        description = described(cell)
+        description = describe(cell)
         if column.kind in COUNTS_IN_WORDS and description.numbers:
             row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
             add_numbers(row, description, cell, column.heading)
@@ -181,7 +181,7 @@ BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?
 
 def describe_label(row: ReportedRow) -> None:
     """Add what the label of a row says where no column does; "vs 1 GPU" is about the baseline."""
-    description = described(BASELINE_NAMED.sub(" ", row.label))
+    description = describe(BASELINE_NAMED.sub(" ", row.label))
     for word, value in description.words.items():
         row.words.setdefault(word, value)
     add_numbers(row, description, row.label, "label")

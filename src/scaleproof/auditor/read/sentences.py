@@ -14,7 +14,7 @@ from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figur
 from scaleproof.auditor.read.reported import StatedChange, StatedFigure, StatedKind
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 from scaleproof.auditor.read.units import DEVICE, unit_of
-from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, described
+from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, describe
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
 N = rf"(?P<n>{NUMBER})"
@@ -237,7 +237,7 @@ def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> State
 
 @lru_cache(maxsize=1_000)
 def _words_of(sentence: str) -> dict[str, str]:
-    return described(sentence).words
+    return describe(sentence).words
 
 
 def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:

@@ -121,26 +121,26 @@ class SeriesReader:
         return self.run
 
 
-def read_history(name: str, rows: list[Any]) -> ReportedRun | None:
-    """The run of one JSON object for each step, e.g. {"_step": 1, "loss": 2.3}; None where rows are no such series."""
+def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
+    """The run of rows like {"_step": 1, "loss": 2.3}; None unless all are objects, steps never fall, 3+ have a loss."""
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None
-    key = next((name for name in STEP_KEYS if sum(name in row for row in records) >= 0.9 * len(records)), None)
-    if key is None or _of_different_runs(records):
+    step_key = next((key for key in STEP_KEYS if sum(key in row for row in records) >= 0.9 * len(records)), None)
+    if step_key is None or _of_different_runs(records):
         return None
     is_of_wandb = any(clock in records[0] for clock in CLOCKS)
     reader = SeriesReader(name, "W&B history" if is_of_wandb else "step log (JSON lines)")
     latest = -1
     for line, row in enumerate(records, start=1):
-        step = row.get(key, latest)  # a row without a number belongs to the step before
+        step = row.get(step_key, latest)  # a row without a number belongs to the step before
         is_number = isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
         if not is_number or step < latest:
             return None  # it starts again, or counts something else
         latest = int(step)
-        for other, value in row.items():
-            if other != key and isinstance(value, int | float | str) and not isinstance(value, bool):
-                reader.add(latest, str(other), value, line)
+        for key, value in row.items():
+            if key != step_key and isinstance(value, int | float | str) and not isinstance(value, bool):
+                reader.add(latest, str(key), value, line)
     run = reader.finish()
     return run if run and len(run.logged_steps.values("loss")) >= LEAST_STEPS else None
 

@@ -25,7 +25,7 @@ from scaleproof.auditor.read.row_figures import (
 )
 from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns, states_spread
 from scaleproof.auditor.read.units import RESULTS, SHARES, unit_of
-from scaleproof.auditor.read.words import Description, described, is_inference, names_in, only_device
+from scaleproof.auditor.read.words import Description, describe, is_inference, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
 HASH = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{10,64}")  # of a file or a commit: no name of a row
@@ -115,12 +115,12 @@ def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
 def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
     """Add to a table what its section and caption say of all rows."""
     text = " . ".join([*grid.section[-1:], grid.caption])
-    around, names = described(text), names_in(text)
+    around, names = describe(text), names_in(text)
     table.words = {kind: word for kind, word in around.words.items() if len(names.get(kind, ())) <= 1}
     if device := only_device(grid.above):
         table.words.setdefault("device", device)
     table.figures = _figures_of_description(around, grid.caption or table.heading)
-    table.above = _figures_of_description(described(grid.above), grid.above)
+    table.above = _figures_of_description(describe(grid.above), grid.above)
 
     texts_around = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
     remarks = heading_remarks(text) - {"reference"}
@@ -211,7 +211,7 @@ def _configuration_of(column: TableColumn, first_heading: str) -> Description | 
         return None
     if len(PRECISION.findall(column.heading)) > 1:
         return None  # a ratio of one precision to another
-    description = described(column.heading)
+    description = describe(column.heading)
     if counted := devices_heading(column.heading):
         description.numbers["devices"], _ = counted
     else:

@@ -118,8 +118,8 @@ _DEVICES_OF_TWO_KINDS = re.compile(r"(?i)\d ?[x×] ?[a-z][\w -]*\+ ?\d+ ?[x×] ?
 _NUMBER_OF_DEVICES = [re.compile(pattern, re.I) for pattern in _DEVICE_COUNTS]
 
 
-def described(text: str) -> Description:
-    """What a label or caption says, e.g. strategy, device, 4 devices and batch 32 of "DDP, 4x A100, bs 32"."""
+def describe(text: str) -> Description:
+    """Return what a label says: strategy, device, 4 devices, batch 32 of "DDP, 4x A100, bs 32"; empty if it is long."""
     result = Description()
     if not text or len(text) > 400:
         return result
@@ -165,7 +165,7 @@ def is_inference(texts: Sequence[str]) -> bool:
 
 
 def names_in(text: str) -> dict[str, set[str]]:
-    """Return all strategies, precisions and models that a text names, where `described` takes the first."""
+    """Return all strategies, precisions and models that a text names, where `describe` takes the first."""
     names: dict[str, set[str]] = {"model": {m[1].lower() for m in _MODEL.finditer(text)}}
     for kind, any_of, patterns in _VOCABULARY:
         matches = (m[0] for m in any_of.finditer(text))

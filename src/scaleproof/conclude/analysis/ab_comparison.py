@@ -40,7 +40,7 @@ class Pair:
         return None
 
 
-def pairs_of(folder: Path, comparisons: Mapping[str, tuple[Comparison, Cell, Cell]]) -> dict[str, list[Pair]]:
+def read_comparisons(folder: Path, comparisons: Mapping[str, tuple[Comparison, Cell, Cell]]) -> dict[str, list[Pair]]:
     """The pairs of each comparison of a campaign, whose results are in `folder`. Raises as `read_pairs`.
 
     `comparisons`: name -> its declaration and its cells A and B.
@@ -56,7 +56,7 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
 
     def arm(entry: dict[str, Any], name: str) -> Run:  # the run of an entry's arm "a" or "b"
         cell = b if name == "b" and not entry["null"] else a  # both arms of an A/A pair are runs of A
-        return _labelled_run(Path(entry[name]), cell, int(entry["pair"]))
+        return _read_labelled_run(Path(entry[name]), cell, int(entry["pair"]))
 
     def pairs(data: bytes) -> list[Pair]:
         entries = json.loads(data)["pairs"]
@@ -70,12 +70,12 @@ def runs_of(pairs: list[Pair]) -> list[Run]:
     return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
 
 
-def damaged_of(pairs: list[Pair]) -> list[Run]:
+def damaged_runs_of(pairs: list[Pair]) -> list[Run]:
     """The runs of pairs whose metrics cannot be read."""
     return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
 
 
-def _labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
+def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
     """The run of `cell` in `folder`, labelled by its place; unreadable where its metrics are damaged.
 
     `pair`: the number of its pair, which stands for the repeat.

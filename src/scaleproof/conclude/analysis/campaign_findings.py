@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_of, runs_of
+from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_runs_of, runs_of
 from scaleproof.conclude.analysis.measured_cells import measured_cells
 from scaleproof.conclude.analysis.scaling import scaling_series
 from scaleproof.conclude.checks.all_checks import audit, audit_campaign
@@ -32,7 +32,7 @@ def campaign_findings(
     """
     comparisons = comparisons or {}
     series = scaling_series(measured_cells(runs))
-    runs_of_pairs = {name: [*runs_of(pairs), *damaged_of(pairs)] for name, pairs in comparisons.items()}
+    runs_of_pairs = {name: [*runs_of(pairs), *damaged_runs_of(pairs)] for name, pairs in comparisons.items()}
     traced = traced_cells(profiles, measured_runs(runs))
     arms = [_pairs_of_comparison(name, pairs) for name, pairs in comparisons.items()]
     findings_of_runs = audit(campaign, runs)

@@ -23,7 +23,7 @@ from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 from scaleproof.ground.snakemake_command import RESULTS
 
 
-def all_own(*paths: Path) -> bool:
+def are_all_own(*paths: Path) -> bool:
     """Whether every path that exists holds runs of scaleproof. Whoever reads missing paths reports them."""
     return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
 
@@ -39,7 +39,7 @@ def _metrics_files(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(file for file in path.rglob(METRICS) if file.is_file())
 
 
-def measured_runs(path: Path) -> dict[str, list[TimedRun]]:
+def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
     """The runs with numbers below a path, by cell. `path`: a metrics file, or a folder of a run, a cell or a campaign.
 
     Raises UserError where no run has numbers.
@@ -72,8 +72,8 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     `vary`: fields that are meant to differ, e.g. strategy. Returns the comparisons, and names of cells that are on one
     side alone. Raises UserError where nothing can be compared.
     """
-    runs_a = measured_runs(a)
-    runs_b = measured_runs(b)
+    runs_a = read_runs_by_cell(a)
+    runs_b = read_runs_by_cell(b)
     if a.resolve() == b.resolve():
         raise UserError(f"{a} and {b} are the same results")
     alone: list[str] = []

@@ -153,9 +153,9 @@ def _lowest_loss(curve: Curve) -> float:
 
 
 def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
-    """Kind of loss -> the lowest smoothed loss that all runs of this kind reach; kinds without any loss are left out.
+    """Kind of loss -> the lowest smoothed loss that all its runs reach, the worst of their lowest losses.
 
-    Runs that have learnt less than the part LEARNT of what the median run has do not count.
+    Runs whose loss fell less than LEARNT (half) of the median fall do not count; kinds without any loss are left out.
     """
     reached: dict[tuple, float] = {}
     for kind in dict.fromkeys(run.kind for run in runs):

@@ -19,10 +19,9 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     """The mean ratio B/A with its interval, and what it allows to claim; from two or more ratios B/A and A/A each.
 
     Each ratio comes from two runs side by side, so that drift and the choice of the node cancel in it; the interval is
-    Student's t over the logarithms. A claim needs an interval without 1 and a mean above the noise floor: what the
-    mean of as many A/A pairs stays below, by the scatter of all pairs about their means. Both shrink with the number
-    of pairs. What is detectable is computed under this very rule; its range is that of the standard deviation
-    (chi-square).
+    Student's t over the logarithms. Faster or slower is claimed where the interval leaves 1 out and the mean is beyond
+    the floor, the size that noise alone reaches for n pairs. Both shrink with the number of pairs. What is detectable
+    is computed under this very rule; its range is that of the standard deviation (chi-square).
     """
     logs = np.log(ratios)
     null_logs = np.log(null_ratios)
@@ -33,8 +32,7 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     pooled_sd = math.sqrt((sd**2 * (n - 1) + float((null_logs**2).sum())) / freedom)
     half = _t_quantile(n - 1) * sd / math.sqrt(n)
     floor = _t_quantile(freedom) * pooled_sd / math.sqrt(n)
-    interval_without_1 = abs(mean) > half
-    claimed = interval_without_1 and abs(mean) > floor
+    claimed = abs(mean) > half and abs(mean) > floor
     smallest_sd, largest_sd = sd_interval(pooled_sd, freedom) if pooled_sd > 0 else (0.0, 0.0)
     detectable_sds = detectable_by_pairs(n, nulls)  # in standard deviations of a pair
     return Paired(

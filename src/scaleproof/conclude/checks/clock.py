@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scaleproof.conclude.checks.copies import started
+from scaleproof.conclude.checks.copies import start_epoch_s
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
@@ -63,10 +63,10 @@ def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
     wall = metrics.window.wall_time_s  # by the step timer
     # The time of day at the launcher's start, as the record has it and as the launcher asked for it.
     launcher = metrics.startup.launcher_epoch_s
-    if launcher is not None and not abs(started(run) - launcher) <= STARTED_S:
+    if launcher is not None and not abs(start_epoch_s(run) - launcher) <= STARTED_S:
         yield (
             f"the record says that it began at {metrics.timestamp_utc}, "
-            f"{seconds(abs(started(run) - launcher), 0)} from its launcher's clock"
+            f"{seconds(abs(start_epoch_s(run) - launcher), 0)} from its launcher's clock"
         )
     # The window by the clock that each rank read before and after it; the slowest rank's is the window's.
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
@@ -74,8 +74,8 @@ def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
         yield f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
     # What the other phases of the run leave for the window.
     remaining = window_of_budget(run)
-    tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_factor(run)
-    if remaining is not None and not abs(remaining - wall) <= tolerance:
+    budget_tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_factor(run)
+    if remaining is not None and not abs(remaining - wall) <= budget_tolerance:
         yield (
             f"start-up, validation and closing leave {seconds(remaining)} of the total of "
             f"{seconds(metrics.total_wall_time_s)} for the window, which took {seconds(wall)} by its step timer"

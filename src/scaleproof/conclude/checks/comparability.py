@@ -42,7 +42,7 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Repair: The same samples must make the same step. Do not compare the times of these runs.
     """
     # Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size.
-    for reference, *others in same_training(runs):
+    for reference, *others in groups_of_same_training(runs):
         expected = reference.losses[:COMPARED_STEPS]
         scale = np.maximum(np.abs(expected), SMALL_LOSS)
         for run in others:
@@ -136,7 +136,7 @@ def loss_tolerance(run: MeasuredRun) -> float:
     return (CLASSIFIER_TOLERANCE if classifies else TOLERANCE)[run.metrics.training_config.precision]
 
 
-def same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
+def groups_of_same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Yield groups of runs that should make the same steps; the first in each, the smallest world, is the reference."""
     for group in _group_by(runs, _training_identity):
         yield sorted(group, key=lambda run: (len(run.metrics.ranks), run.metrics.cell, run.metrics.repeat))
@@ -221,7 +221,7 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Reduced precision without master weights; gradients that are summed where they should be averaged.
     Repair: Find the difference before quoting its speed; until then compare time to loss, not tokens/s.
     """
-    for group in same_training([run for run in runs if run.metrics.validation]):
+    for group in groups_of_same_training([run for run in runs if run.metrics.validation]):
         reference = group[0]
         expected, amplified = _validation_loss(reference), amplification(reference_for(reference)).later
         for run in group[1:]:

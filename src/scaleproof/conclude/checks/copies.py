@@ -127,7 +127,7 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Two Snakemakes, two folders, one machine.
     Repair: Run them again, one after the other; a lock now keeps runs of one machine apart.
     """
-    spans = sorted(((*_device_time(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run), by time
+    spans = sorted(((*_span_on_devices(run), run) for run in runs), key=lambda span: span[:2])  # (start, end, run)
     for place, (start, end, first) in enumerate(spans):
         for later_start, _, second in islice(spans, place + 1, None):
             if later_start >= end:  # as do all that follow
@@ -135,7 +135,7 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
             # Copies of one record are `runs_are_no_copies`' matter.
             if first.metrics.run_id == second.metrics.run_id or not _devices(first) & _devices(second):
                 continue
-            if _apart_since_boot(first, second):
+            if _were_apart_since_boot(first, second):
                 continue
             yield Flag(
                 f"{second.name} began {seconds(later_start - start, 1)} after {first.name}, "
@@ -144,13 +144,13 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
             )
 
 
-def _device_time(run: MeasuredRun) -> tuple[float, float]:
-    """Return begin and end, in epoch seconds, of a time in which the run surely used its devices."""
+def _span_on_devices(run: MeasuredRun) -> tuple[float, float]:
+    """Return begin and end, in epoch seconds, of a time that a run surely spent on its devices."""
     ranks = run.metrics.ranks
     if all("window_start_epoch_s" in rank for rank in ranks):
         first_start = min(rank["window_start_epoch_s"] for rank in ranks)
         return first_start, max(rank["window_end_epoch_s"] for rank in ranks)
-    began = started(run)
+    began = start_epoch_s(run)  # of older files; shortened by the rounding, so that neighbours do not seem to overlap
     return began, began + run.metrics.total_wall_time_s - SLACK_S
 
 
@@ -159,7 +159,7 @@ def _monotonic_window(rank: Rank) -> tuple[float, float]:
     return rank["window_start_monotonic_s"], rank["window_end_monotonic_s"]
 
 
-def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
+def _were_apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
     """Return whether one run was over before the other by the monotonic clock of every host that both ran on.
 
     The time of day can be set, this clock cannot. False where the runs share no host or have no such clock.
@@ -174,7 +174,7 @@ def _apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
     )
 
 
-def started(run: MeasuredRun) -> float:
+def start_epoch_s(run: MeasuredRun) -> float:
     """Epoch seconds of the launcher's start."""
     return datetime.fromisoformat(run.metrics.timestamp_utc.replace("Z", "+00:00")).timestamp()
 
@@ -213,7 +213,7 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """
     times: dict[str, list[float]] = defaultdict(list)  # cell -> epoch seconds at which its runs began
     for run in runs:
-        times[run.metrics.cell].append(started(run))
+        times[run.metrics.cell].append(start_epoch_s(run))
     cells = sorted(times, key=lambda cell: min(times[cell]))
     starts = [min(times[cell]) for cell in cells]  # ascending
     for cell in cells:

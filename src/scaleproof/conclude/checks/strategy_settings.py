@@ -162,7 +162,7 @@ def _collectives_of_step(run: MeasuredRun) -> Any:
     return {name: (entry["calls"], entry["bytes"]) for name, entry in _step(run).collectives.items()}
 
 
-def _compiled(run: MeasuredRun) -> Any:
+def _compiled_graphs(run: MeasuredRun) -> Any:
     census = (run.metrics.census or [])[0]
     return census.compiled_graphs > 0, census.compiled
 
@@ -182,7 +182,7 @@ TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "fused_optimizer": lambda run: sorted(_step(run).updates),
     "bucket_elements": _collectives_of_step,
     "threads_per_device": lambda run: [census.threads for census in run.metrics.census or []],
-    "compile": _compiled,
+    "compile": _compiled_graphs,
     "precision": lambda run: (_step(run).products, run.metrics.dtypes.get("float32_matmul")),
     "loss": _recomputation,
     "overlap_comm": lambda run: _engine(run).get("zero_optimization", {}).get("overlap_comm"),

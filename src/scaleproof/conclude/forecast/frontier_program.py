@@ -60,7 +60,7 @@ def _try_steps(request: Request, steps: int) -> Any:
         series = ready.steps(3, steps)
     peaks = accelerator.memory_peaks(session.device)  # none on a CPU, where this process' data was watched
     figures = {
-        "base": torch.accelerator.memory_allocated(session.device) if peaks else data_at_rest(),
+        "base": torch.accelerator.memory_allocated(session.device) if peaks else settle_and_measure_data(),
         "nbytes": peaks["reserved"] if peaks else peak[0],
         "retries": peaks["retries"] if peaks else 0,
         "seconds": float(series.wall) / steps,
@@ -71,8 +71,8 @@ def _try_steps(request: Request, steps: int) -> Any:
     return session
 
 
-def data_at_rest() -> int:
-    """This process' data in bytes between two steps: state and buffers, no activations; 0 where nothing says so."""
+def settle_and_measure_data() -> int:
+    """Free what is unused and return this process' data in bytes, between steps state and buffers; 0 but on Linux."""
     gc.collect()
     with suppress(OSError, AttributeError):  # freed memory that was not given back is not state; only glibc can
         ctypes.CDLL(None).malloc_trim(0)

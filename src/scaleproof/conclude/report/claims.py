@@ -37,6 +37,11 @@ class GroupClaims:
             return self.others[:1]
         return [claim for claim in self.others if claim.word != "slower"]
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether ratios have intervals: all have one, or none."""
+        return self.others[0].word != "unclaimed"
+
 
 def claims_of(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), waterfall: Sequence[WaterfallCell] = ()

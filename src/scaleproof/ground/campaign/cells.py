@@ -218,7 +218,7 @@ def expand_cells(campaign: Campaign) -> list[Cell]:
     there would be too many.
     """
     axes = {name: values for name in AXES if (values := getattr(campaign.vary, name)) is not None}
-    axes |= {name: _settings_of(name, values) for name, values in campaign.vary.settings.items()}
+    axes |= {name: _axis_settings(name, values) for name, values in campaign.vary.settings.items()}
     _check_count(campaign, axes)
     for name, values in axes.items():
         _check_distinct_names(name, values)
@@ -332,11 +332,11 @@ def find_cell(cells: list[Cell], slug: str) -> Cell:
     raise UserError(f'there is no cell "{slug}".{did_you_mean(slug, names)} Cells: {", ".join(names)}')
 
 
-def _settings_of(name: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:
-    """The values of a free axis: each by itself, or by a label of its own."""
+def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:
+    """The values of an axis with a name of the user's: {label: value} keeps its labels, a list gets them, "lr0.1"."""
     if isinstance(values, dict):
         return [Setting(label, str(value)) for label, value in values.items()]
-    return [Setting.of(name, value) for value in values]
+    return [Setting.of(axis, value) for value in values]
 
 
 def _values_given(choice: Choice) -> dict[str, Any]:

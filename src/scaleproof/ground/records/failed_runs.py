@@ -6,7 +6,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, measure_again, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, read_run, retry_command
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.ground.records.unreadable import UNREADABLE
 from scaleproof.ground.snakemake_command import results_option
@@ -32,7 +32,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
     for reason, names in reasons.items():
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}: {reason}")
-    lines.append(f"Repeat them with: {measure_again(loaded.path, (), results)}")
+    lines.append(f"Repeat them with: {retry_command(loaded.path, (), results)}")
     return "\n".join(lines)
 
 

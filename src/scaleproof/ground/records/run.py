@@ -62,7 +62,7 @@ class Run:
             raise UserError(
                 f"{path} is not the file that {METRICS} beside it describes (its sha256 differs); "
                 f"measure it again: "
-                f"{_measure_again(path.parent, self.metrics.campaign)}"
+                f"{_retry_command_of_run(path.parent, self.metrics.campaign)}"
             )
         return data
 
@@ -137,19 +137,19 @@ def timed_runs(runs: Iterable[Run]) -> list[TimedRun]:
     return [run for run in runs if isinstance(run, TimedRun)]
 
 
-def measure_again(campaign: Path, cells: Iterable[str], results: Path = RESULTS) -> str:
-    """The command that measures `cells` of a campaign again, whatever Snakemake holds of their runs.
+def retry_command(campaign: Path, cells: Iterable[str], results: Path = RESULTS) -> str:
+    """The shell command that repeats `cells` and remakes the report, even where Snakemake takes them for done.
 
-    `campaign`: its file; `cells`: also single runs, CELL/repK; `results`: the folder that has its results. Without
-    cells, what failed or is damaged.
+    `campaign`: its file; `cells`: also single runs, CELL/repK, none for all that failed or are damaged; `results`: the
+    folder that has its results.
     """
     options = "".join(f" --cell {cell}" for cell in cells)
     report = results / campaign.stem / "report.html"
     return f"scaleproof retry {campaign}{options}{results_option(results)} && {snakemake_command(report)}"
 
 
-def _measure_again(folder: Path, campaign: str, whole_cell: bool = False) -> str:
-    """The command that measures the run in `folder` again, as `measure_again`. `campaign`: what the run's record says.
+def _retry_command_of_run(folder: Path, campaign: str, whole_cell: bool = False) -> str:
+    """The shell command that repeats the run in `folder`. `campaign`: what the run's record says.
 
     A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; for other folders the
     command names no run. `whole_cell`: measure the other runs of its cell as well.
@@ -158,7 +158,7 @@ def _measure_again(folder: Path, campaign: str, whole_cell: bool = False) -> str
     if len(folder.parents) > 3 and folder.parents[1].name == "runs":
         campaign, results = folder.parents[2].name, folder.parents[3]
         runs = [folder.parent.name if whole_cell else f"{folder.parent.name}/{folder.name}"]
-    return measure_again(Path(f"config/campaigns/{campaign}.yaml"), runs, results)
+    return retry_command(Path(f"config/campaigns/{campaign}.yaml"), runs, results)
 
 
 def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
@@ -170,7 +170,7 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
         actual = run.name if is_another_run else "a run of another configuration"
         raise UserError(
             f"{folder / METRICS} is {actual}; the campaign plans {cell}/rep{repeat} there. Measure it again: "
-            f"{_measure_again(folder, metrics.campaign, whole_cell=not is_another_run)}"
+            f"{_retry_command_of_run(folder, metrics.campaign, whole_cell=not is_another_run)}"
         )
     return run
 

@@ -8,11 +8,11 @@ from scaleproof.ground.records.run import METRICS, DamagedMetrics, Run, read_pla
 from scaleproof.ground.records.run_sections import Failure, FailureClass, TrainingConfig
 
 UNREADABLE: FailureClass = "unreadable"
-FINGERPRINT = "the fingerprint beside it stands for; it was edited"
+CONFIG_EDITED = "config is not what the fingerprint beside it stands for; it was edited"
 
 
-def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
-    """The run of `cell` that was planned in `folder`, as one without numbers where its metrics are damaged.
+def read_or_mark_unreadable(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
+    """The run of `cell` planned in `folder`; one without numbers where its metrics are damaged or its config edited.
 
     Raises UserError where the folder has no metrics, or metrics of another run.
     """
@@ -20,8 +20,8 @@ def planned_run(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
         run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
     except DamagedMetrics as error:
         return unreadable_run(folder, campaign, cell, repeat, str(error))
-    if run.metrics.config != cell.config:  # of the same fingerprint
-        return unreadable_run(folder, campaign, cell, repeat, f"{folder / METRICS}: config is not what {FINGERPRINT}")
+    if run.metrics.config != cell.config:  # though the fingerprint is the planned one
+        return unreadable_run(folder, campaign, cell, repeat, f"{folder / METRICS}: {CONFIG_EDITED}")
     return run
 
 

@@ -42,8 +42,8 @@ class Remote:
             raise UserError(f'the variable HF_ENDPOINT cannot be "{endpoint}"; allowed: an address, like {HUB}')
         return cls(folder, endpoint, environment.get("HF_TOKEN") or None)
 
-    def merges(self) -> Path:
-        """The path of GPT-2's vocab.bpe, downloaded at the first call. Raises UserError."""
+    def fetch_gpt2_merges(self) -> Path:
+        """The path of GPT-2's vocab.bpe, its list of merges, downloaded at the first call. Raises UserError."""
         path = self.folder / "gpt2" / "vocab.bpe"
         urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
         if self.endpoint != HUB:  # whoever names a mirror wants it asked first

@@ -118,10 +118,10 @@ def conclude(
     bullets = [*reservations, *_question_bullet(report.question, claims)]
     one_device: list[Bullet] = []
     if group:
-        of_group = GroupClaims(group, claims, report.ranking.index(group))
-        one_device = _one_device_bullet(of_group)
-        bullets += [*_incomparable_bullet(report, group), *_fastest_bullet(of_group), *_recommended_bullet(of_group)]
-        bullets += [*_slower_bullet(of_group), *one_device]
+        group_claims = GroupClaims(group, claims, report.ranking.index(group))
+        one_device = _one_device_bullet(group_claims)
+        bullets += [*_incomparable_bullet(report, group), *_fastest_bullet(group_claims)]
+        bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims), *one_device]
     bullets += [bullet for series in _leading_series(report) for bullet in _scaling_bullet(series, claims, one_device)]
     text, cells = answer_sentence(forecast) if forecast else ("", ())
     bullets += [Bullet("forecast", "", text, cells=cells)] if text else []
@@ -175,18 +175,18 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
     return [Bullet("repeats", "Repeats", texts[look.why])]
 
 
-def _fastest_bullet(of_group: GroupClaims) -> list[Bullet]:
+def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
     """Return the bullet on the fastest cell and the second, or on the highest rate and cells that may be as fast."""
-    fastest, group = of_group.fastest, of_group.group
-    rate = of_group.claims[f"rate/{fastest.subject}"]
+    fastest, group = group_claims.fastest, group_claims.group
+    rate = group_claims.claims[f"rate/{fastest.subject}"]
     where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
-    if of_group.others[0].word == "unclaimed":  # none of the ratios has an interval
+    if not group_claims.has_intervals:
         n = runs_text(*dict.fromkeys(entry.tokens_per_sec_global.n for entry in group.comparable))
         text = f"unknown; {fastest.subject} has the highest rate {where}"
         basis = interval_text(None, None, n)
         return [Bullet("fastest", "Fastest", text, basis, (fastest.subject,), (fastest, rate))]
-    near = of_group.near
-    ratios, basis = _fastest_ratios_text(of_group, near)
+    near = group_claims.near
+    ratios, basis = _fastest_ratios_text(group_claims, near)
     if fastest.word == "shown":
         text = f"{fastest.subject} {where}; {ratios}, the next"
     else:
@@ -195,24 +195,23 @@ def _fastest_bullet(of_group: GroupClaims) -> list[Bullet]:
     return [Bullet("fastest", "Fastest", text, basis, cells, (fastest, rate, *near))]
 
 
-def _slower_bullet(of_group: GroupClaims) -> list[Bullet]:
-    """Return the bullet on cells that are shown to be slower than the fastest and are not named beside it."""
-    near = of_group.near
-    slower = [claim for claim in of_group.others if claim not in near]
-    if of_group.others[0].word == "unclaimed" or not slower:
+def _slower_bullet(group_claims: GroupClaims) -> list[Bullet]:
+    """Return the bullet on cells shown to be slower than the fastest and not named beside it, or [] where none is."""
+    slower = [claim for claim in group_claims.others if claim not in group_claims.near]
+    if not (group_claims.has_intervals and slower):
         return []
-    ratios, basis = _fastest_ratios_text(of_group, slower)
+    ratios, basis = _fastest_ratios_text(group_claims, slower)
     cells = tuple(claim.subject for claim in slower)
-    label = f"Slower than {of_group.fastest.subject}"
-    return [Bullet("slower", label, f"{of_group.fastest.subject} runs at {ratios}", basis, cells, tuple(slower))]
+    label = f"Slower than {group_claims.fastest.subject}"
+    return [Bullet("slower", label, f"{group_claims.fastest.subject} runs at {ratios}", basis, cells, tuple(slower))]
 
 
-def _fastest_ratios_text(of_group: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
+def _fastest_ratios_text(group_claims: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
     """Return how fast the fastest cell is over others as text, and what the intervals are, "95 % CIs, n=3, ...".
 
     `ratios`: of other cells to the fastest; the text has their inverses, "1.18x zero2-n1x2 (1.03-1.36)".
     """
-    group = of_group.group
+    group = group_claims.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
     if group.claims == 1:  # two cells: the interval can stand beside its level
         ratio = ratios[0].ratio.inverse
@@ -257,10 +256,10 @@ def _is_too_wide(ratio: Estimated) -> bool:
     return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
 
 
-def _one_device_bullet(of_group: GroupClaims) -> list[Bullet]:
+def _one_device_bullet(group_claims: GroupClaims) -> list[Bullet]:
     """Return the bullet on which cells beat one device; none unless several are compared with one."""
-    group = of_group.group
-    ratios = [of_group.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
+    group = group_claims.group
+    ratios = [group_claims.claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
     known = [claim for claim in ratios if claim and claim.word != "unclaimed"]
     if len(known) < 2:
         return []
@@ -270,7 +269,7 @@ def _one_device_bullet(of_group: GroupClaims) -> list[Bullet]:
         if claims:
             texts = [f"{claim.subject} at {_ratio_with_bounds(claim.ratio)}" for claim in claims]
             parts.append(f"{_listed_or_ends(texts)} {'are' if len(claims) > 1 else 'is'} {word}")
-    efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, of_group.claims)  # of the fastest
+    efficiency, claims_of_efficiency = _efficiency_of(group.cells[0].cell, group_claims.claims)  # of the fastest
     n = runs_text(*sorted({claim.ratio.n for claim in known}))
     cells = tuple(claim.subject for claim in known)
     basis = f"95 % CIs, n={n}, corrected for {group.claims} comparisons"
@@ -293,12 +292,12 @@ def _incomparable_bullet(report: ScalingReport, group: SizeRanking) -> list[Bull
     return bullets
 
 
-def _recommended_bullet(of_group: GroupClaims) -> list[Bullet]:
+def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
     """Return the bullet on the cell to use. Its claims: the recommendation, and ratios of cells that may be as fast."""
-    claim = of_group.claims[f"recommended/{of_group.place}"]
-    claims = (claim, *(ratio for ratio in of_group.others if ratio.word != "slower"))
-    text, basis, cells = recommendation(of_group.group, claim, of_group.others)
-    return [Bullet("recommended", "Recommended", text, basis, cells, claims)]
+    claim = group_claims.claims[f"recommended/{group_claims.place}"]
+    claims = (claim, *(ratio for ratio in group_claims.others if ratio.word != "slower"))
+    text, basis, cells = recommendation(group_claims.group, claim, group_claims.others)
+    return Bullet("recommended", "Recommended", text, basis, cells, claims)
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:

@@ -11,7 +11,7 @@ MOST_NAMED = 3
 def forecast_sentences(forecast: ForecastReport) -> list[str]:
     """Return the page's sentences: scored forecasts, cells that have not run, refusals, and the score of the ledger."""
     rows = forecast.forecasts
-    lines = [scored_sentence(rows)] if _scored_sentence(rows) else []
+    lines = [scored_sentence(rows)] if _scored_rows(rows) else []
     lines += [expected_sentence(row) for row in _cells_ahead(rows)]
     lines += [
         f"{row.cell}: no forecast ({row.refusal}): {row.reason}. To lift it: {row.measure}."
@@ -32,7 +32,7 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
         lines = [expected_sentence(row).rstrip(".") for row in rows_ahead[:MOST_NAMED]]
         more = f"; and {len(rows_ahead) - MOST_NAMED} more" if len(rows_ahead) > MOST_NAMED else ""
         return f"Forecast: {'; '.join(lines)}{more}", tuple(row.cell for row in rows_ahead[:MOST_NAMED])
-    scored = _scored_sentence(rows)
+    scored = _scored_rows(rows)
     if scored:
         return f"Forecast: {scored_sentence(rows).rstrip('.')}", tuple(row.cell for row, _ in scored)
     return "", ()
@@ -40,7 +40,7 @@ def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
 
 def scored_sentence(rows: Sequence[ForecastRow]) -> str:
     """Return how the forecasts that were tested turned out. `rows`: at least one was tested."""
-    scored = _scored_sentence(rows)
+    scored = _scored_rows(rows)
     row, outcome = max(scored, key=lambda row_and_outcome: abs(row_and_outcome[1].error))  # the largest error
     error = f"{100 * outcome.error:+.1f} %"
     if len(scored) == 1:
@@ -65,7 +65,7 @@ def _cells_ahead(rows: Sequence[ForecastRow]) -> list[ForecastRow]:
     return [row for row in rows if row.forecast and row.measured_s is None]
 
 
-def _scored_sentence(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Outcome]]:
+def _scored_rows(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Outcome]]:
     return [(row, row.outcome) for row in rows if row.outcome]
 
 

@@ -132,7 +132,7 @@ FIGURES = {
     "tables/scaling.md": (r"(\| ddp[^|]*\|[^|]*1x2[^|]*\|[^|]*\|[^|\[]*)(\d,\d)", r"\g<1>7\g<2>"),
     "tables/strong.md": (r"(1\.)(6\d \[)", r"\g<1>1\g<2>"),
     "tables/strong.csv": (r"(ddp,ddp-n1x2,2,3,)", r"\g<1>1"),
-    "tables/scaling.tex": (r"(1x2 & [^\[]*?)(\d,\d)", r"\g<1>3\g<2>"),
+    "tables/scaling.tex": (r"(1x2 & .*?)(\d,\d)", r"\g<1>3\g<2>"),
     "charts/ranking.svg": (r"(<title>ddp-n1x2: )", r"\g<1>1"),
     "report.html": (r'(data-id="cells/ddp-n1x2/speedup"[^>]*>)', r"\g<1>2"),
 }

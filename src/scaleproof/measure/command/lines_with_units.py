@@ -35,7 +35,8 @@ def log_by_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog 
 def _steps_of(lines: Sequence[str]) -> Iterator[PrintedStep]:
     """Yield a step for each line with its number and a figure."""
     for number, line in enumerate(lines, start=1):
-        step, loss, time = STEP.search(line), LOSS.search(line), TIME.search(line)
+        step, time = STEP.search(line), TIME.search(line)
+        loss = LOSS.search(line)
         tokens, samples = TOKENS_PER_S.search(line), SAMPLES_PER_S.search(line)
         if step and (time or tokens or samples):
             yield PrintedStep(

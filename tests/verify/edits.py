@@ -216,6 +216,19 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     ),
     "a threshold": ("report.html", "below 0.7 is low", "below 0.3 is low", "nothing states an"),
     "hidden columns": ("report.html", "all columns \\(10 more", "all columns (11 more", "all columns: does not have"),
+    "clipping": ("report.html", "clipping at 1,", "no clipping,", "Optimizer: does not have"),
+    "a cell twice": (
+        "claims.json",
+        r"fsdp-n1x2 at [^;]* is undecided;",
+        r"\g<0> \g<0>",
+        "has fsdp-n1x2 twice",
+    ),
+    "no efficiency": (
+        "claims.json",
+        r'; scaling efficiency of ddp-n1x2: [^)]*\)(.*?)"efficiency/ddp-n1x2",',
+        r"\1",
+        "does not say the efficiency of ddp-n1x2",
+    ),
     "a title": ("report.html", "<h1>Which way", "<h1>No way", "title: does not have"),
     "traced steps": (
         "report.html",
@@ -303,6 +316,5 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         "in the 99 runs compared",
         "trust: does not",
     ),
-    "a target loss": ("campaign.yaml", r"\Z", "\ntarget_loss: 6.9\n", "target_loss: is 6.96"),
     "a sign": ("claims.json", r"unexplained ([\d.]+) ms", r"unexplained -\1 ms", "says -"),
 }

@@ -11,7 +11,7 @@ from verify.test_any_answer import unmissed_sentences
 
 from scaleproof.verify import campaign_file, page_texts, unsaid
 from scaleproof.verify import page as read_back
-from scaleproof.verify.campaign import quantities_of
+from scaleproof.verify.campaign import quantities_of, verify
 from scaleproof.verify.contents import json_of
 from scaleproof.verify.demanded import check_demanded
 from scaleproof.verify.html_tree import Element, tree_of
@@ -78,6 +78,14 @@ def test_words_of_another_version_are_its_own(tmp_path: Path, monkeypatch: pytes
     assert "does not have" in str(difference)
     monkeypatch.setattr(campaign_file, "__version__", "9.0")
     assert list(read_back.check_page(tmp_path / "demo", quantities, runs)) == []
+
+
+def test_a_target_loss_that_is_not_the_campaigns_is_named(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    with (tmp_path / "demo/campaign.yaml").open("a") as campaign:
+        campaign.write("\ntarget_loss: 6.9\n")
+    differences = [str(difference) for difference in verify(tmp_path / "demo", with_manifest=False)[0]]
+    assert any("target_loss: is 6.96" in difference for difference in differences), differences
 
 
 def test_a_verdict_is_about_the_largest_size() -> None:

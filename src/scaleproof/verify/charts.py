@@ -209,7 +209,8 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
 def _is_near(value: float, printed: str, axis: Axis) -> bool:
     """Return whether a value read from a drawing is a printed figure, within NEAR of the axis and its rounding."""
     figure, decimals = float(printed.replace(",", "")), printed.partition(".")[2]
-    rounding = 0.5 * 10.0 ** -len(decimals) if decimals else 5e-4 * abs(figure)  # integers have four digits or all
+    # Integers have four digits or all; older charts have three.
+    rounding = 0.5 * 10.0 ** -len(decimals) if decimals else max(0.5, 5e-4 * abs(figure))
     return abs(value - figure) <= NEAR * axis.length + rounding
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import INTERVAL
-from scaleproof.ground.number_format import in_unit, is_useless
+from scaleproof.ground.number_format import in_unit, integer, is_useless
 from scaleproof.verify.campaign_file import are_of_this_version
 from scaleproof.verify.contents import csv_of, entries_of, json_of, text_of
 from scaleproof.verify.demand import Demand, element_of, facts_by_name
@@ -143,7 +143,7 @@ def _demand_trust(page: Element, content: Mapping[str, Any], report: Mapping[str
         return
     codes = [finding["code"] for finding in invalid or used]
     compared = sum(len(point["repeats"]) for series in report["series"] for point in series["runs"].values())
-    texts = [f"Can I trust it? {word}:", *codes, f"the {compared:,} run" if compared else None]
+    texts = [f"Can I trust it? {word}:", *codes, f"the {integer(compared)} run" if compared else None]
     yield Demand("trust", element, texts, [] if used else [float(len(checks))])
     answer = answer_of(page)
     yield Demand("trust", answer, [finding["code"] for finding in findings])

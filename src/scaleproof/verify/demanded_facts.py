@@ -78,7 +78,8 @@ def _demand_runs(page: Element, report: Mapping[str, Any], runs: Sequence[RawRun
         yield Demand("Samples", facts.get("Samples"), [], [workload["seq_len"], work["global_batch"]])
         yield Demand("Steps", facts.get("Steps"), [], [work["warmup_steps"], work["steps"]])
         figures = [optimizer["learning_rate"], optimizer["max_grad_norm"] or None, work["seed"]]
-        yield Demand("Optimizer", facts.get("Optimizer"), [optimizer["name"]], figures)
+        clipping = "clipping at" if optimizer["max_grad_norm"] else "no clipping"
+        yield Demand("Optimizer", facts.get("Optimizer"), [optimizer["name"], clipping], figures)
 
 
 def _demand_environment(page: Element, runs: Sequence[RawRun]) -> Iterator[Demand]:

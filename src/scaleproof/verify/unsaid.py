@@ -46,6 +46,8 @@ def check_unsaid(
             yield from _check_lost_time(sentence["text"], lost)
         if sentence["topic"] in ("recommended", "fastest"):
             yield from _check_ratios_listed(sentence["topic"], sentence["claims"], expected)
+        if sentence["topic"] == "one-device":
+            yield from _check_one_device(sentence, expected, report)
     texts: dict[str, list[str]] = {}
     for sentence in sentences:
         texts.setdefault(sentence["topic"], []).append(sentence["text"])
@@ -136,6 +138,20 @@ def _due_words(
     if ranking is None and not any(len(series["runs"]) > 1 for series in report["series"]):
         for entry in comparisons.values():
             yield "comparison", [entry["b"], entry["a"]] if entry["estimate"] else [entry["name"]]
+
+
+def _check_one_device(
+    sentence: Mapping[str, Any], expected: Mapping[str, Any], report: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Yield what the sentence against one device has twice, a cell, or leaves out, the efficiency of the fastest."""
+    for claim in sentence["claims"]:
+        cell = claim.partition("/")[2]
+        if sentence["text"].count(f"{cell} at ") > 1:
+            yield Difference(FILE, "one-device", f"has {cell} twice")
+    ranking = largest_comparison(report)
+    efficiency = f"efficiency/{ranking['cells'][0]['cell']}" if ranking else ""
+    if efficiency in expected and 0 < expected[efficiency]["figure"][0] <= 1 and efficiency not in sentence["claims"]:
+        yield Difference(FILE, "one-device", f"does not say the {efficiency.replace('/', ' of ')}")
 
 
 def _check_scaling_said(sentences: Sentences, report: Mapping[str, Any]) -> Iterator[Difference]:

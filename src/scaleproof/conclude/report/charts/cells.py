@@ -17,7 +17,7 @@ from scaleproof.conclude.report.charts.style import (
     values_by_cell,
     write_empty,
 )
-from scaleproof.ground.number_format import fixed, number, significant
+from scaleproof.ground.number_format import fixed, number
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingReport
 
@@ -147,7 +147,7 @@ def utilization(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Sca
     cells, title = _measured_cells(axes, cells)
     for i, row in enumerate(cells.to_dict("records")):
         (load,) = axes.barh(i, 100 * row["device_load"], height=0.55, **bar_style(colour(row["strategy"])))
-        tip(load, f"{row['cell']}: {significant(100 * row['device_load'])} % busy")
+        tip(load, f"{row['cell']}: {number(100 * row['device_load'], 4)} % busy")
     known = cells[cells["mfu"].notna()]
     label = "model FLOPs utilization" if len(known) else None
     axes.plot(100 * known["mfu"], known.index, "D", ms=5, color="black", label=label)

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import COLOURS, SMALL, label_rows, tip, write_chart, write_empty
-from scaleproof.ground.number_format import significant
+from scaleproof.ground.number_format import number
 from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = COLOURS[:7]
@@ -52,9 +52,9 @@ def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFram
             continue
         total, exposed = ("total", "exposed") if i == 0 else (None, None)
         (bar,) = axes.barh(i - 0.2, trace.communication_ms, height=0.36, color=SKY, label=total)
-        tip(bar, f"{trace.cell}: communication {significant(trace.communication_ms)} ms per step")
+        tip(bar, f"{trace.cell}: communication {number(trace.communication_ms, 4)} ms per step")
         (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=exposed, **_bar_style(ORANGE, "//"))
-        tip(bar, f"{trace.cell}: exposed {significant(trace.exposed_ms)} ms per step")
+        tip(bar, f"{trace.cell}: exposed {number(trace.exposed_ms, 4)} ms per step")
     _label_cells(axes, traced)
     axes.set_xlabel("communication per step and rank (ms, under the profiler)")
     axes.set_title("Communication: all, and exposed")
@@ -74,7 +74,7 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
         for name, (what, colour, hatch) in PARTS.items():
             ms = getattr(trace, name)
             (bar,) = axes.barh(i, ms, left=left, height=0.6, **_bar_style(colour, hatch))
-            tip(bar, f"{trace.cell}: {what} {significant(ms)} ms per step")
+            tip(bar, f"{trace.cell}: {what} {number(ms, 4)} ms per step")
             left += ms
         if trace.overhead:
             timed = trace.overhead.timed_step_ms
@@ -98,7 +98,7 @@ def kernels(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) ->
         colour = CLASSES.get(kernel.kind, ORANGE)
         hatch = "//" if kernel.kind == "communication" else ""
         (bar,) = axes.barh(i, kernel.total_ms, height=0.65, **_bar_style(colour, hatch))
-        tip(bar, f"{kernel.name}: {significant(kernel.total_ms)} ms per step and rank")
+        tip(bar, f"{kernel.name}: {number(kernel.total_ms, 4)} ms per step and rank")
     names = [kernel.name if len(kernel.name) <= LONGEST else f"{kernel.name[: LONGEST - 1]}…" for kernel in top]
     label_rows(axes, names, above=0.5, fontsize=SMALL)
     axes.set_xlabel("sum per step and rank (ms, under the profiler)")

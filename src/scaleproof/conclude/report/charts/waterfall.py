@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from scaleproof.conclude.report.charts.style import SMALL, bar_style, colour, label_rows, runs_text, write_empty
-from scaleproof.ground.number_format import significant
+from scaleproof.ground.number_format import number
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 
 MOST_CELLS = 4  # the cells with the fewest unknown parts; the table has all
@@ -48,7 +48,7 @@ def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     """Draw one cell from `row` on, and return the row after it."""
     end = cell.ideal_ms
     axes.barh(row, end, height=0.7, **bar_style("0.4"))
-    _write_right_of(axes, end, row, significant(end))
+    _write_right_of(axes, end, row, number(end))
     look_of_part: dict[str, Any] = {"color": colour(cell.strategy)}
     look_of_rest: dict[str, Any] = {"color": "white", "edgecolor": "black", "hatch": "////", "lw": 0.8}
     for ms, look in [*((part.ms, look_of_part) for part in cell.parts), (cell.unexplained_ms, look_of_rest)]:
@@ -60,7 +60,7 @@ def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
         _write_right_of(axes, max(end, end + ms), row, f"{ms:+.2g}")
         end += ms
     axes.barh(row + 1, cell.measured_ms, height=0.7, **bar_style(colour(cell.strategy)))
-    _write_right_of(axes, cell.measured_ms, row + 1, significant(cell.measured_ms))
+    _write_right_of(axes, cell.measured_ms, row + 1, number(cell.measured_ms))
     return row + 2
 
 

@@ -5,8 +5,8 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -259,7 +259,7 @@ class HubDataset:
         except (httpx2.HTTPError, OSError) as error:
             raise self._refused(f"the connection failed ({type(error).__name__})") from None
 
-    def documents(self, commit: str) -> Iterator[Document]:
+    def documents(self, commit: str) -> Generator[Document, None, None]:
         """Yield text and label of each row at a commit, in order. Raises UserError where rows cannot be read."""
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
         import datasets  # a second that only this source needs
@@ -269,11 +269,12 @@ class HubDataset:
             rows = datasets.load_dataset(
                 self.repository, configuration, split=split, revision=commit, streaming=True, token=self.token or False
             )
-            for number, row in enumerate(rows, start=1):
-                if fault := absent_field_text(list(row), self.corpus):
-                    raise self._refused(f"row {number} {fault}")
-                chosen = {name: row[name] for name in self.corpus.fields}
-                yield document_of(f"row {number}", chosen, self.corpus.label is not None)
+            with closing(iter(rows)) as stream:  # its threads, left open, may abort the interpreter's end
+                for number, row in enumerate(stream, start=1):
+                    if fault := absent_field_text(list(row), self.corpus):
+                        raise self._refused(f"row {number} {fault}")
+                    chosen = {name: row[name] for name in self.corpus.fields}
+                    yield document_of(f"row {number}", chosen, self.corpus.label is not None)
         except NotADocument as error:
             raise self._refused(str(error)) from None
         except HfHubHTTPError as error:  # its text holds addresses with signatures
@@ -286,7 +287,8 @@ class HubDataset:
     def check(self) -> str:
         """Read the first rows from the hub; returns a line about them. Raises UserError where they have no text."""
         commit = self.commit()
-        texts = [text for text, _ in itertools.islice(self.documents(commit), ROWS)]
+        with closing(self.documents(commit)) as documents:
+            texts = [text for text, _ in itertools.islice(documents, ROWS)]
         if not any(text.strip() for text in texts):
             raise self._refused(f"its first {len(texts)} rows have no text")
         pinned = "" if self.corpus.pinned else f"; {self.corpus.revision} is now {commit}: write it as `revision`"

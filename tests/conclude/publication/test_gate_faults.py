@@ -2,14 +2,18 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from conclude.publication.test_gate import result
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.cli import parser
-from scaleproof.conclude.publication.gate import gate
+from scaleproof.conclude.publication.gate import _finding_key, gate
 from scaleproof.ground.errors import UserError
+from scaleproof.ground.findings.finding import read_findings
+
+PUBLISHED = sorted((Path(__file__).parents[3] / "results/published").glob("demo_*"))[-1]
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +124,13 @@ def test_a_cell_that_vanished_from_a_history_is_a_failure(earlier, tmp_path, cap
     with pytest.raises(SystemExit):
         args.run(args)
     assert "FAIL  ddp-n1x2: the newest result" in capsys.readouterr().out
+
+
+def test_a_finding_is_known_whatever_the_order_of_its_runs():
+    """A campaign lists its runs by cell as the file has them, who reads its folders by name."""
+    any_finding = read_findings(PUBLISHED / "findings.json").findings[0]
+    keys = [
+        _finding_key(any_finding.model_copy(update={"runs": runs}))
+        for runs in (["slow/rep1", "fast/rep1"], ["fast/rep1", "slow/rep1"], ["fast/rep1"])
+    ]
+    assert keys[0] == keys[1] != keys[2]

@@ -73,8 +73,8 @@ def other_rules(folder: Path) -> str:
 
 
 def _finding_key(finding: Finding) -> tuple[str, ...]:
-    """Return what a finding is known by: its code and the runs, or cells, that it is about."""
-    return (finding.code, *(finding.runs or finding.cells))
+    """Return what a finding is known by: its code and the runs, or cells, that it is about, in whatever order."""
+    return (finding.code, *sorted(finding.runs or finding.cells))
 
 
 LEAST_SESSIONS = 3  # two differences of sessions are the least that a spread can be estimated from

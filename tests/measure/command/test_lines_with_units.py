@@ -51,5 +51,11 @@ def test_other_times_are_none(numbers, printed, seen):
     assert log_by_units(lines, arrivals(seen)) is None
 
 
+def test_beside_a_rate_a_time_since_the_start_is_no_time_of_a_step():
+    lines = [f"step {k} loss 2.3 12,800 tok/s time {s:.2f} s" for k, s in enumerate(arrivals(SECONDS))]
+    log = log_by_units(lines, arrivals(SECONDS))
+    assert [(step.seconds, step.tokens_per_s) for step in log.steps] == [(None, 12_800.0)] * 6
+
+
 def test_lines_without_a_number_of_a_step_are_none():
     assert log_by_units(["evaluated at 12,800 tok/s"] * 6, []) is None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedStep
@@ -27,9 +28,11 @@ def log_by_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog 
     numbers = [step.step for step in steps]
     if len(steps) < FEWEST or any(after <= before for before, after in pairwise(numbers)):
         return None
-    if all(step.tokens_per_s or step.samples_per_s for step in steps) or _are_times_of_steps(steps, arrivals):
-        return PrintedLog("units", steps=steps)
-    return None
+    if not _are_times_of_steps(steps, arrivals):
+        steps = [replace(step, seconds=None) for step in steps]
+        if not all(step.tokens_per_s or step.samples_per_s for step in steps):
+            return None
+    return PrintedLog("units", steps=steps)
 
 
 def _steps_of(lines: Sequence[str]) -> Iterator[PrintedStep]:

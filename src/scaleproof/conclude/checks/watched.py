@@ -12,7 +12,7 @@ from scaleproof.ground.findings.registry import Code, Flag, Register, of_timed
 from scaleproof.ground.number_format import integer, percent, seconds
 from scaleproof.ground.records.metrics import Printed
 from scaleproof.ground.records.run import TimedRun
-from scaleproof.ground.records.watched import WatchedRank
+from scaleproof.ground.records.watched import NEVER_STEPPED, WatchedRank
 
 NO_UPDATE = 1e-12  # of the weights' norm: a smaller update changes no number in fp32
 FEWEST_STEPS = 3  # of equal batches in a row, and of equal batches on two ranks
@@ -75,8 +75,7 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
         if rank.forwards and not rank.step_s:
             passes = plural(rank.forwards, "forward pass", "forward passes")
             yield Flag(
-                f"on rank {rank.rank} the model made {passes} in training, and the optimizer no step: its step() is "
-                "not called, or the loop has another optimizer"
+                f"on rank {rank.rank} the model made {passes} in training, and the optimizer no step: {NEVER_STEPPED}"
             )
             return
         if not rank.trainable:

@@ -12,6 +12,9 @@ from scaleproof.ground.files import read_regular
 PATTERN = "watched.*.json"
 VARIABLE = "SCALEPROOF_WATCH"  # the folder of these files; unset: FOLDER in the working folder
 FOLDER = "scaleproof-watch"
+NEVER_STEPPED = (
+    "its step() is not called, or the loop has another optimizer"  # where a model trains, and no step is seen
+)
 # NaN or infinite where a training diverges: null in files, of which JSON has no such numbers; read as NaN.
 Figure = Annotated[
     float,

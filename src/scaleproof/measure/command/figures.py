@@ -16,7 +16,7 @@ from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
-from scaleproof.ground.records.watched import WatchedRank
+from scaleproof.ground.records.watched import NEVER_STEPPED, WatchedRank
 from scaleproof.measure.command.lines_with_units import log_by_units
 from scaleproof.measure.command.progress import FEWEST, Count, Progress, progress_between, progress_of
 
@@ -341,8 +341,7 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     forwards = max(rank.forwards or 0 for rank in ranks)
     if not steps and forwards:
         raise NoFigures(
-            f"scaleproof.watch saw {forwards} forward passes in training, and no step of the optimizer: its step() "
-            "is not called, or the loop has another optimizer"
+            f"scaleproof.watch saw {forwards} forward passes in training, and no step of the optimizer: {NEVER_STEPPED}"
         )
     if steps <= warmup:
         raise NoFigures(

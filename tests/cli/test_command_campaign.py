@@ -49,7 +49,8 @@ def results(tmp_path_factory):
 def test_every_figure_has_its_level(results):
     report = json.loads((results / "scaling_report.json").read_text())
     assert (report["evidence"], report["unit"]) == ("printed", "samples")
-    assert report["question"]["status"] == "yes"
+    disturbed = "machine-busy" in (results / "findings.json").read_text()  # by other tests, side by side with this one
+    assert report["question"]["status"] in ({"yes", "undecided"} if disturbed else {"yes"})
     for table in ("runs.csv", "cells.csv"):
         header, *rows = (results / table).read_text().splitlines()
         assert {row.split(",")[header.split(",").index("evidence")] for row in rows} == {"printed"}

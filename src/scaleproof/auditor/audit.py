@@ -19,8 +19,6 @@ from scaleproof.ground.findings.own_runs import audit, check_names
 from scaleproof.ground.findings.registry import by_severity, check_failed, record_unusable
 from scaleproof.ground.records.run import Run, read_run
 
-CODES_ON_REQUEST = ("claim-unverifiable", "spread-missing")  # of notes that are true of most publications
-
 
 class NoResult(UserError):
     """None of the files that were audited has a result."""
@@ -58,11 +56,6 @@ class Audit(BaseModel):
     @property
     def clean(self) -> bool:
         return all(finding.severity == "note" for finding in self.findings)
-
-    def with_findings_that_matter(self) -> "Audit":
-        """Return the audit without the notes that are true of most publications."""
-        telling = [finding for finding in self.findings if finding.code not in CODES_ON_REQUEST]
-        return self.model_copy(update={"findings": telling})
 
     def count(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)

@@ -72,23 +72,22 @@ def audit_results(args: argparse.Namespace) -> None:
 
 def _output_audit(args: argparse.Namespace, result: "Audit") -> None:
     """Print the audit in the form that was asked for, and write its page if one was."""
-    for_people = result if args.notes or args.fail_on == "note" else result.with_findings_that_matter()
     if args.html:
         from scaleproof.auditor.audit_page import audit_page
 
-        write_atomic(args.html, audit_page(for_people, datetime.now().date().isoformat(), args.link or ""))
+        write_atomic(args.html, audit_page(result, datetime.now().date().isoformat(), args.link or ""))
     if args.format == "json":
-        print(result.model_dump_json(indent=2))  # for programs: with all notes
+        print(result.model_dump_json(indent=2))
     elif args.format in ("sarif", "github"):
         from scaleproof.auditor.annotations import github, sarif
 
-        text = sarif(for_people, args.paths, __version__) if args.format == "sarif" else github(for_people, args.paths)
+        text = sarif(result, args.paths, __version__) if args.format == "sarif" else github(result, args.paths)
         print(text, end="\n" if text else "")
     else:
         from scaleproof.auditor.audit_text import WIDTH, audit_markdown, audit_text
 
         width = max(shutil.get_terminal_size((WIDTH, 24)).columns, NARROWEST)
-        print(audit_markdown(for_people) if args.format == "markdown" else audit_text(for_people, width))
+        print(audit_markdown(result) if args.format == "markdown" else audit_text(result, width))
 
 
 @contextmanager
@@ -202,8 +201,6 @@ def add(commands: Group) -> None:
     parser.add_argument("--fail-on", choices=SEVERITIES, default="suspect", help=text)
     text = "exit code 0 where no file has a result, as of a change that touches none"
     parser.add_argument("--allow-empty", action="store_true", help=text)
-    text = "show the notes that are true of most publications, too: no spread, sentences that nothing here supports"
-    parser.add_argument("--notes", action="store_true", help=text)
     parser.add_argument("--html", type=page_to_write, metavar="FILE", help="write a page as well")
     text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
     parser.add_argument("--link", needs="--html", type=url, metavar="URL", help=text)

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaleproof.auditor.audit import audit_gathered, audit_paths
-from scaleproof.auditor.read.discover import gather
-from scaleproof.auditor.read.reported import StatedFigure
+from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.reported_tables import PrintedInterval
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -163,16 +161,6 @@ TEXTS = {
         "projected",
         None,
     ),
-    "spread-missing": (
-        rows(
-            "GPUs | Tokens/s",
-            "1 | 1000",
-            "4 | 3900",
-        ),
-        "note",
-        "neither a spread",
-        None,
-    ),
     "slower-with-more": (
         rows(
             "GPUs | Tokens/s | Speedup",
@@ -302,18 +290,6 @@ def test_a_table_and_the_runs_beside_it_are_matched(tmp_path):
     assert "claim-not-in-data" not in {f.code for f in audit.findings}
 
 
-def test_a_sentence_that_nothing_supports_is_a_note(tmp_path):
-    (tmp_path / "README.md").write_text("# Results\n\n" + rows("GPUs | Tokens/s", "1 | 1000", "4 | 3400"))
-    evidence = gather([tmp_path])
-    evidence.stated_figures = [
-        StatedFigure("speedup", value, f"{value}x", 0.1, f"{value}x faster on 4 GPUs", "README.md", line, devices=4)
-        for line, value in ((10, 3.4), (12, 7.3))
-    ]
-    finding = {f.code: f for f in audit_gathered(evidence, "here").findings}["claim-unverifiable"]
-    assert (finding.severity, finding.runs) == ("note", ["README.md:12"])
-    assert "7.3x" in finding.evidence
-
-
 MEASURED = rows(
     "Strategy | GPUs | Tokens/s | Step time (ms) | MFU",
     "DP | 4 | 11,700 | 35.0 | 21.3 %",
@@ -323,24 +299,23 @@ MEASURED = rows(
 
 
 @pytest.mark.parametrize(
-    ("sentence", "supported"),
+    "sentence",
     [
-        ("DDP is 71 % faster than DP on 4 GPUs.", True),
-        ("DDP is 95 % faster than DP on 4 GPUs.", False),
-        ("DDP gives a 1.7x speedup over DP.", True),
-        ("DDP gives a 2.6x speedup over DP.", False),
-        ("A step of DDP takes 19–21 ms per step on 4 GPUs.", True),
-        ("A step of DDP takes 23–25 ms per step on 4 GPUs.", False),
-        ("We reach an MFU of 36.4 % on 4 GPUs.", True),
-        ("We reach an MFU of 52.3 % on 4 GPUs.", False),
-        ("DDP trains 20,000 tokens/s with 4 GPUs.", True),
-        ("DDP trains 26,000 tokens/s with 4 GPUs.", False),
+        "DDP is 71 % faster than DP on 4 GPUs.",
+        "DDP is 95 % faster than DP on 4 GPUs.",
+        "DDP gives a 1.7x speedup over DP.",
+        "DDP gives a 2.6x speedup over DP.",
+        "A step of DDP takes 19–21 ms per step on 4 GPUs.",
+        "A step of DDP takes 23–25 ms per step on 4 GPUs.",
+        "We reach an MFU of 36.4 % on 4 GPUs.",
+        "We reach an MFU of 52.3 % on 4 GPUs.",
+        "DDP trains 20,000 tokens/s with 4 GPUs.",
+        "DDP trains 26,000 tokens/s with 4 GPUs.",
     ],
 )
-def test_a_sentence_is_checked_against_the_tables_of_its_document(tmp_path, sentence, supported):
+def test_a_sentence_whose_rows_are_unknown_accuses_nobody(tmp_path, sentence):
     (tmp_path / "README.md").write_text(f"# Results\n\n{MEASURED}\n\n{sentence}\n")
     findings = audit_paths([tmp_path]).findings
-    assert [f.severity for f in findings if f.code == "claim-unverifiable"] == [] if supported else ["note"]
     assert {f.severity for f in findings} <= {"note"}
 
 

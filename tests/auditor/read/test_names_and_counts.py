@@ -84,31 +84,6 @@ def test_a_column_of_differences_is_no_time():
     assert column_of("Time +/-").kind is None
 
 
-HEAD = "| GPUs | tok/s | {} |\n|---|---|---|\n| 1 | 100 | {} |\n| 2 | 190 | {} |\n"
-SPREADS = {
-    **{name: HEAD.format(name, 3, 4) for name in ("Std. Dev", "Std", "stdev", "SD", "±", "95% CI", "IQR", "Variance")},
-    **{name: HEAD.format(name, 90, 170) for name in ("p5", "tok/s (low)", "min tok/s", "CV (%)", "runs", "repeats")},
-    "a cell": "| GPUs | tok/s |\n|---|---|\n| 1 | 100 ± 3 |\n| 2 | 190 ± 4 |\n",
-    "an interval": "| GPUs | tok/s [95 %] |\n|---|---|\n| 1 | 8,859 [7,217, 10,874] |\n| 2 | 13,335 |\n",
-    "a sentence": "Mean of 5 runs:\n\n| GPUs | tok/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n",
-    "n": "Throughput (n = 3).\n\n| GPUs | tok/s |\n|---|---|\n| 1 | 100 |\n| 2 | 190 |\n",
-    "a row": "| Metric | DDP | FSDP |\n|---|---|---|\n| Throughput (tok/s) | 100 | 90 |\n| Std. dev. | 3 | 4 |\n",
-    "a row for each": "| run | tok/s |\n|---|---|\n| ddp/rep1 | 100 |\n| ddp/rep2 | 101 |\n| ddp/rep1 | 90 |\n",
-    "numbered rows": "| strategy | trial | tok/s |\n|---|---|---|\n| ddp | 1 | 100 |\n| ddp | 2 | 101 |\n",
-}
-
-
-@pytest.mark.parametrize("form", SPREADS)
-def test_a_spread_is_seen_in_any_form(tmp_path, form):
-    (tmp_path / "README.md").write_text(f"# Results\n\n{SPREADS[form]}")
-    assert [table.states_spread for table in gather([tmp_path]).tables] == [True]
-
-
-def test_a_bare_table_states_no_spread(tmp_path):
-    (tmp_path / "README.md").write_text("# Results\n\n" + HEAD.format("Strategy", "ddp", "fsdp"))
-    assert [table.states_spread for table in gather([tmp_path]).tables] == [False]
-
-
 JUDGED = [
     "Target Met",
     "✅ Exceeds target",

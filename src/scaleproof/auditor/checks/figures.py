@@ -199,28 +199,6 @@ def rows_were_measured(context: AuditContext) -> Iterator[Flag]:
             yield Flag(f"beside {plural(len(table.rows) - len(marked), 'measured row')}: {names}", places(marked))
 
 
-@of_evidence.finds("spread-missing", "note")
-def tables_have_a_spread(context: AuditContext) -> Iterator[Flag]:
-    """A table of measurements without a spread, an interval or a number of repeats: whether two rows differ by more
-    than chance cannot be said.
-
-    Detected: Rates or times, and no ±, interval, deviation, percentile or number of repeats in the table or right above
-    it.
-    Seen: Most published tables.
-    Repair: Repeat each configuration in fresh processes; print n and an interval.
-    """
-    bare = []
-    for table in context.tables:
-        figures = [quantity for row in table.rows for quantity in row.figures]
-        is_measured = any(quantity.kind in MEASURED for quantity in figures)
-        has_spread = any(quantity.spread is not None or quantity.kind == "repeats" for quantity in figures)
-        if is_measured and not has_spread and not table.states_spread and len(table.rows) > 1:
-            bare.append(table.name)
-    if bare:
-        verb = "states" if len(bare) == 1 else "state"
-        yield Flag(f"{plural(len(bare), 'table')} {verb} neither a spread nor a number of repeats", bare)
-
-
 @of_evidence.finds("sharding-one-device", "note")
 def shards_need_devices(context: AuditContext) -> Iterator[Flag]:
     """ZeRO and FSDP divide state among devices; with one there is nothing to divide, and what is measured is their

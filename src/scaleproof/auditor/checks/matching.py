@@ -1,7 +1,7 @@
 """Published figures and the runs or rows that they are about: matched by their values, never guessed.
 
 A table cell or a sentence is about a run where its figure is the run's, to the printed digit, and no other run has it.
-What matches nothing is unverifiable: a note, never an accusation.
+What matches nothing is left alone.
 """
 
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from scaleproof.auditor.checks.baselines import epoch_seconds, total_rate
-from scaleproof.auditor.checks.rows import TIMES, RowSeries, ratios_of, series_of
+from scaleproof.auditor.checks.rows import RowSeries, ratios_of, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import WORDS, PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.number_format import percent
@@ -184,58 +184,32 @@ def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]
                 yield unknown[name], row.devices
 
 
-# Kind of a stated figure -> kinds of a table's figures that may be it.
-KINDS_OF_STATED = {
-    "speedup": ("speedup",),
-    "change": ("change",),
-    "efficiency": ("efficiency",),
-    "mfu": ("mfu",),
-    "rate": ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s"),
-    "time": (*TIMES, "communication_time_s", "compute_time_s"),
-    "memory": ("memory_bytes",),
-    "share": ("utilization", "communication_share", "memory_share", "accuracy"),
-}
-
-
 def evidence_index(evidence: Evidence) -> FigureIndex:
-    """An index of all figures and ratios that tables and runs give, under the kinds of stated figures."""
-    return FigureIndex([*_table_figures(evidence.tables), *_run_figures(evidence.runs)])
+    """An index of the speed-ups and efficiencies that tables and runs print, and of the ratios that they give."""
+    return FigureIndex([*_table_figures(evidence.tables), *_run_ratios(evidence.runs)])
 
 
 def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
-    """(kind of a stated figure, source) for each figure of tables and each ratio of two rows, e.g. 3.9 as "speedup"."""
-    kinds = {kind: stated for stated, table_kinds in KINDS_OF_STATED.items() for kind in table_kinds}
+    """(kind, source) for each printed speed-up and efficiency, and each ratio of two rows, e.g. 3.9 as "speedup"."""
     for table in tables:
         for row in table.rows:
             for quantity in row.figures:
-                if quantity.kind in kinds:
+                if quantity.kind in ("speedup", "efficiency"):
                     name = f"{row.place} {quantity.heading} {quantity.printed}"
-                    yield kinds[quantity.kind], FigureSource(quantity.interval, name, row.devices)
+                    yield quantity.kind, FigureSource(quantity.interval, name, row.devices)
         rows = [row for row in table.rows if row.measured][:MOST_PAIRED_ROWS]
         for a, b in permutations(rows, 2):
             for ratio in ratios_of(a, [b], (a.devices or 1) / (b.devices or 1)):
                 name = f"{a.place} over {b.description} by {ratio.heading}"
-                for reading in ratio.readings:
-                    yield from _ratio(reading, name, a.devices)
+                yield from (("speedup", FigureSource(reading, name, a.devices)) for reading in ratio.readings)
 
 
-def _run_figures(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
-    """(kind of a stated figure, source) for each rate and time of a run and each ratio of two runs."""
+def _run_ratios(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
+    """("speedup", source) for each ratio of the rates, or the times, of two runs."""
     figures = {run.name: figures_of(run) for run in runs[:MOST_PAIRED_RUNS]}
-    for name, values in figures.items():
-        for kind, value in values.items():
-            yield "rate" if kind == "tokens_per_s" else "time", FigureSource(exact(value), name)
     for a, b in permutations(figures, 2):
         for kind in figures[a].keys() & figures[b].keys():
-            yield from _ratio(exact(figures[a][kind] / figures[b][kind]), f"{a} and {b}", None)
-
-
-def _ratio(ratio: PrintedInterval, name: str, devices: int | None) -> Iterator[tuple[str, FigureSource]]:
-    """(kind, source) for a ratio as a speed-up; above 1 also as changes: 2 is 100 % faster and 50 % less time."""
-    yield "speedup", FigureSource(ratio, name, devices)
-    if ratio.low > 1:
-        yield "change", FigureSource(PrintedInterval(ratio.low - 1, ratio.high - 1), name, devices)
-        yield "change", FigureSource(PrintedInterval(1 - 1 / ratio.low, 1 - 1 / ratio.high), name, devices)
+            yield "speedup", FigureSource(exact(figures[a][kind] / figures[b][kind]), f"{a} and {b}")
 
 
 def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:

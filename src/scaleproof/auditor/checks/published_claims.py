@@ -8,15 +8,12 @@ from typing import Any
 
 from scaleproof.auditor.checks.baselines import epoch_seconds
 from scaleproof.auditor.checks.context import AuditContext, listed, near, of_evidence
-from scaleproof.auditor.checks.matching import FigureIndex, evidence_index, match
 from scaleproof.auditor.read.reported import PublishedClaim
 from scaleproof.ground.campaign.model_shapes import ModelShape
-from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import count_gpt2
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import Code, Flag
 
-MOST_SENTENCES = 300  # of one audit
 PRINTED_RATIO_RESOLUTION = 0.006  # of a ratio that is printed with two decimals
 SAME_SHAPE_TOLERANCE = 0.005  # relative difference of counts of parameters that are of one shape
 CLAIM_UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
@@ -243,26 +240,3 @@ def named_runs_exist(context: AuditContext) -> Iterator[Flag]:
     absent = sorted(name for name in without_run if not any(name in profile for profile in profiles))
     if absent:
         yield Flag(f"published, but no file here: {listed(absent)}", absent)
-
-
-@of_evidence.finds("claim-unverifiable", "note")
-def sentences_are_supported(context: AuditContext) -> Iterator[Flag]:
-    """A sentence states a figure that no table and no run beside it gives. It may be right: what it is of is not here,
-    or not said.
-
-    Detected: No figure, ratio or change of the tables and runs that were read is the stated one within its printed
-    digits.
-    Seen: Headlines of READMEs whose logs were not published.
-    Repair: Publish the file behind the figure, or name the run in a claims file.
-    """
-    evidence = context.evidence
-    measured = [stated for stated in evidence.stated_figures if not stated.hypothetical][:MOST_SENTENCES]
-    index = evidence_index(evidence) if measured else FigureIndex([])
-    unsupported = [stated for stated in measured if match(stated, index) is None]
-    if unsupported:
-        texts = listed(f"{stated.source} “{stated.printed}”" for stated in unsupported)
-        verb = "states" if len(unsupported) == 1 else "state"
-        yield Flag(
-            f"{plural(len(unsupported), 'sentence')} {verb} a figure that nothing here gives: {texts}",
-            [stated.source for stated in unsupported],
-        )

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
 from scaleproof.auditor.checks.matching import SETTING_KINDS, evidence_index, match, stated_interval
-from scaleproof.auditor.checks.published_claims import MOST_SENTENCES, claims_follow
+from scaleproof.auditor.checks.published_claims import claims_follow
 from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull, series_of
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
@@ -30,6 +30,7 @@ COMPARED_KINDS = (*MEASURED, "speedup", "efficiency", "mfu", "memory_bytes")
 GENERAL_KINDS = {"rate": RATES, "time_s": TIMES}  # kinds of which a heading says no more, and what they may be
 MOST_TABLES, MOST_ROWS = 60, 100  # that are held against each other
 MOST_SERIES = 200
+MOST_SENTENCES = 300  # of one audit
 # A sentence with one of these may be about another baseline than the row with the fewest devices.
 OTHER_BASELINE = re.compile(
     r"(?i)\b(?:vs\.?|versus|over|than|compared|relative|against|cpus?|baseline|naive|eager|theoretical|their|previous)\b"

@@ -235,7 +235,6 @@ class ReportedTable:
     figures: list[Quantity] = field(default_factory=list)  # likewise: "on 4 GPUs", "batch size 32"
     above: list[Quantity] = field(default_factory=list)  # what the paragraph above it says, perhaps of all rows
     checked: bool = True  # False: its headings are not understood, only the units in its cells
-    states_spread: bool = False  # how far its figures scatter, or how often they were measured
     cut_off: bool = False  # more rows stand in the file than were read
     grid: Grid | None = None  # its cells as printed
 

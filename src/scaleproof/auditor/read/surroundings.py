@@ -1,4 +1,4 @@
-"""What a table says as a whole, or the text around it: its unit, a spread of its figures, what its ratios are of.
+"""What a table says as a whole, or the text around it: its unit, what its ratios are of.
 
 A unit that only sentences state ("All numbers are images/sec.") is taken only where it is certain: one unit, in one
 paragraph that speaks of one quantity.
@@ -7,7 +7,6 @@ paragraph that speaks of one quantity.
 import re
 from itertools import permutations
 
-from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
@@ -83,47 +82,6 @@ def batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict
     return dict(enumerate(sizes, start=1)) if is_about_columns else {}
 
 
-_SPREAD_WORDS = (
-    r"std(?:ev|err|dev)?|st\.? ?dev|std\.? (?:dev\w*|err\w*)|standard (?:deviations?|errors?)|s\.?d\.?|s\.?e\.?m\.?|σ|"
-    r"sigma|variances?|var|cv|rsd|coefficient of variation|iqr|inter-?quartile(?: range)?|quartiles?|mad|"
-    r"ci ?\d*|\d+ ?%? ?ci|confidence(?: interval)?|credible interval|error bars?|jitter|spread|dispersion"
-)
-# A heading or the name of a row: "Std. Dev", "step_time_std_ms", "95% CI", "p95 (ms)", "tokens_per_s_low", "runs".
-NAME_OF_SPREAD = re.compile(
-    rf"(?i)±|\+/-|(?:^|[^a-z])(?:{_SPREAD_WORDS}|p ?\d\d?(?:\.\d+)?|\d+th|percentiles?|min(?:imum)?|low(?:er)?|upper|"
-    r"range|repeats|repetitions|replicates|trials|seeds|n_?runs|num_?runs|(?:number|no\.?) of (?:runs|trials|seeds))"
-    r"(?:$|[^a-z])"
-)
-# A cell: "100 ± 3", "8,859 [7,217, 10,874]", "1.51 (1.05-2.10)", "12 (σ 0.3)".
-FIGURE_WITH_SPREAD = re.compile(r"±|\+/-|\\pm|\d ?[(\[]\s*[-\d.,]+\s*(?:,|;|–|-|to|\.\.)\s*[-\d.,]+\s*%?\s*[)\]]")
-# What stands around a table: "averaged over 5 runs", "n = 10", "mean of three seeds".
-SPREAD_IN_TEXT = re.compile(
-    rf"(?i)±|\b(?:{_SPREAD_WORDS})\b|\bn ?= ?\d|(?:\d+|two|three|four|five|six|ten|several|multiple) "
-    r"(?:\w+ )?(?:runs|repeats|repetitions|replicates|trials|seeds|measurements)\b"
-)
-NUMBER_OF_REPEAT = re.compile(  # a heading: "Run", "seed id"
-    r"(?i)(?:run|rep|repeat|repetition|replicate|trial|seed|attempt)s?(?:[ _](?:id|idx|no|number|nr))?"
-)
-NAME_OF_REPEAT = re.compile(r"(?i)\b(?:rep(?:eat)?|run|seed|trial)[ _-]?(\d+)\b")  # "ddp-n1x2/rep1"
-
-
-def states_spread(grid: Grid) -> bool:
-    """Whether a table or the text around it states a spread ("± 3") or repeats, or has a row for each repeat."""
-    row_names = [row[0] for _, row in grid.rows if row]
-    if any(NAME_OF_SPREAD.search(name) for name in (*grid.header, *row_names)):
-        return True
-    if any(FIGURE_WITH_SPREAD.search(cell) for _, row in grid.rows for cell in row):
-        return True
-    if any(SPREAD_IN_TEXT.search(text) for text in (grid.caption, grid.above, *grid.before)):
-        return True
-    repeats = [m for name in row_names if (m := NAME_OF_REPEAT.search(name))]
-    if len({m[0] for m in repeats}) < len(repeats) and len({m[1] for m in repeats}) > 1:
-        return True
-    return any(
-        _are_repeats(grid, k) for k, heading in enumerate(grid.header) if NUMBER_OF_REPEAT.fullmatch(heading.strip())
-    )
-
-
 # What counts repeats: "Run 1 (s)", "seed 0", "3".
 NUMBERED = re.compile(
     r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt|round|fold|test|epoch|rank|worker)?[ _#.-]*(\d{1,3})"
@@ -143,12 +101,6 @@ def last_repeats(headings: list[str]) -> int:
         if number >= 0 and numbers[first:] == list(range(number, number + count)):
             return count if count > 1 + headings[-1][:1].isdigit() else 0
     return 0
-
-
-def _are_repeats(grid: Grid, k: int) -> bool:
-    """Whether the cells of column `k` number repeats: 1, 2, 3 or "run1", "run2"."""
-    cells = [row[k].strip() for _, row in grid.rows if k < len(row)]
-    return len(set(cells)) > 1 and all(re.fullmatch(r"\D{0,6}\d{1,6}", cell) for cell in cells)
 
 
 MOST_COLUMNS = 12  # that are divided by each other

@@ -23,7 +23,7 @@ from scaleproof.auditor.read.row_figures import (
     take_figures,
     take_words,
 )
-from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns, states_spread
+from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns
 from scaleproof.auditor.read.units import RESULTS, SHARES, unit_of
 from scaleproof.auditor.read.words import Description, describe, is_inference, names_in, only_device
 
@@ -64,7 +64,6 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
         return None
 
     mark_ratios_of_columns(table)
-    table.states_spread = states_spread(grid)
     _add_surroundings(grid, table)
     return table
 

@@ -83,8 +83,8 @@ def test_the_form_of_a_line_does_not_depend_on_its_digits(line):
 def test_a_series_gives_back_what_it_was_given():
     steps = [
         LoggedStep(1, 0.5, None, 7.0, line=3),
-        LoggedStep(2, None, 2.5, None, 4, inside=("checkpoint",)),
-        LoggedStep(3, 0.25, 2.0, 8.0, 5, 0.5, 1e12, 9.0, (), 9),
+        LoggedStep(2, None, 2.5, None, 4),
+        LoggedStep(3, 0.25, 2.0, 8.0, 5, 0.5, 1e12, 9.0, 9),
     ]
     series = StepSeries(steps)
     assert list(series) == steps

@@ -229,7 +229,7 @@ def baseline_is_known(context: AuditContext) -> Iterator[Flag]:
 def devices_are_known(context: AuditContext) -> Iterator[Flag]:
     """Without the number of devices no speed-up, efficiency or total can be checked.
 
-    Detected: A run with a rate or a time, and no world size in its file, its configuration or its name.
+    Detected: A run with a rate or a time, and no world size in its file or its name.
     Seen: per-epoch logs in CSV, per-rank rates in JSON.
     Repair: Give it: scaleproof audit PATH --world-size NAME=N, or world_size in a claims file.
     """

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read import published_claims
-from scaleproof.auditor.read.configurations import attach_configurations
 from scaleproof.auditor.read.reading import Reading
 from scaleproof.auditor.read.reported import Evidence, ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -18,7 +17,7 @@ LEAST_COMMON_SHARE = 0.6  # of the headings, in pieces of one table
 
 
 def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
-    """Complete every run by what is said about it elsewhere: claims files, `given`, its name, configurations.
+    """Complete every run by what is said about it elsewhere: claims files, `given`, its name.
 
     `given`: facts of the command line by a part of a run's or file's name, {"ddp": {"world_size": 4}}; of several
     parts the longest counts most.
@@ -32,8 +31,6 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
                 published_claims.complete(run, facts)
         complete_from_name(run)
         _mark_traced(run, reading.evidence)
-    if reading.evidence.runs:
-        attach_configurations(reading)
 
 
 def settle(reading: Reading) -> None:
@@ -78,7 +75,7 @@ def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
 
 
 def _mark_copies(reading: Reading) -> None:
-    """Note files with the same bytes, and mark the runs of all but the first of them as copies."""
+    """Mark the runs of all but the first of files with the same bytes as copies."""
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
         by_size[path.stat().st_size].append(name)
@@ -92,7 +89,6 @@ def _mark_copies(reading: Reading) -> None:
                 by_digest[hashlib.file_digest(file, "sha256").hexdigest()].append(name)
         for same in by_digest.values():
             if len(same) > 1:
-                reading.evidence.copies.append(same)
                 first, *others = same
                 first_of |= dict.fromkeys(others, first)
     for run in reading.evidence.runs:
@@ -118,7 +114,6 @@ def _join_checkpoints(evidence: Evidence) -> None:
         last = runs[-1]
         losses = _losses(last)
         parts = [run for run in runs[:-1] if _losses(run) == losses[: len(run.logged_steps)]]
-        last.details["checkpoints"] = len(parts)
         last.files += [run.files[0] for run in parts]
         if parts and home_name != ".":
             last.name = home_name

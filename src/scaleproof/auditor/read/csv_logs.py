@@ -164,8 +164,6 @@ class _LoggedRun:
             _describe(run, self.layout.columns[k].kind, text)
         if several:
             run.name = f"{run.name}#{','.join(filter(None, key))}"[:200]
-            stated = {self.layout.names[k]: text for k, text in zip(self.layout.keys, key, strict=True) if text}
-            run.details["key"] = ", ".join(f"{name}={text}" for name, text in stated.items())
         if self._step_times_below_0:
             problems.append(f"{self._step_times_below_0:,} step times are 0 or less")
         if self._losses_not_finite:

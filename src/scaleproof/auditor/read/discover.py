@@ -78,7 +78,7 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         complete_runs(reading, given or {})
         settle(reading)
     if not reading.evidence.anything:  # settings count as files only where they are all that was found
-        reading.evidence.ignored += [name for _, name, _ in reading.configurations]
+        reading.evidence.ignored += reading.settings
     return reading.evidence
 
 
@@ -293,7 +293,7 @@ def _read_settings(reading: Reading, path: Path, name: str, encoding: str, openi
         return True
     if path.suffix.lower() not in (*walk.SCRIPTS, *SETTINGS) or len(opening) >= text_files.HEAD:
         return False
-    reading.configurations.append((path, name, opening))
+    reading.settings.append(name)
     return True
 
 

@@ -106,7 +106,7 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
         evidence.traced_folders.append(str(path.parent))
         return True
     elif any(key in data for key in KEYS_OF_DEEPSPEED):
-        reading.configurations.append((path, name, json.dumps(data)))
+        reading.settings.append(name)
         return True
     if run is None:
         return False

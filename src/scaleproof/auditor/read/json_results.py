@@ -8,7 +8,6 @@ from typing import Any
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.row_figures import Place
 from scaleproof.auditor.read.run_fields import LARGEST
 from scaleproof.auditor.read.typed_tables import read_table
 from scaleproof.auditor.read.units import RESULTS
@@ -58,7 +57,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     for number, record in enumerate(records):
         cells = [_cell_text(record.values.get(key)) for key in keys]
         rows.append((number, [record.name, *cells] if have_names else cells))
-    table = read_table(Grid("JSON", 1, ["run", *keys] if have_names else keys, rows), Place(file))
+    table = read_table(Grid("JSON", 1, ["run", *keys] if have_names else keys, rows), file)
     if table is None:
         return None
 

@@ -9,8 +9,6 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-# What else happened inside a timed step.
-Inside = Literal["evaluation", "checkpoint", "compilation", "profiler"]
 Figures = np.ndarray[tuple[int], np.dtype[np.float64]]
 UNKNOWN = -(2**62)  # a whole number that a line does not state
 
@@ -27,7 +25,6 @@ class LoggedStep:
     mfu: float | None = None  # 1 is the peak
     flops_per_s: float | None = None  # of one device
     samples_per_s: float | None = None
-    inside: tuple[Inside, ...] = ()  # what the lines around say that its time contains
     line: int | None = None
 
 
@@ -43,7 +40,6 @@ class StepSeries(Sequence[LoggedStep]):
         self._lines = array("q")
         self._epochs: array[int] | None = None  # a column that no line has is not there
         self._figures: dict[str, array[float]] = {}
-        self._inside: dict[int, tuple[Inside, ...]] = {}
         for step in steps:
             self.append(step)
 
@@ -56,8 +52,6 @@ class StepSeries(Sequence[LoggedStep]):
             self._epochs = array("q", [UNKNOWN]) * place
         if self._epochs is not None:
             self._epochs.append(UNKNOWN if step.epoch is None else step.epoch)
-        if step.inside:
-            self._inside[place] = step.inside
         for name, value in zip(FIGURES, _figures_of(step), strict=True):
             if value is not None:
                 self._column(name, place).append(value)
@@ -99,8 +93,7 @@ class StepSeries(Sequence[LoggedStep]):
 
     def _at(self, place: int) -> LoggedStep:
         """Make the element at a place that is not negative."""
-        inside = self._inside.get(place, ())
-        step = LoggedStep(self.step_numbers[place], line=_unless_unknown(self._lines[place]), inside=inside)
+        step = LoggedStep(self.step_numbers[place], line=_unless_unknown(self._lines[place]))
         if self._epochs is not None:
             step.epoch = _unless_unknown(self._epochs[place])
         for name, column in self._figures.items():
@@ -144,9 +137,6 @@ class StepSeries(Sequence[LoggedStep]):
         if self._epochs is not None:
             part._epochs = at_places("q", self._epochs)
         part._figures = {name: at_places("d", column) for name, column in self._figures.items()}
-        # What stands inside of a step is held by its place, which is now another one.
-        places_before = enumerate(places.tolist())
-        part._inside = {place: self._inside[before] for place, before in places_before if before in self._inside}
         return part
 
 

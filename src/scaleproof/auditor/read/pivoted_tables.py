@@ -6,13 +6,13 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.row_figures import Place, describe_label, take_figures, take_words
+from scaleproof.auditor.read.row_figures import describe_label, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.units import KINDS_OF_UNITS, RESULTS
 from scaleproof.auditor.read.words import Description, describe
 
 
-def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
+def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are."""
     rows = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
     unknown = [cells[0] for _, cells, quantity in rows if quantity.kind is None]
@@ -22,7 +22,7 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
         if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
             continue  # it compares the other columns, or remarks on them
         label = heading if not _is_value(heading) else (table.heading or table.caption)
-        row = ReportedRow(place.file, grid.line, label)
+        row = ReportedRow(file, grid.line, label)
         row.remarks |= heading_remarks(heading)
         for line, cells, quantity in rows:
             if k >= len(cells):
@@ -33,7 +33,7 @@ def read_columns(grid: Grid, table: ReportedTable, place: Place) -> None:
             elif quantity.kind is not None:
                 if not row.figures:
                     row.line = line
-                take_figures(row, quantity, cells[k], place, european=is_european([cells[k]]))
+                take_figures(row, quantity, cells[k], european=is_european([cells[k]]))
 
         if (counted := devices_heading(heading)) and row.figure("devices") is None:
             row.figures.append(Quantity("devices", float(counted[0]), heading, heading))
@@ -64,9 +64,7 @@ def _is_value(heading: str) -> bool:
 RATIOS = ("speedup", "efficiency", "change")
 
 
-def read_configuration_columns(
-    grid: Grid, table: ReportedTable, settings: dict[int, Description], place: Place
-) -> None:
+def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[int, Description], file: str) -> None:
     """Add each cell below the heading of a configuration ("1 GPU", "8 GPUs") to `table` as a row.
 
     `settings`: the index of each such column, and what its heading says. Other columns hold for all of them.
@@ -77,7 +75,7 @@ def read_configuration_columns(
         if not cells:
             continue
         quantity_of_row = column_of(cells[0])
-        shared = _shared_row(line, cells, table.columns, settings, place)
+        shared = _shared_row(line, cells, table.columns, settings, file)
         ratios = [(column, cell) for column, cell in zip(table.columns, cells, strict=False) if column.kind in RATIOS]
         for k, setting in settings.items():
             column, cell = table.columns[k], cells[k] if k < len(cells) else ""
@@ -85,14 +83,14 @@ def read_configuration_columns(
             row.texts[column.heading] = cell
             quantity = _quantity_of_cell(quantity_of_row, quantity_of_table, cell, column.heading)
             if quantity is not None:
-                take_figures(row, quantity, cell, place)
+                take_figures(row, quantity, cell)
             elif not is_nothing(cell):
                 row.remarks |= remarks_of(cell)
                 row.not_understood[column.heading] = cell
             describe_label(row)
             if size_of_ratios is not None and setting.numbers["devices"] == size_of_ratios:
                 for ratio, cell_of_ratio in ratios:
-                    take_figures(row, ratio, cell_of_ratio, place)
+                    take_figures(row, ratio, cell_of_ratio)
             table.rows.append(row)
 
 
@@ -118,10 +116,10 @@ def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, settin
 
 
 def _shared_row(
-    line: int, cells: list[str], columns: list[TableColumn], settings: dict[int, Description], place: Place
+    line: int, cells: list[str], columns: list[TableColumn], settings: dict[int, Description], file: str
 ) -> ReportedRow:
     """Return what the columns that are no configurations say of all of them: words, and figures except ratios."""
-    shared = ReportedRow(place.file, line, "")
+    shared = ReportedRow(file, line, "")
     for k, (column, cell) in enumerate(zip(columns, cells, strict=False)):
         if k in settings:
             continue
@@ -129,7 +127,7 @@ def _shared_row(
         if column.kind is None or column.kind in NOT_FIGURES:
             take_words(shared, column, cell)
         elif column.kind not in RATIOS:
-            take_figures(shared, column, cell, place)
+            take_figures(shared, column, cell)
     return shared
 
 

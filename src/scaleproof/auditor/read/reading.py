@@ -26,7 +26,7 @@ class Reading:
     claims_of_folders: list[tuple[str, dict[str, dict[str, Any]]]] = field(default_factory=list)
     launchers: dict[str, dict[str, Any]] = field(default_factory=dict)  # folder -> launcher's record
     paths: dict[str, Path] = field(default_factory=dict)  # name -> file, of all that was read
-    configurations: list[tuple[Path, str, str]] = field(default_factory=list)  # file, name, text
+    settings: list[str] = field(default_factory=list)  # files of settings, which say what was meant, and are not read
 
 
 def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:

@@ -60,16 +60,6 @@ def span_of(index: int | None, seconds: float | None, values: dict[str, float | 
 
 
 @dataclass(slots=True)
-class ContextFact:
-    """Something that a file beside a run says about it: a configuration, a batch script, a command line."""
-
-    field: str  # of ReportedRun
-    value: Any
-    file: str
-    line: int | None = None
-
-
-@dataclass(slots=True)
 class ReportedRun:
     """One run, as its files describe it."""
 
@@ -101,7 +91,6 @@ class ReportedRun:
     config_sha256: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     debug_settings: dict[str, str] = field(default_factory=dict)  # profilers and debugging that were on
-    context: list[ContextFact] = field(default_factory=list)  # what files beside it say; not copied to the fields above
     # Figures
     timed_spans: list[TimedSpan] = field(default_factory=list)
     logged_steps: StepSeries = field(default_factory=StepSeries)
@@ -294,8 +283,6 @@ class Evidence:
     gpu_logs: list[GpuLog] = field(default_factory=list)
     scaling_reports: list[SpeedupReport] = field(default_factory=list)
     published_claims: list[PublishedClaim] = field(default_factory=list)  # of claims files
-    copies: list[list[str]] = field(default_factory=list)  # names of files that are the same byte for byte
-    configurations: list[str] = field(default_factory=list)  # files whose values went into `ReportedRun.context`
     unread: list[Unread] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)  # files of no known format
     own_runs: list[str] = field(default_factory=list)  # folders of runs of schema 3.0

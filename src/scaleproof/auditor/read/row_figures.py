@@ -1,8 +1,7 @@
 """From the text of a cell to typed figures and words of a row."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
@@ -17,14 +16,6 @@ VERDICT_HEADING = re.compile(
 )
 ESTIMATED = re.compile(r"(?i)estimat|simulated|placeholder|theoretical")
 FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of text are no labels
-
-
-@dataclass(slots=True)
-class Place:
-    """Where a table stands: everything that its own cells do not say."""
-
-    file: str
-    default_unit: Callable[[str], float | None] = lambda kind: None  # of a kind without a unit, in the base unit
 
 
 def counts_devices(cells: list[str]) -> bool:
@@ -72,7 +63,7 @@ def add_numbers(row: ReportedRow, description: Description, cell: str, heading: 
             row.figures.append(Quantity(kind, float(value), cell[:60], heading))
 
 
-def take_figures(row: ReportedRow, column: TableColumn, cell: str, place: Place, *, european: bool = False) -> None:
+def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: bool = False) -> None:
     """Add the figures of a cell in a column of figures to its row. `european`: the comma is the decimal one."""
     if not cell:
         return
@@ -99,7 +90,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, place: Place,
             return
 
     row.remarks |= remarks
-    quantity = quantity_of(figures[0], column, cell, place)
+    quantity = quantity_of(figures[0], column, cell)
     if quantity is None:
         row.not_understood[column.heading] = cell
         return
@@ -110,7 +101,7 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, place: Place,
             row.figures.append(Quantity("speedup", extra.value, cell, column.heading, extra.resolution))
 
 
-def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Place) -> Quantity | None:
+def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quantity | None:
     """A figure in the base unit of its column, e.g. 0.25 of "250 ms"; None where its unit contradicts the column."""
     kind, unit = column.kind, figure.unit
     assert kind is not None
@@ -124,9 +115,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str, place: Pl
         stated, item = True, unit.item or item
         per_device = unit.per_device if unit.per_device is not None else per_device
     elif not stated and KINDS[kind].needs_unit:
-        default = place.default_unit(kind)
-        stated = bool(default)
-        scale = default or 1.0
+        scale = 1.0
 
     value = figure.value * scale
     if value < 0 and kind not in ("change", "loss", "val_loss", "learning_rate"):

@@ -15,7 +15,6 @@ from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
 from scaleproof.auditor.read.printed_figures import figures_of, plain_text
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.row_figures import Place
 from scaleproof.auditor.read.sentences import stated_changes, stated_figures
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.typed_tables import is_profile, read_table
@@ -29,7 +28,7 @@ def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
     """Add the tables of results, and note those whose headings are not understood. Return how many were added."""
     added = 0
     for grid in grids:
-        table = read_table(grid, Place(name))
+        table = read_table(grid, name)
         if table is not None:
             evidence.tables.append(table)
             added += 1
@@ -68,7 +67,7 @@ def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
     """Add blocks without a table, e.g. "4 GPUs" above "Throughput: 390 img/s". Return how many tables were added."""
     added = 0
     for grid in report_blocks(lines, least=1):
-        table = read_table(grid, Place(name))
+        table = read_table(grid, name)
         if table is not None and len({row.devices for row in table.rows if row.devices}) > 1:
             table.rows = [row for row in table.rows if row.devices]
             evidence.tables.append(table)
@@ -86,7 +85,7 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
         cut_at, _ = lines[REPORT_LINES]
         lines = [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
     grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
-    tables = [table for grid in grids if (table := read_table(grid, Place(name))) and not _is_log(table)]
+    tables = [table for grid in grids if (table := read_table(grid, name)) and not _is_log(table)]
     evidence.tables += tables
     return bool(tables)
 
@@ -130,7 +129,7 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, ste
     if len(header) < 2:
         return False
     grid = Grid("CSV", line_number, header, rows[1:], cut_off=len(rows) > MOST_ROWS)
-    table = read_table(grid, Place(name))
+    table = read_table(grid, name)
     if table is None or (not steps and _is_log(table)):
         return False
     evidence.tables.append(table)

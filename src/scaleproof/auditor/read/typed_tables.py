@@ -16,7 +16,6 @@ from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of,
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import (
     FOR_PROGRAMS,
-    Place,
     columns_by_units,
     counts_devices,
     describe_label,
@@ -43,7 +42,7 @@ def is_profile(header: list[str]) -> bool:
     return of_kernels or len(words & OF_CALLS) >= 4
 
 
-def read_table(grid: Grid, place: Place) -> ReportedTable | None:
+def read_table(grid: Grid, file: str) -> ReportedTable | None:
     """Return the table of a grid: its columns typed, a row for each configuration. None where it has no result."""
     if is_profile(grid.header):
         return None
@@ -52,14 +51,14 @@ def read_table(grid: Grid, place: Place) -> ReportedTable | None:
     columns = columns_of(grid.header, [cells for _, cells in grid.rows])
     _ignore_monitor_columns(columns, grid)
 
-    table = ReportedTable(place.file, grid.line, grid.form, columns, [], grid.caption)
+    table = ReportedTable(file, grid.line, grid.form, columns, [], grid.caption)
     table.heading, table.section = grid.section[-1] if grid.section else "", grid.section
     table.cut_off, table.grid = grid.cut_off, grid
-    _read_grid(grid, table, place)
+    _read_grid(grid, table, file)
     if not table.kinds() & RESULTS and (typed := columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []
         table.checked = False
-        _read_rows(grid, table, place)
+        _read_rows(grid, table, file)
     if not table.kinds() & RESULTS:
         return None
 
@@ -98,15 +97,15 @@ def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
             column.kind = None
 
 
-def _read_grid(grid: Grid, table: ReportedTable, place: Place) -> None:
+def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add the rows of a grid to its table: what a configuration is, a line, a column or a cell, is found first."""
     columns = table.columns
     if _is_on_its_side(grid, columns):
-        read_columns(grid, table, place)
+        read_columns(grid, table, file)
     elif settings := _settings_in_header(grid, columns):
-        read_configuration_columns(grid, table, settings, place)
+        read_configuration_columns(grid, table, settings, file)
     else:
-        _read_rows(grid, table, place)
+        _read_rows(grid, table, file)
     _correct_shares(table)
     table.rows = [row for row in table.rows if row.figures or row.remarks]
 
@@ -219,7 +218,7 @@ def _configuration_of(column: TableColumn, first_heading: str) -> Description | 
     return description if description.numbers or description.words or is_variant else None
 
 
-def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
+def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add a row to the table for each line of the grid: a configuration with its figures and words."""
     europeans = _have_decimal_commas(grid, len(table.columns))
     notes = _distinguishing_notes(table.columns)
@@ -227,12 +226,12 @@ def _read_rows(grid: Grid, table: ReportedTable, place: Place) -> None:
     for line, cells in grid.rows:
         if sum(map(bool, cells)) < 2 and len(table.columns) > 2:
             continue  # a line between groups
-        row = ReportedRow(place.file, line, "")
+        row = ReportedRow(file, line, "")
         labels = []
         for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
             row.texts[column.heading or f"column {k + 1}"] = cell
             if column.kind is not None and column.kind not in NOT_FIGURES:
-                take_figures(row, column, cell, place, european=europeans[k])
+                take_figures(row, column, cell, european=europeans[k])
                 continue
             words = cell
             if not cell and column.kind in WORDS and grid.form != "CSV":

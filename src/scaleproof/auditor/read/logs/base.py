@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from scaleproof.auditor.read.logged_steps import Figures, Inside, LoggedStep, as_arrays
+from scaleproof.auditor.read.logged_steps import Figures, LoggedStep, as_arrays
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import OF_FILE, figure
 
@@ -58,7 +58,6 @@ class LogReader:
         self.name = name
         self.runs = [self._new()]
         self._pending: dict[str, Any] = {}  # what stands before the first step of the next run, if there is one
-        self._inside: list[Inside] = []
 
     @property
     def run(self) -> ReportedRun:
@@ -88,11 +87,6 @@ class LogReader:
             nodes = NODES.search(command[0])  # "--nnodes 2 --nproc_per_node 8": 16
             self.say("world_size", int(per_node[1]) * (int(nodes[1]) if nodes else 1))
 
-    def mark_inside(self, what: Inside) -> None:
-        """Note something that the next step's time contains."""
-        if what not in self._inside:
-            self._inside.append(what)
-
     def step(self, step: LoggedStep, loss: str | None = None) -> None:
         """Add a step; a number not above the first one begins another run. `loss` is its text: "nan" is counted."""
         numbers = self.run.logged_steps.step_numbers
@@ -100,9 +94,6 @@ class LogReader:
             self._restart()
         if loss is not None and step.loss is None and loss.lower().lstrip("+-") in ("nan", "inf"):
             self.run.nan_steps.append(step.step)
-        if self._inside:
-            step.inside = (*step.inside, *self._inside)
-            self._inside = []
         self.run.logged_steps.append(step)
 
     def feed_step_lines(self, number: int, text: str) -> bool:
@@ -110,7 +101,7 @@ class LogReader:
         assert self.step_line is not None
         rows = self.step_line.findall(text)
         numbers_before = self.run.logged_steps.step_numbers
-        if len(rows) != text.count("\n") or not numbers_before or self._inside:
+        if len(rows) != text.count("\n") or not numbers_before:
             return False
         steps, *texts = zip(*rows, strict=True)
         numbers = list(map(int, steps))
@@ -148,7 +139,6 @@ class LogReader:
         for k, run in enumerate(self.runs):
             if len(self.runs) > 1:
                 run.name = f"{self.name}#{k + 1}"
-                run.details["restart"] = f"run {k + 1} of {len(self.runs)} in one file: the steps start again"
             if run.nan_steps:
                 run.details["nan_steps"] = len(run.nan_steps)
         return self.runs

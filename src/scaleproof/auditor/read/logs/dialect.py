@@ -1,14 +1,14 @@
 """Dialects of logs as data: patterns of lines in which `{name}` stands for a figure or a word.
 
-A dialect says how the line of a step looks, which lines say something about the run, and which tell what else the next
-step's time contains. Any other line may be the command that started the ranks.
+A dialect says how the line of a step looks, and which lines say something about the run. Any other line may be the
+command that started the ranks.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from scaleproof.auditor.read.logged_steps import Inside, LoggedStep
+from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER, STEP, LogReader, least, seconds_of, share, whole_number
 from scaleproof.auditor.read.run_fields import figure
 
@@ -68,10 +68,9 @@ OF_RUNS = {
 
 
 class Line:
-    """A pattern with names, and what the next step's time contains after such a line. All its groups are names."""
+    """A pattern with names. All its groups are names."""
 
-    def __init__(self, pattern: str, inside: Inside | None = None) -> None:
-        self.inside = inside
+    def __init__(self, pattern: str) -> None:
         self._names = NAME_IN_BRACES.findall(pattern)
         self._search = re.compile(NAME_IN_BRACES.sub(lambda m: (OF_STEPS | OF_RUNS)[m[1]].pattern, pattern)).search
 
@@ -99,8 +98,6 @@ class Dialect(LogReader):
                 continue
             for name, text in texts.items():
                 self._set_field(name, text, self.say)
-            if other.inside:
-                self.mark_inside(other.inside)
             return
         self.launch(line)
 
@@ -113,8 +110,6 @@ class Dialect(LogReader):
         self.step(step, texts.get("loss"))
         for name in of_run:  # of this run: `say` would take it for the next one's, now that there is a step
             self._set_field(name, texts[name], lambda field, value: setattr(self.run, field, value))
-        if step.mfu and step.flops_per_s:
-            self.run.details["implied_peak_flops"] = step.flops_per_s / step.mfu
 
     def _set_field(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
         """Set the field of the run that a name stands for: the least loss, the most memory, or the value.

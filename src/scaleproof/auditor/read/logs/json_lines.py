@@ -64,12 +64,8 @@ class MLPerf(LogReader):
             setattr(run, MLPERF_COUNTS[key], value)
         elif key == "submission_benchmark":
             run.model = str(value)
-        elif key == "submission_platform":
-            run.details["platform"] = str(value)
         elif key == "seed":
             run.run_id = str(value)
-        elif key in ("eval_accuracy", "eval_error", "eval_loss") and isinstance(value, int | float):
-            run.details.setdefault(key, []).append(float(value))
         elif key == "tracked_stats" and isinstance(value, dict):
             rate = value.get("throughput")
             if isinstance(rate, int | float) and math.isfinite(rate):
@@ -92,10 +88,6 @@ class MLPerf(LogReader):
             mean_rate = sum(rates) / len(rates) if rates else None
             self.run.timed_spans = [TimedSpan(None, seconds, samples_per_s=mean_rate)]
             self.run.details["status"] = str(metadata.get("status", "")) or None
-        elif what == "eval":
-            self.run.details["evaluation_s"] = self.run.details.get("evaluation_s", 0.0) + seconds
-        elif what == "init":
-            self.run.details["init_s"] = seconds
 
 
 class DLLogger(LogReader):
@@ -137,8 +129,6 @@ class DLLogger(LogReader):
         elif values and numbers:
             seconds = values.get("epoch_time_s") or values.get("total_time_s")
             self.run.timed_spans.append(span_of(numbers[0], seconds, values))
-        elif values:
-            self.run.details["summary"] = values
 
 
 def _values_by_kind(data: dict[str, Any]) -> dict[str, float | None]:
@@ -191,8 +181,6 @@ class HuggingFaceConsole(LogReader):
         elif "eval_loss" in data:
             run.best_val_loss = least(run.best_val_loss, values.get("eval_loss"))
         elif "loss" in data:
-            if "step" not in values:
-                run.details["steps_are_lines"] = True
             step_number = int(values.get("step") or len(run.logged_steps) + 1)
             figures = {"loss": values.get("loss"), "tokens_per_s": values.get("tokens_per_second")}
             step = step_of(step_number, None, figures, number, None if epoch is None else int(epoch))
@@ -244,5 +232,4 @@ def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
     run.epochs = state.count("num_train_epochs")
     if run.nan_steps:
         run.details["nan_steps"] = len(run.nan_steps)
-    run.details["global_step"] = state.count("global_step")
     return run

@@ -205,11 +205,11 @@ class KeyValues(LogReader):
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Add a step to its run, or count it as repeated where the line before has it, too: another rank's."""
+        """Add a step to its run, unless the line before has it, too: another rank's."""
         before, self._place_before = self._place_before, (logged.step, logged.epoch)
         if before == self._place_before:
-            self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + 1
-        elif before is not None and logged.epoch not in (None, before[1]):  # another epoch
+            return
+        if before is not None and logged.epoch not in (None, before[1]):  # another epoch
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
                 self.run.nan_steps.append(logged.step)
@@ -226,7 +226,6 @@ class KeyValues(LogReader):
         for sequence in _sequences_of_epochs(spans):
             first_place, _ = sequence[0]
             if first_place < last_place:
-                self.run.details["repeated_lines"] = self.run.details.get("repeated_lines", 0) + len(sequence)
                 continue
             if self.run.timed_spans:
                 self._restart()

@@ -6,18 +6,12 @@ from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER as N
 from scaleproof.auditor.read.logs.base import STEP, LogReader, seconds_of, whole_number
 from scaleproof.auditor.read.reported import ReportedRun
-from scaleproof.auditor.read.run_fields import figure, words_of
+from scaleproof.auditor.read.run_fields import FIELDS, figure
 
-ARGUMENTS = words_of("Megatron")
+ARGUMENTS = {word: name for name, entry in FIELDS.items() for word in entry.words}
 # A loss scale that DeepSpeed does not tell. The norm beside it is printed as 0, and is not known either.
 UNKNOWN_LOSS_SCALE = -1.0
 SETTLING_STEPS = 50  # in which a loss scaler that starts at 2**32 has found its scale
-PARALLEL_SIZES = {
-    "tensor_model_parallel_size": "tensor_parallel",
-    "pipeline_model_parallel_size": "pipeline_parallel",
-    "model_parallel_size": "tensor_parallel",
-    "pipe_parallel_size": "pipeline_parallel",
-}
 
 
 class Megatron(LogReader):
@@ -28,10 +22,7 @@ class Megatron(LogReader):
     """
 
     mark = r"iteration +\d+/ *\d+ \|.*elapsed time per iteration \((?:ms|s)\): "
-    looked_at = (
-        r"elapsed time per iteration|\.{3,} |max allocated|saving checkpoint|successfully saved checkpoint|"
-        r"validation loss|nproc"
-    )
+    looked_at = r"elapsed time per iteration|\.{3,} |max allocated|nproc"
     format = "Megatron-LM log"
 
     _step = re.compile(rf"iteration +{STEP}/ *\d+ \|.*?elapsed time per iteration \((ms|s)\): *{N}")
@@ -41,7 +32,7 @@ class Megatron(LogReader):
         self._settled = False  # a line without skipped iterations was there: the loss scaler has found its scale
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line: of a step, an argument, the memory, what the next step contains, or perhaps a command."""
+        """Read one line: of a step, an argument, the memory, or perhaps a command."""
         if m := self._step.search(line):
             seconds = seconds_of(m[3]) if m[2] == "ms" else figure(m[3])
             self._add_step(LoggedStep(int(m[1]), seconds if seconds and seconds > 0 else None, line=number), line)
@@ -50,10 +41,6 @@ class Megatron(LogReader):
         elif m := re.search(rf"max allocated: *{N}", line):
             used = figure(m[1])
             self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * 2**20) or None
-        elif "checkpoint" in line:
-            self.mark_inside("checkpoint")
-        elif "validation loss" in line:
-            self.mark_inside("evaluation")
         else:
             self.launch(line)
 
@@ -82,14 +69,12 @@ class Megatron(LogReader):
             run.nan_steps += [step.step] * min(nan, 10_000)
 
     def _count_skipped(self, count: int) -> None:
-        """Count iterations that a line says were skipped; those in which the loss scaler looks for its scale, apart."""
+        """Count skipped iterations, but for those in which the loss scaler looks for its scale."""
         run = self.run
         if len(run.logged_steps) == 1:
             self._settled = False
         if self._settled:
             run.skipped_steps = (run.skipped_steps or 0) + count
-        elif count:
-            run.details["skipped_while_settling"] = run.details.get("skipped_while_settling", 0) + count
         numbers = run.logged_steps.step_numbers
         self._settled |= count == 0 or (len(numbers) >= 2 and numbers[-1] > SETTLING_STEPS)
         if self._settled and run.skipped_steps is None:
@@ -100,8 +85,6 @@ class Megatron(LogReader):
         count = whole_number(value)
         if name in ARGUMENTS and count:
             self.say(ARGUMENTS[name], count)
-        elif name in PARALLEL_SIZES and count:
-            self.run.details[PARALLEL_SIZES[name]] = count
         elif name in ("use_pytorch_profiler", "profile") and value == "True":
             self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
         elif name in ("bf16", "fp16") and value == "True":

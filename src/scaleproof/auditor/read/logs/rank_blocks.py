@@ -32,7 +32,7 @@ class RankBlocks(LogReader):
     looked_at = (
         r"Step \d|elapsed_time|Throughput|Torch reports|it/s\]|s/it\]|^\||zero|stage|offload_optimizer|"
         r"OVERFLOW|micro.batch|global.batch|"
-        r"seq.length|num.gpus|world.size|framework|profile|Profiler|Validation loss|CUDA time total|nproc"
+        r"seq.length|num.gpus|world.size|framework|profile|Profiler|Validation loss|nproc"
     )
     format = "text log in blocks"
 
@@ -166,24 +166,20 @@ class RankBlocks(LogReader):
             self._count_skipped(figure(m[2]), figure(m[3]))
 
     def _count_skipped(self, attempted_scale: float | None, reduced_scale: float | None) -> None:
-        """Count a skipped update; halvings from the first scale on, which look for the right one, are counted apart."""
+        """Count a skipped update; halvings from the first scale on only look for the right one."""
         is_first = self._loss_scale is None and not self._steps
         is_halving = attempted_scale is not None and (is_first or attempted_scale == self._loss_scale)
-        if self._is_settling and is_halving:
-            self.run.details["skipped_while_settling"] = self.run.details.get("skipped_while_settling", 0) + 1
-        else:
+        if not (self._is_settling and is_halving):
             self._is_settling = False
             self.run.skipped_steps = (self.run.skipped_steps or 0) + 1
         self._loss_scale = reduced_scale
 
     def _other_line(self, line: str) -> None:
-        """Take what else a line states: a profiler, a validation loss, device time, or a command."""
+        """Take what else a line states: a profiler, a validation loss, or a command."""
         if re.search(r"(?i)profiler initialized|stopping profiler", line):
             self.run.debug_settings["torch.profiler"] = "on"
         elif m := re.search(rf"Validation loss: {N}", line):
             self.run.best_val_loss = least(self.run.best_val_loss, figure(m[1]))
-        elif m := re.search(rf"Self (?:CUDA|Device) time total: {N}(ms|us|s)", line):
-            self.run.details["self_device_time_s"] = (figure(m[1]) or 0.0) * {"s": 1.0, "ms": 1e-3, "us": 1e-6}[m[2]]
         elif "nproc" in line:
             self.launch(line)
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import NUMBER as N
-from scaleproof.auditor.read.logs.base import STEP, LogReader, least, seconds_of, whole_number
+from scaleproof.auditor.read.logs.base import STEP, LogReader, least, whole_number
 from scaleproof.auditor.read.logs.dialect import Dialect, Line
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.auditor.read.run_fields import figure
@@ -21,7 +21,7 @@ class NanoGPT(Dialect):
     """
 
     mark = r"iter \d+: loss (?:[0-9.]+|nan|inf), time [0-9.]+ms"
-    looked_at = r"iter |step |tokens per iteration|number of parameters|world_size|saving checkpoint|nproc|compiling"
+    looked_at = r"iter |step |tokens per iteration|number of parameters|world_size|nproc"
     format = "nanoGPT log"
     peak_flops = A100_BF16
 
@@ -33,9 +33,7 @@ class NanoGPT(Dialect):
 
     of_step = Line(r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?")
     others = (
-        Line(r"step \d{1,12}: train loss \S+, val loss {val_loss}", "evaluation"),
-        Line("saving checkpoint", "checkpoint"),
-        Line("compiling the model", "compilation"),
+        Line(r"step \d{1,12}: train loss \S+, val loss {val_loss}"),
         Line("tokens per iteration will be: {tokens_per_step}"),
         Line("number of parameters: {parameters_m}M"),
         Line("world_size[ =:]+{world_size}"),
@@ -68,7 +66,6 @@ class ModdedNanoGPT(LogReader):
         clock = (figure(m[5]) or 0.0) / (1e3 if m[6] else 1.0)
         if m[3] is not None:
             run.best_val_loss = least(run.best_val_loss, figure(m[3]))
-            run.details["total_s"] = clock
             self._validations.append(LoggedStep(step, clock, line=number))
             return
 
@@ -78,12 +75,7 @@ class ModdedNanoGPT(LogReader):
             if step > last_step and clock > last_clock:
                 seconds = (clock - last_clock) / (step - last_step)
         self.step(LoggedStep(step, seconds, figure(m[4]) if m[4] else None, line=number), m[4])
-        self.run.details |= {  # not `run`, which may have ended with this step
-            "clock": (step, clock),
-            "step_average_s": seconds_of(m[7]),
-            "total_s": clock,
-            "total_steps": int(m[2]),
-        }
+        self.run.details["clock"] = (step, clock)  # not of `run`, which may have ended with this step
 
     def finish(self) -> list[ReportedRun]:
         """Return the runs. Where only validation was printed, steps have the mean time between two lines of it."""
@@ -101,7 +93,7 @@ class NanoChat(Dialect):
     """karpathy/nanochat: `step 00004/21400 (0.02%) | loss: 8.89 | lrm: 1.00 | dt: 989.4ms | tok/sec: 529,882 | ...`."""
 
     mark = r"step \d+/\d+ \([0-9.]+%\) \| loss: \S+ \|.* dt: [0-9.]+ms"
-    looked_at = r"step |Step |Number of parameters|world|nproc|Validation|batch size"
+    looked_at = r"step |Step |Number of parameters|world|nproc|batch size"
     format = "nanochat log"
     rate_scope = "global"
 
@@ -112,7 +104,6 @@ class NanoChat(Dialect):
     others = (
         Line("Number of parameters: {parameters}"),
         Line("Total batch size {tokens_per_step}"),
-        Line("Validation (?:bpb|loss)", "evaluation"),
     )
 
 
@@ -142,7 +133,7 @@ class TorchTitan(Dialect):
     """pytorch/torchtitan: tps (wps until 2024) is of one device; tflops / mfu is the peak that it divided by."""
 
     mark = r"step: +\d+ +loss: +(?:[0-9.]+|nan|inf).*?(?:tps|wps): "
-    looked_at = r"step: |Peak FLOPS|Peak flops|capacity: |batch size|mesh|Dumping|checkpoint|nproc|ompiling"
+    looked_at = r"step: |Peak FLOPS|Peak flops|capacity: |batch size|mesh|nproc"
     format = "torchtitan log"
     rate_scope = "rank"
 
@@ -155,15 +146,12 @@ class TorchTitan(Dialect):
         Line("(?:CUDA|GPU|HIP) capacity: {device} with "),
         Line("local batch size:? {micro_batch}, global batch size:? {global_batch}.*?sequence length:? {seq_len}"),
         Line(r"device mesh with \[[^\]]*\], \[{mesh}\]"),
-        Line("(?i)dumping (?:profiler )?traces", "profiler"),
-        Line("(?i)sav(?:ing|ed) (?:the |a )?(?:full )?checkpoint", "checkpoint"),
     )
 
     def feed(self, number: int, line: str) -> None:
         """Read one line. Where no peak is known for a device, note whose peak was taken."""
-        if m := re.search(r"Peak flops undefined for: (.+?),? fallback to (\w+)", line):
-            self.run.details["peak_fallback"] = f"{m[1]} -> {m[2]}"
-            self.run.peak_flops = A100_BF16 if m[2] == "A100" else None
+        if m := re.search(r"Peak flops undefined for: .+?,? fallback to (\w+)", line):
+            self.run.peak_flops = A100_BF16 if m[1] == "A100" else None
         else:
             super().feed(number, line)
 
@@ -172,7 +160,7 @@ class MaxText(Dialect):
     """google/maxtext: `completed step: 15107, seconds: 2.167, TFLOP/s: 36.722, loss: 2.191`; later "TFLOP/s/device"."""
 
     mark = r"completed step: \d+, seconds: "
-    looked_at = r"completed step|eval|checkpoint|number parameters"
+    looked_at = r"completed step|number parameters"
     format = "MaxText log"
     rate_scope = "rank"
     one_line_is_enough = True
@@ -181,11 +169,7 @@ class MaxText(Dialect):
         r"completed step: {step}, seconds: {s}(?:, TFLOP/s(?:/device)?: {tflops})?"
         r"(?:, Tokens/s/device: {tokens_per_s})?.*?(?:loss: {loss})?\s*$"
     )
-    others = (
-        Line("number parameters: {parameters_b} billion"),
-        Line("eval metrics after step", "evaluation"),
-        Line("saved a checkpoint at step", "checkpoint"),
-    )
+    others = (Line("number parameters: {parameters_b} billion"),)
 
 
 class Paddle(Dialect):

@@ -25,7 +25,7 @@ sys.path.insert(0, str(TESTS))
 from faults import planted, planted_window, ranks  # noqa: E402
 from opponent_edits import Edit, Lines, Opponent, apply, drawn, in_words, note_lines, read_lines  # noqa: E402
 from patience import OF_A_BUSY_MACHINE  # noqa: E402
-from planted_faults import tokens_in  # noqa: E402
+from planted_faults import in_lines, tokens_in  # noqa: E402
 from scipy.stats import binomtest  # noqa: E402
 from verify import test_faults_after_analysis as stages  # noqa: E402
 
@@ -144,11 +144,15 @@ class Rig:
 
 def read_again(tokens: Path) -> None:
     """Write the second reading of a tokenised corpus, as the workflow does before the first run."""
+    from scaleproof.ground.campaign.corpora import Corpus
     from scaleproof.ground.files import write_json
     from scaleproof.measure.reference.corpus_reader import read_corpus
     from scaleproof.measure.reference.schema import SECOND_READING
 
-    write_json(tokens / SECOND_READING, read_corpus(tokens).model_dump(mode="json"))
+    write_json(
+        tokens / SECOND_READING,
+        read_corpus(tokens, Corpus(**in_lines(tokens.parent)), tokens.parent).model_dump(mode="json"),
+    )
 
 
 def differing(figures: Figures, sound: list[Figures]) -> list[str]:

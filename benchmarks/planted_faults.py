@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -37,13 +38,17 @@ def tokens_in(root: Path) -> Path:
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(600)]
     prose = [" ".join(chance.choices(words, k=chance.randint(20, 200))) + "." for _ in range(300)]
     (root / "prose.txt").write_text("\n".join(prose))
-    corpus = Corpus(source="text", files=[str(root / "prose.txt")], document="line")
-    documents.fetch("prose", corpus, root)
+    documents.fetch("prose", Corpus(**in_lines(root)), root)
     folder = root / "bpe-512"
     folder.mkdir()
     tokenizer.train_tokenizer("bpe-512", iter(prose), folder / "tokenizer.json")
     tokenise.tokenise(root, folder / "tokenizer.json", folder)
     return folder
+
+
+def in_lines(root: Path) -> dict[str, Any]:
+    """The row of that corpus in the table of corpora."""
+    return {"source": "text", "files": [str(root / "prose.txt")], "document": "line"}
 
 
 def main() -> None:

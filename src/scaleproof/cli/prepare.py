@@ -237,12 +237,16 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 
 def corpus_reread(args: argparse.Namespace) -> None:
-    """Hold token files against the documents of their corpus, and write and print the differences."""
+    """Hold token files against the documents of their corpus, these against their source; print the differences."""
+    from scaleproof.ground.campaign.loaded import corpus_in
     from scaleproof.measure.reference.corpus_reader import read_corpus
 
-    reading = read_corpus(args.tokens)
+    reading = read_corpus(args.tokens, corpus_in(args.tokens.parent.name)[1], args.downloads)
     write_json(args.out, reading.model_dump(mode="json"))
     print(f"{plural(reading.read, 'document')} of {integer(reading.documents)} read again")
+    print(
+        f"{integer(reading.compared or 0)} compared with their source{f': {reading.unread}' if reading.unread else ''}"
+    )
     for difference in reading.differences:
         print(difference)
 
@@ -316,6 +320,7 @@ def add_stages(stages: Group) -> None:
     parser = command(stages, "corpus_reread", corpus_reread, "hold token files against the documents of their corpus")
     parser.add_argument("tokens", type=folder, help="folder of train.bin, val.bin and tokens.json")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="second_reading.json to write")
+    _downloads_option(parser)
 
 
 def _downloads_option(parser: argparse.ArgumentParser) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from scaleproof.ground.number_format import is_useless, significant
 from scaleproof.verify.claim_words import MANY, Claim, left_unsaid, wrong_word
-from scaleproof.verify.contents import entries_of, json_of
+from scaleproof.verify.contents import entries_of, json_of, schema_of
 from scaleproof.verify.intervals import FEWEST
 from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, check_values
 from scaleproof.verify.recompute import Quantities
-from scaleproof.verify.unsaid import HIDES, cells_of_codes, check_unsaid
+from scaleproof.verify.unsaid import HIDES, cells_of_codes, check_trust_said, check_unsaid
 
 FILE = "claims.json"
 # Kind of claim -> column of the figure.
@@ -42,7 +42,7 @@ CLAIMING = {
     "repeats",
 }
 # Topics of sentences that state no figure of a claim, or are read by check_further_sentences.
-TOPICS = CLAIMING | {"incomparable", "forecast", "next", "drift", "law"}
+TOPICS = CLAIMING | {"incomparable", "forecast", "forecasts", "next", "drift", "law", "trace", "trust"}
 PRINTED = {"ratio", "one-device", "pairs"}  # kinds whose figure stands in each sentence on them
 SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
 LEVEL = 95.0  # of intervals
@@ -82,6 +82,9 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             yield from _check_sentence(sentence, own_claims, longest_first, extras)
     yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
     yield from check_unsaid(content["sentences"], expected, report, comparisons, lost)
+    if schema_of(content) > (1, 0):  # before, they stood on the page alone
+        checks = json_of(folder / "findings.json")["checks"]
+        yield from check_trust_said(content["sentences"], report, checks)
 
 
 def _expected_claims(

@@ -43,12 +43,10 @@ def check_page(
         yield from _check_links(page)
         yield from check_demanded(page, folder, quantities, runs)
         if are_of_this_version(runs):
-            others = (
-                json_of(folder / file)
-                for file in (CLAIMS, "findings.json", "comparison.json")
-                if (folder / file).exists()
-            )
-            yield from check_texts(page, json_of(folder / "scaling_report.json"), *others)
+            files = (CLAIMS, "findings.json", "comparison.json")
+            others = [json_of(folder / file) for file in files if (folder / file).exists()]
+            failures = [{"runs": run.name, **(run.metrics.get("failure") or {})} for run in runs]
+            yield from check_texts(page, json_of(folder / "scaling_report.json"), *others, *failures)
 
 
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:

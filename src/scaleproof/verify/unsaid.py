@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scaleproof.ground.snakemake_command import HERE
+from scaleproof.verify.intervals import FEWEST
 from scaleproof.verify.printed import numbers, rounded_up_percent, stands_for
 from scaleproof.verify.raw import Difference
 from scaleproof.verify.raw_cells import largest_comparison
@@ -138,6 +139,27 @@ def _due_words(
     if ranking is None and not any(len(series["runs"]) > 1 for series in report["series"]):
         for entry in comparisons.values():
             yield "comparison", [entry["b"], entry["a"]] if entry["estimate"] else [entry["name"]]
+
+
+def check_trust_said(sentences: Sentences, report: Mapping[str, Any], checks: Sequence[str]) -> Iterator[Difference]:
+    """Yield what no sentence says on whether the answer can be trusted, and which differences its repeats show.
+
+    `checks`: those of findings.json.
+    """
+    texts = [sentence["text"] for sentence in sentences if sentence["topic"] == "trust"]
+    several = next((series for series in report["series"] if len(series["runs"]) > 1), None)
+    compared = report["question"] or largest_comparison(report) or several
+    n = min((point["n"] for series in report["series"] for point in series["runs"].values()), default=0)
+    due = ["Can I trust it? "] if checks else []
+    if compared and compared["resolve"]:
+        due.append(f"{compared['resolve']['n']} repeat")
+    elif compared and 0 < n < FEWEST:
+        due.append(f"(n={n})")
+    if "Can I trust it? no:" in " ".join(texts):  # of numbers that are wrong it does not matter
+        due = due[:1]
+    for words in due:
+        if not any(words in text for text in texts):
+            yield Difference(FILE, "trust", f"no sentence says {words}")
 
 
 def _check_one_device(

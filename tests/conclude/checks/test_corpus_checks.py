@@ -50,3 +50,10 @@ def test_a_corpus_that_repeats_itself_is_suspect(sound, field, sentence):
     severity, evidence = with_reading(sound[0], **field)["corpus-repeats"]
     assert severity == "suspect"
     assert evidence.startswith(sentence)
+
+
+def test_documents_that_were_not_compared_with_their_source_are_a_note(sound):
+    assert with_reading(sound[0], compared=585) == {}
+    findings = with_reading(sound[0], compared=12, unread="notes.txt has changed since")
+    sentence = "12 of 585 documents were compared with their source: notes.txt has changed since"
+    assert findings == {"source-unread": ("note", sentence)}

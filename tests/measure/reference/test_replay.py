@@ -211,7 +211,7 @@ def test_a_run_finds_its_reference(tmp_path, tokens):
     assert reference_of(folder, c.config, reference.train_sha256) == reference
     assert reference_of(folder, c.config, "of another corpus") is None
     path.write_text("{}")
-    with pytest.raises(UserError, match=r"is not a reference of schema 1\.0 to 1\.2"):
+    with pytest.raises(UserError, match=r"is not a reference of schema 1\.0 to 1\.3"):
         read_reference(path)
 
 
@@ -228,7 +228,9 @@ def test_it_imports_nothing_that_it_checks():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("scaleproof"):
                 own = node.module.startswith("scaleproof.measure.reference")
-                allowed = [f"scaleproof.ground.{name}" for name in ("errors", "files", "number_format")]
+                # The table of corpora says what a campaign names: it is no code that is checked.
+                names = ("campaign.corpora", "errors", "files", "number_format")
+                allowed = [f"scaleproof.ground.{name}" for name in names]
                 assert own or node.module in allowed, f"{path}: {node.module}"
 
 

@@ -118,19 +118,35 @@ LEAST_BITS = 1.0  # a token; text has 6 and more, even cut into bytes 4
 
 @of_runs.finds("tokens-differ-from-documents", "invalid")
 def tokens_are_those_of_the_documents(runs: list[MeasuredRun]) -> Iterator[Flag]:
-    """The token files are not the documents of the corpus as its tokenizer writes them.
+    """The token files are not the documents that the campaign names, as the tokenizer writes them.
 
-    Detected: Documents taken at random are tokenised again by the tokenizer's own library and compared with what stands
-    in their place; ends of text are counted, and ids held against the tokenizer's table.
-    Seen: A validation split of training text; documents written several times; no end-of-text; a table of another size.
-    The replay reads the same token files and sees none of that.
-    Repair: Remove the folder of the tokenizer below results/corpora, and run the workflow again.
+    Detected: The source is read again and compared with the documents that were gathered. Documents taken at random are
+    tokenised again by the tokenizer's own library and compared with what stands in their place; ends of text are
+    counted, and ids held against the tokenizer's table.
+    Seen: Documents of another source; a validation split of training text; documents written several times; no
+    end-of-text; a table of another size. The replay reads the same token files and sees none of that.
+    Repair: Remove the folder of the corpus below results/corpora, and run the workflow again.
     """
     for reading, readers in _second_readings(runs):  # made by measure/reference/corpus_reader.py
         if reading.differences:
             first, others = reading.differences[0], len(reading.differences) - 1
             more = f"; {others} more such differences" if others else ""
             yield Flag(f"{first}{more}; {reading.read} documents were read again", about=readers)
+
+
+@of_runs.finds("source-unread", "note")
+def documents_were_held_against_their_source(runs: list[MeasuredRun]) -> Iterator[Flag]:
+    """Not all documents were compared with the source that the campaign names: nobody else says that they are its own.
+
+    Detected: The source is read again by code of its own, where it is on this machine as it was, and up to 64 MB.
+    Seen: Data sets that are streamed from the hub; files that were edited, moved or deleted after they were gathered.
+    Repair: None is needed. To have them compared, keep the files, and remove the folder of the corpus below
+    results/corpora.
+    """
+    for reading, readers in _second_readings(runs):  # made by measure/reference/source_reader.py
+        if reading.unread:
+            count = f"{integer(reading.compared or 0)} of {integer(reading.documents)} documents"
+            yield Flag(f"{count} were compared with their source: {reading.unread}", about=readers)
 
 
 @of_runs.finds("corpus-repeats", "suspect")

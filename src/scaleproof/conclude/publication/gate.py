@@ -16,6 +16,7 @@ from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
+from scaleproof.conclude.publication.made_again import other_sentences
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
@@ -32,14 +33,15 @@ OF_RUNS = ("runs", "scaling")  # what findings concern that follow from the runs
 
 
 def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
-    """Verify a campaign, and make its checks again. Returns what differs, and how many runs and figures there are.
+    """Verify a campaign, and make its sentences and its checks again.
 
-    Raises UserError where `path` is no campaign's results.
+    Returns what differs, and how many runs and figures there are. Raises UserError where `path` is no
+    campaign's results.
     """
     differences, runs, figures = verify(path)
     folder = folder_of(path)
-    if not differences and not other_rules(folder):
-        differences = left_out(folder)
+    if not differences:
+        differences = [*other_sentences(folder), *(() if other_rules(folder) else left_out(folder))]
     return differences, runs, figures
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "campaign_page",
     "chart_catalog",
     "charts",
+    "claims_report",
     "compare_page",
     "page_facts",
     "paper",

@@ -1,4 +1,4 @@
-"""claims.json: the claims of a campaign, and the sentences that console and page write from them."""
+"""claims.json: the claims of a campaign, and all sentences of its page, on trust, traces and forecasts, too."""
 
 from collections.abc import Iterable
 
@@ -6,14 +6,20 @@ from scaleproof.conclude.report.claims import claims_of, claims_of_pairs
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.conclude.report.sentences.scaling import is_half_known, law_sentences, loss_sentence
+from scaleproof.conclude.report.sentences.trace import trace_sentences
+from scaleproof.conclude.report.sentences.trust import trust_in
 from scaleproof.conclude.report.tables.scaling import KINDS
+from scaleproof.ground.code_dependencies import code_sha256
 from scaleproof.ground.records.claims import Claim, ClaimsReport, Sentence
+
+CODE = "conclude/report/claims_report.py"  # with all that it imports, what writes the sentences
 
 
 def claims_report(inputs: PageInputs) -> ClaimsReport:
-    """Return the claims of a campaign and every sentence of its page that states a figure of them."""
+    """Return the claims of a campaign and every sentence of its page."""
     conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
     claims = claims_of(inputs.report, inputs.comparisons, inputs.waterfall)
     sentences = [_sentence("verdict", conclusion.verdict, conclusion.claims)]
@@ -27,7 +33,20 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
         sentences.append(_sentence("pairs", ab_sentence(comparison), claims_of_pairs(comparison)))
         sentences += [_sentence("drift", text, ()) for text in drift_sentences(comparison, inputs.cells)]
     sentences += [_sentence("law", text, ()) for kind in KINDS for text in law_sentences(inputs.report, kind)]
-    return ClaimsReport(campaign=inputs.report.campaign, claims=list(claims.values()), sentences=sentences)
+    trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
+    further = {
+        "trust": [f"Can I trust it? {trust.word}{trust.text}", trust.elsewhere, trust.precision] if trust else [],
+        "forecasts": forecast_sentences(inputs.forecast) if inputs.forecast else [],
+        # What two traces have in common stands there once.
+        "trace": dict.fromkeys(text for profile in inputs.profiles for text in trace_sentences(profile)),
+    }
+    sentences += [_sentence(topic, text, ()) for topic, texts in further.items() for text in texts if text]
+    return ClaimsReport(
+        campaign=inputs.report.campaign,
+        code_sha256=code_sha256(CODE),
+        claims=list(claims.values()),
+        sentences=sentences,
+    )
 
 
 def _sentence(topic: str, text: str, claims: Iterable[Claim]) -> Sentence:

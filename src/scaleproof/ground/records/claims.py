@@ -1,10 +1,10 @@
-"""`claims.json`, schema 1.0: what the answer of a campaign claims, and the sentences that are written from it."""
+"""`claims.json`, schema 1.1: what the answer of a campaign claims, and all sentences of its page."""
 
 from pydantic import Field
 
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 CLAIMS = "claims.json"
 
 
@@ -40,6 +40,9 @@ class ClaimsReport(ResultPart):
 
     schema_version: str = SCHEMA_VERSION
     campaign: str
+    code_sha256: str | None = Field(
+        None, description="Of the code that wrote the sentences: whoever has the same code writes them again."
+    )
     claims: list[Claim]
     sentences: list[Sentence]
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from scaleproof.ground.campaign.corpora import Corpus, check_local, local_files
 from scaleproof.ground.code_dependencies import documented_nodes
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import whole_file, write_json
+from scaleproof.ground.files import sha256_of, whole_file, write_json
 from scaleproof.measure.corpus import forms
 from scaleproof.measure.corpus.labels import COLUMN as LABEL
 from scaleproof.measure.corpus.labels import classes_in_order
@@ -31,13 +31,13 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
 
     Empty documents are dropped and counted; halves of surrogate pairs become U+FFFD and are counted. Returns the
     description: counts, bytes of UTF-8, sha256 over the documents (each ended by a zero byte), source, revision,
-    licence, and the files that were downloaded. Raises UserError where nothing is left, or a file is not what it was
+    licence, and the files that were read. Raises UserError where nothing is left, or a file is not what it was
     said to be.
     """
     check_local(name, corpus)
     out.mkdir(parents=True, exist_ok=True)
     digest, counts = hashlib.sha256(), {"documents": 0, "bytes": 0, "empty_documents": 0, "replaced_characters": 0}
-    downloaded: list[dict[str, Any]] = []
+    sources: list[dict[str, Any]] = []
     most_bytes, most_documents = corpus.limits
     # The columns of the row group that is being filled; it is written when it has GROUP_BYTES.
     group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
@@ -48,7 +48,7 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
         whole_file(out / "documents.parquet") as partial,
         pq.ParquetWriter(partial, schema, compression="zstd") as writer,
     ):
-        for text, label in _documents(name, corpus, remote, downloaded):
+        for text, label in _documents(name, corpus, remote, sources):
             if not text.strip():
                 counts["empty_documents"] += 1
                 continue
@@ -71,7 +71,7 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
             if group_bytes >= GROUP_BYTES:
                 writer.write_table(pa.table(group, schema=schema))
                 group, group_bytes = {column: [] for column in group}, 0
-            if counts["documents"] == most_documents:  # before the next file is downloaded
+            if counts["documents"] == most_documents:  # before the next file is read
                 break
         if group["text"]:
             writer.write_table(pa.table(group, schema=schema))
@@ -89,33 +89,35 @@ def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> di
         **counts,
         "sha256": digest.hexdigest(),
         **({"classes": classes_in_order(name, classes)} if corpus.label else {}),
-        "files": downloaded,
+        "files": sources,
     }
     write_json(out / "corpus.json", description)
     return description
 
 
 def _documents(
-    name: str, corpus: Corpus, remote: Remote, downloaded: list[dict[str, Any]]
+    name: str, corpus: Corpus, remote: Remote, sources: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
     """Yield text and label of each document of the corpus `name`, in order; the label is None where it has none.
 
-    Each remote file is downloaded when it is its turn. A description of it is appended to `downloaded`; of a data set
+    Each remote file is read when it is its turn. A description of each file is appended to `sources`; of a data set
     its commit.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())
     for local in local_files(name, corpus):
-        yield from _documents_in_file(name, corpus, Path(local), local)
+        path = Path(local)
+        sources.append({"file": local, "size": path.stat().st_size, "sha256": sha256_of(path)})
+        yield from _documents_in_file(name, corpus, path, local)
     if corpus.source == "dataset":
         dataset = remote.dataset(name, corpus)
         commit = dataset.commit()
-        downloaded.append({"dataset": corpus.load, "commit": commit})
+        sources.append({"dataset": corpus.load, "commit": commit})
         yield from dataset.documents(commit)
     if corpus.remote:
         for file in corpus.remote_files:
             path, record = remote.have(corpus, file)
-            downloaded.append({"file": file, **record})
+            sources.append({"file": file, **record})
             yield from _documents_in_file(name, corpus, path, file)
 
 

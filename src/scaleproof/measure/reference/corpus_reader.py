@@ -1,4 +1,4 @@
-"""The token files, read a second time: against the documents that they are made of.
+"""The token files, read a second time: against the documents that they are made of, and these against their source.
 
 The tokens of some documents are made anew by the tokenizer's own library, and looked for where the written rule puts
 them. Imports nothing of `measure/corpus`, which wrote the files.
@@ -21,10 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tiktoken
 
+from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import damaged_file, missing_file, shortened
 from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
 from scaleproof.measure.reference.schema import CorpusReading
+from scaleproof.measure.reference.source_reader import read_source
 
 READ_AGAIN = 32  # documents of each split that are tokenised again
 LONGEST = 200_000  # characters of a document that are
@@ -35,10 +37,11 @@ OPENING = 64  # tokens that, with its length, tell a document from others; short
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 
 
-def read_corpus(folder: Path) -> CorpusReading:
+def read_corpus(folder: Path, named: Corpus, downloads: Path) -> CorpusReading:
     """Read the token files in `folder` (results/corpora/<corpus>/<tokenizer>) a second time, by code of its own.
 
-    Raises UserError where a file is missing or damaged.
+    `named`: the corpus that the campaign names; `downloads`: where its files are. Raises UserError where a file is
+    missing or damaged.
     """
     described = read_record(folder / "tokens.json", json.loads)
     splits = {name: _Split(folder, described, name) for name in ("train", "val")}
@@ -55,7 +58,15 @@ def read_corpus(folder: Path) -> CorpusReading:
         for document in source.some_of(name, READ_AGAIN):
             read += 1
             differences += _document_differences(split, document, encoding)
-    return CorpusReading(documents=source.documents, read=read, differences=differences, **_split_statistics(splits))
+    compared, unread, others = read_source(corpus, source.store, named, downloads)
+    return CorpusReading(
+        documents=source.documents,
+        read=read,
+        differences=[*others, *differences],
+        compared=compared,
+        unread=unread or None,
+        **_split_statistics(splits),
+    )
 
 
 class _Split:

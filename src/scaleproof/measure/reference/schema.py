@@ -39,7 +39,12 @@ class CorpusReading(BaseModel):
 
     documents: int = Field(description="Of the corpus.")
     read: int = Field(description="Documents that were tokenised again.")
-    differences: list[str] = Field(description="What differs from the documents and the tokenizer, a sentence each.")
+    differences: list[str] = Field(
+        description="What differs from source, documents and tokenizer, a sentence each; in files of before schema 1.3 "
+        "from documents and tokenizer."
+    )
+    compared: int | None = Field(None, description="Documents compared with their source; null in older files.")
+    unread: str | None = Field(None, description="Why not all were; null where all were, and in older files.")
     distinct_tokens: int = Field(description="Entries of the tokenizer that occur in the training split.")
     entropy_bits: float = Field(description="Of the training split's tokens, one by one; in bits a token.")
     repeated_documents: float | None = Field(
@@ -56,7 +61,7 @@ class Reference(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal["1.0", "1.1", "1.2"] = "1.2"
+    schema_version: Literal["1.0", "1.1", "1.2", "1.3"] = "1.3"
     workload: str = Field(description="Name of the workload: the model and a hash of what makes its steps.")
     train_sha256: str = Field(description="Of the token file that was read.")
     device: str = Field(description="cpu, or the name of the GPU; always strict fp32.")
@@ -150,4 +155,4 @@ def _read_cached(path: Path, changed: int) -> Reference:
     try:
         return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:
-        raise UserError(f"{path} is not a reference of schema 1.0 to 1.2: {first_fault(error)}") from None
+        raise UserError(f"{path} is not a reference of schema 1.0 to 1.3: {first_fault(error)}") from None

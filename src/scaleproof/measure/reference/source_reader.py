@@ -1,0 +1,204 @@
+"""The source of a corpus, read a second time: are the documents that were gathered those that the campaign names?
+
+Imports nothing of `measure/corpus`, which gathered them. What is on this machine is read, nothing is downloaded.
+
+**Rule.** The documents of a corpus are the rows, paragraphs, lines or texts of its files in their order, those without
+a letter left out, up to the budget. A file that changed since says nothing about what was gathered from it.
+"""
+
+import ast
+import csv
+import io
+import itertools
+import json
+import platform
+import re
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scaleproof.ground.campaign.corpora import Corpus, Known, local_files
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.files import sha256_of
+from scaleproof.ground.number_format import integer
+
+MOST_BYTES = 1 << 26  # of text that is read again
+NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+Document = tuple[str, str | None]  # text and label
+
+
+class Unread(Exception):
+    """Raised where the source cannot be read again, or is not what it was; the message says why."""
+
+
+class OtherSource(Exception):
+    """Raised where the documents were made from other files than the table of corpora names; the message says which."""
+
+
+def read_source(described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path) -> tuple[int, str, list[str]]:
+    """Compare the documents of a corpus with its source.
+
+    `described`: corpus.json; `store`: documents.parquet beside it; `corpus`: what the campaign names; `downloads`:
+    where downloaded files are. Returns how many documents were compared, why not all, and what differs, a sentence
+    each.
+    """
+    most_bytes, most_documents = corpus.limits
+    gathered = _gathered(store)
+    n = n_bytes = 0  # of the documents that were compared
+    try:
+        for document in _documents(described, store, corpus, downloads):
+            n_bytes += len(document[0].encode())
+            if n == most_documents or (most_bytes and n_bytes > most_bytes):
+                break
+            if n_bytes > MOST_BYTES:
+                return n, f"of so much text its first {integer(MOST_BYTES)} bytes are read", []
+            gathered_one = next(gathered, None)
+            if gathered_one is None:
+                return n, "", [f"{integer(n)} documents were gathered, and their source has more"]
+            if gathered_one != document:
+                if corpus.source == "python-docs":
+                    _check_library_is_older(store)
+                return n, "", [f"document {integer(n)} is not the one in its source, which begins {document[0][:60]!r}"]
+            n += 1
+    except OtherSource as reason:
+        return n, "", [str(reason)]
+    except (Unread, UserError, pa.ArrowException, ValueError, TypeError, LookupError, csv.Error, OSError) as reason:
+        return n, " ".join(str(reason).split()), []
+    more = next(gathered, None)
+    return n, "", [f"the source gives {integer(n)} documents, and more were gathered"] if more else []
+
+
+def _gathered(store: Path) -> Iterator[Document]:
+    """Yield text and label of each document that was gathered."""
+    with pq.ParquetFile(store) as file:
+        for batch in file.iter_batches(use_threads=False):
+            columns = batch.to_pydict()
+            yield from zip(columns["text"], columns.get("label", itertools.repeat(None)), strict=False)
+
+
+def _documents(described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path) -> Iterator[Document]:
+    """Yield text and label of each document of the source that is not blank. Raises Unread."""
+    if corpus.source == "dataset":
+        raise Unread("it is streamed from the hub, which is not asked twice")
+    if corpus.source == "python-docs":
+        if described["revision"] != f"python-{platform.python_version()}":
+            raise Unread(f"it was gathered from {described['revision']}")
+        documents: Iterator[Document] = ((text, None) for text in _library_texts())
+    else:
+        paths = _paths(described, corpus, downloads)
+        documents = itertools.chain.from_iterable(_documents_of_file(path, corpus) for path in paths)
+    for text, label in documents:
+        if text.strip():
+            yield re.sub("[\ud800-\udfff]", "\ufffd", text), label
+
+
+def _paths(described: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Path]:
+    """Yield the files of the source, each when its turn comes.
+
+    Raises Unread for one that is gone or changed, OtherSource for one whose recorded sha256 is not that of the table.
+    """
+    recorded = {record.get("file"): record for record in described["files"]}
+    if not recorded:
+        raise Unread("its files were not recorded when it was gathered")
+    for name in corpus.remote_files if corpus.remote else local_files(described["corpus"], corpus):
+        path = _place_of_download(corpus, downloads) / name if corpus.remote else Path(name)
+        is_named = corpus.remote or name in corpus.files
+        if name not in recorded and not is_named:  # a pattern may match what came later
+            raise Unread(f"{name} was not there when it was gathered")
+        if not path.is_file():
+            raise Unread(f"{name} is not here any more")
+        known, sha256 = corpus.known.get(name, Known()).sha256, recorded.get(name, {}).get("sha256")
+        if known and sha256 and known != sha256:
+            raise OtherSource(f"{name} had sha256 {sha256[:12]}..., not {known[:12]}..., when it was gathered")
+        if name in recorded and sha256_of(path) != sha256:
+            raise Unread(f"{name} has changed since")
+        yield path
+
+
+def _place_of_download(corpus: Corpus, downloads: Path) -> Path:
+    """The folder in which downloaded files of a corpus are."""
+    version = corpus.revision or "none"
+    if corpus.source == "hub":
+        return downloads / "hub" / str(corpus.repository) / version
+    address = urlsplit(corpus.urls[0])
+    return downloads / f"{address.hostname}/{address.path.strip('/')}" / version
+
+
+def _documents_of_file(path: Path, corpus: Corpus) -> Iterator[Document]:
+    """Yield text and label of each document of a file, blank ones too."""
+    if corpus.form == "text":
+        yield from ((text, None) for text in _texts(path, corpus.document))
+        return
+    for row in _rows(path, corpus):
+        values = [row[name] for name in corpus.fields]
+        label = str(values.pop()).strip() if corpus.label else None
+        yield " ".join(text for text in values if text), label
+
+
+def _texts(path: Path, document: str) -> Iterator[str]:
+    """Yield the documents of a text: all of it, its lines or its paragraphs."""
+    with pa.input_stream(path, compression="detect") as stream:
+        data = stream.read(MOST_BYTES + 1)
+    text = re.sub("\r\n?", "\n", data.decode(errors="replace"))
+    *lines, last = text.split("\n")
+    documents = {"file": [text], "line": [*lines, last]}.get(document)
+    if documents is None:
+        whole_lines = [*(f"{line}\n" for line in lines), last]
+        groups = itertools.groupby(whole_lines, key=lambda line: bool(line.strip()))
+        documents = ["".join(group) for has_text, group in groups if has_text]
+    if len(data) <= MOST_BYTES:
+        yield from documents
+        return
+    yield from documents[:-1]  # the last one is cut off
+    raise Unread(f"of {path} the first {integer(MOST_BYTES)} bytes are read")
+
+
+def _rows(path: Path, corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Parquet, JSON Lines or CSV file as field -> value."""
+    if corpus.form == "parquet":
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=corpus.fields, use_threads=False):
+                yield from batch.to_pylist()
+        return
+    with io.TextIOWrapper(pa.input_stream(path, compression="detect"), encoding="utf-8", newline="") as lines:
+        if corpus.form == "csv":
+            csv.field_size_limit(MOST_BYTES)
+            lines_without_mark = itertools.chain([next(lines, "").removeprefix("\ufeff")], lines)
+            yield from csv.DictReader(lines_without_mark, fieldnames=corpus.columns or None)
+        else:
+            yield from (json.loads(line) for line in lines if line.strip())
+
+
+def _library_texts() -> Iterator[str]:
+    """Yield the topics of the language reference, then the docstrings of each file of the standard library."""
+    from pydoc_data.topics import topics
+
+    yield from (text for _, text in sorted(topics.items()))
+    for path in _library():
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):
+            continue
+        texts = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
+        yield "\n\n".join(filter(None, texts))
+
+
+def _library() -> list[Path]:
+    """The files of the standard library, in the order of their paths."""
+    root = Path(sysconfig.get_path("stdlib"))
+    return [path for path in sorted(root.rglob("*.py")) if NOT_LIBRARY.isdisjoint(path.relative_to(root).parts)]
+
+
+def _check_library_is_older(store: Path) -> None:
+    """Raise Unread where a file of the standard library has changed since its documents were gathered."""
+    since = store.stat().st_mtime
+    for path in _library():
+        if path.stat().st_ctime > since:
+            raise Unread(f"{path} has changed since")

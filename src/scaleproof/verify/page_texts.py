@@ -19,9 +19,8 @@ FILE = "report.html"
 PACKAGE = Path(__file__).parents[1]
 TEMPLATES = ("conclude/report/templates/report.html.j2", "ground/templates/macros.html.j2")
 BLOCKS = ("p", "li", "dd", "figcaption", "h2", "h3", "summary")
-# Not read here: tables, charts and logs; facts of the runs.
 TAGS_ELSEWHERE = ("table", "svg", "style", "script", "pre")
-# Ids or classes of parts whose sentences claims.json does not have in its first schema.
+# Ids or classes of parts whose sentences claims.json of schema 1.0 does not have.
 PARTS_ELSEWHERE = {"step", "forecast", "failed", "environment", "trust", "trust-more"}
 TERMS_ELSEWHERE = {"Measured", "On", "In all rows", "Time to loss"}
 LETTERS = re.compile("[^\\W\\d_]{2}")  # of a word: other ones are figures
@@ -44,8 +43,7 @@ def check_texts(
     parts = {part for text in texts if " " in text for part in (text, *BRACKETS.split(text))}
     known = _fixed_words(report["unit"]) | {_words(part) for part in parts}
     longest_first = sorted(known, key=len, reverse=True)
-    elsewhere = PARTS_ELSEWHERE if claims.get("schema_version") == "1.0" else ()
-    for block in _blocks(page, elsewhere):
+    for block in _blocks(page, PARTS_ELSEWHERE if claims.get("schema_version") == "1.0" else ()):
         words = f" {_words(block.text)} "
         for text in longest_first:
             words = words.replace(f" {text} ", " | ")

@@ -296,8 +296,18 @@ def test_rows_of_several_configurations_in_a_log_are_several_runs(tmp_path):
             "utf-8",
         ),
         ("2024/01/01 10:00:00.1, 0, 90 %, 500 MiB\n2024/01/01 10:00:00.2, 1, 80 %, 500 MiB\n", 2, 2, "utf-8"),
-        ("timestamp, utilization.gpu [%]\n2024/01/01 10:00:00.1, 90 %\n2024/01/01 10:00:01.1, 91 %\n", 2, 1, "utf-16"),
-        ("# gpu   pwr  sm   mem\n# Idx   W    %    %\n  0   68   90   20\n  1   70   80   20\n", 2, 2, "utf-8"),
+        (
+            "timestamp, utilization.gpu [%]\n2024/01/01 10:00:00.1, 90 %\n2024/01/01 10:00:01.1, 91 %\n",
+            0,
+            0,
+            "utf-16",
+        ),
+        (
+            "# gpu   pwr  sm   mem\n# Idx   W    %    %\n  0   68   90   20\n  1   70   80   20\n",
+            0,
+            0,
+            "utf-8",
+        ),
     ],
 )
 def test_logs_of_nvidia_smi_in_their_usual_forms(tmp_path, text, samples, devices, encoding):

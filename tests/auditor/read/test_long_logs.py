@@ -1,52 +1,13 @@
-"""Logs of millions of lines: what is read many lines at a time is what would be read line by line."""
-
-import random
-from itertools import islice
+"""Logs and tables of many lines."""
 
 import numpy as np
 import pytest
 
 from scaleproof.auditor.checks.rows import MOST_ROWS, series_of
-from scaleproof.auditor.read import logs, text_files
+from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.key_values import DIGITS, PAIR, form_of
-from scaleproof.auditor.read.logs.step_lines import NanoGPT
-
-
-def nanogpt_line(k, rng):
-    loss = rng.choice(["nan", "inf", "3"]) if rng.random() < 0.01 else f"{rng.uniform(2, 9):.4f}"
-    share = rng.choice(["", ", mfu -100.00%", ", mfu 0.00%", f", mfu {rng.uniform(1, 60):.2f}%"])
-    odd = ["step 50: train loss 3.1, val loss 3.2", "saving checkpoint to out", "", "x" * 50, "\x1b[32mnote\x1b[0m"]
-    before = rng.choice(odd) + "\n" if rng.random() < 0.02 else ""
-    return f"{before}iter {k}: loss {loss}, time {rng.choice([0.0, rng.uniform(90, 200)]):.2f}ms{share}\n"
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_many_lines_at_a_time_are_read_like_one_by_one(tmp_path, monkeypatch, seed):
-    rng = random.Random(seed)
-    numbers = [*range(700), *range(650, 900), *range(seed % 2, 300)]  # resumed, then started again
-    path = tmp_path / "train.log"
-    path.write_text("".join(nanogpt_line(k, rng) for k in numbers) + "iter 300: loss 3.0000, time 1.00ms")
-    monkeypatch.setattr(text_files, "BLOCK", 4_000)
-    together = logs.read_log_file("train.log", NanoGPT, path, "utf-8")
-    single = logs.read_log("train.log", NanoGPT, enumerate(text_files.lines(path, "utf-8"), start=1))
-    assert len(together) == len(single) == 2 - seed % 2
-    for a, b in zip(together, single, strict=True):
-        assert list(a.logged_steps) == list(b.logged_steps)
-        assert (a.nan_steps, a.best_val_loss, a.name) == (b.nan_steps, b.best_val_loss, b.name)
-
-
-def test_most_lines_are_read_many_at_a_time(tmp_path, monkeypatch):
-    path = tmp_path / "train.log"
-    path.write_text("".join(f"iter {k}: loss 3.0000, time 500.00ms, mfu 30.00%\n" for k in range(1000)))
-    fed = []
-    monkeypatch.setattr(NanoGPT, "feed", lambda self, number, line: fed.append(number) or FEED(self, number, line))
-    (run,) = logs.read_log_file("train.log", NanoGPT, path, "utf-8")
-    assert (len(run.logged_steps), fed) == (1000, [1])
-
-
-FEED = NanoGPT.feed
 
 
 @pytest.mark.parametrize("wrong", ["", "7,7,nan,3.0,1,1", "7,7,0.1,nan,1,1", "7,7,-0.1,3.0,1,1", "7,7,0.1,3.0,1"])
@@ -94,8 +55,6 @@ def test_a_series_gives_back_what_it_was_given():
     assert series.values("loss").tolist() == [2.5, 2.0]
     assert np.isnan(series.figures("mfu")[:2]).all()
     assert series.values("mfu").size != 0
-    series.extend([4, 5], 10, {"seconds": [0.5, float("nan")]})
-    assert list(islice(series, 3, 5)) == [LoggedStep(4, 0.5, line=10), LoggedStep(5, line=11)]
 
 
 def test_of_a_long_text_for_people_the_beginning_is_read_and_the_rest_is_said_not_to_be(tmp_path, monkeypatch):

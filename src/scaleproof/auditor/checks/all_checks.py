@@ -1,7 +1,5 @@
 """All checks on other people's results, and running them."""
 
-from types import ModuleType
-
 from scaleproof.auditor.checks import (
     comparability,
     efficiencies,
@@ -26,10 +24,10 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.registry import by_severity, codes_of
 
 # Importing a module registers its checks, in this order.
-RUN_MODULES = (work, timing, scaling, comparability)  # whose checks have nothing to look at where there are no runs
-FILE_MODULES = (files_beside_runs, published_claims)  # nor these, without what lies beside runs and without claims
-TABLE_MODULES = (step_work, identities, ratios, efficiencies, formulas, products, figures)
-MODULES = (*RUN_MODULES, training, feasibility, *FILE_MODULES, *TABLE_MODULES, sources)
+MODULES = (
+    *(work, timing, scaling, comparability, training, feasibility, files_beside_runs, published_claims),
+    *(step_work, identities, ratios, efficiencies, formulas, products, figures, sources),
+)
 CODES = codes_of(of_evidence)
 GUESSED_FORMAT = KeyValues.format
 SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
@@ -37,15 +35,7 @@ SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words
 
 def audit_context(context: AuditContext) -> list[Finding]:
     """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
-    evidence = context.evidence
-    idle: tuple[ModuleType, ...] = ()
-    if not (context.runs or evidence.scaling_reports):
-        beside = (evidence.unread, evidence.gpu_logs, evidence.operator_tables, evidence.traced_folders)
-        has_files = any((*beside, evidence.published_claims, evidence.stated_figures))
-        idle = RUN_MODULES if has_files else RUN_MODULES + FILE_MODULES
-    idle_names = {module.__name__ for module in idle}
-    checks = [check for check in of_evidence if check.function.__module__ not in idle_names]
-    findings = [finding for check in checks for finding in check.noting(context)]
+    findings = [finding for check in of_evidence for finding in check.noting(context)]
     return by_severity(_with_guesses_as_notes(context, findings))
 
 

@@ -12,11 +12,9 @@ from scaleproof.auditor.checks.rows import MEASURED, MOST_ROWS, RATES, places
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, Statistic
 from scaleproof.ground.campaign.strategies import SHARDING
 from scaleproof.ground.errors import plural
-from scaleproof.ground.findings.finding import Severity
 from scaleproof.ground.findings.registry import Flag
 
 SHARE_KINDS = ("utilization", "communication_share", "memory_share")
-MOST_PAIRED_TABLES = 60  # of a file that are compared one by one
 ORDER_OF_TIMES: tuple[Statistic, ...] = ("min", "p50", "median", "p90", "p95", "p99", "max")
 ORDER_OF_RATES: tuple[Statistic, ...] = ("min", "median", "max")  # 99 % of a rate may be what 99 % of the steps reach
 MEAN_AND_ENDS: tuple[Statistic, ...] = ("min", "mean", "max")
@@ -104,14 +102,8 @@ def measurements_do_not_repeat(context: AuditContext) -> Iterator[Flag]:
     Seen: A CPU run and a GPU run that both took 23295.6115 s.
     Repair: Look at the raw files of both rows.
     """
-    by_file: dict[str, list[ReportedTable]] = defaultdict(list)
     for table in context.tables:
         yield from _rows_copied(table)
-        by_file[table.file].append(table)
-    for tables in by_file.values():
-        for first, second in combinations(tables[:MOST_PAIRED_TABLES], 2):
-            if first.section != second.section:
-                yield from _rows_of_two_tables(first, second)
 
 
 def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
@@ -139,28 +131,11 @@ def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterat
         yield _copied_rows([*first, *second], shared)
 
 
-def _rows_of_two_tables(first: ReportedTable, second: ReportedTable) -> Iterator[Flag]:
-    """Flag the one row that two tables of the same three rows or more share in all its figures, three at least."""
-    others = {row.label: row for row in second.rows}
-    pairs = [(row, others[row.label]) for row in first.rows[:MOST_ROWS] if row.label and row.label in others]
-    matches = [(row, other, shared) for row, other in pairs if (shared := _shared_figures(row, other))]
-    if len(matches) != 1 or len(pairs) < FEWEST_SHARED_FIGURES:
-        return
-    row, other, shared = matches[0]
-    is_all_of_row = len(shared) == sum(quantity.kind in MEASURED for quantity in row.figures)
-    several = len({quantity.text for quantity in shared}) >= FEWEST_SHARED_FIGURES
-    if is_all_of_row and several and _total_digits(shared) >= 3 * FEWEST_SHARED_FIGURES:
-        where = f" in “{first.heading}” and “{second.heading}”"
-        yield _copied_rows([row, other], shared, where, "note")  # a baseline may be printed twice on purpose
-
-
-def _copied_rows(
-    rows: Sequence[ReportedRow], shared: Iterable[Quantity], where: str = "", severity: Severity = "suspect"
-) -> Flag:
-    """Flag `rows` that have the figures `shared` in common; `where` says in which tables."""
+def _copied_rows(rows: Sequence[ReportedRow], shared: Iterable[Quantity]) -> Flag:
+    """Flag `rows` that have the figures `shared` in common."""
     same = listed(f"{quantity.heading} {quantity.printed}" for quantity in shared)
     names = ", ".join(dict.fromkeys(row.description for row in rows))
-    return Flag(f"{names}{where}: the same {same}", places(rows), severity=severity)
+    return Flag(f"{names}: the same {same}", places(rows))
 
 
 def _shared_figures(row: ReportedRow, other: ReportedRow) -> list[Quantity]:

@@ -2,21 +2,17 @@
 
 import csv
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 import numpy as np
 
 from scaleproof.auditor.read.csv_layout import RUN_KINDS, Layout, has_no_figures
-from scaleproof.auditor.read.logged_steps import as_arrays
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
-from scaleproof.auditor.read.run_fields import FIELDS, LARGEST, OF_KIND, figure, not_finite
+from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, figure, not_finite
 from scaleproof.auditor.read.words import describe
 
 MOST_RUNS = 500  # in one file
-ROWS_AT_ONCE = 10_000
 CLOCK_ROWS = 5  # epochs whose times all grow, each by about as much as the first one took: the column is a clock
 MOST_TIMES_MEDIAN = 3.0  # that an epoch may take, by such a clock
-STEP_FIGURES = ("seconds", "loss", "tokens_per_s", "mfu", "samples_per_s")
 
 
 def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
@@ -24,16 +20,9 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
 
     `lines`: those below the heading, of which `first_line` is the number of the first.
     """
-    if not layout.keys and layout.group is None:
-        reader = _LoggedRun(name, layout)
-        records = records_of(lines, layout.delimiter)
-        while part := list(islice(records, ROWS_AT_ONCE)):
-            reader.add_rows(part, first_line)
-            first_line += len(part)
-        reader.finish((), several=False)
-        return [reader.run]
-
     readers: dict[tuple[str, ...], _LoggedRun] = {}
+    if not layout.keys and layout.group is None:
+        readers[()] = _LoggedRun(name, layout)  # a run, whatever its lines
     first_group: str | None = None
     for number, record in enumerate(records_of(lines, layout.delimiter), start=first_line):
         if layout.group is not None and layout.group < len(record):
@@ -66,39 +55,6 @@ class _LoggedRun:
         self._step_times_below_0 = 0
         self._lines_without_numbers = 0
         self._losses_not_finite = 0
-
-    def add_rows(self, records: list[list[str]], first: int) -> None:
-        """Take many rows that follow each other. `first`: the line of the first one."""
-        if not self._add_columns(records, first):
-            for number, record in enumerate(records, start=first):
-                self.add_row(record, number)
-
-    def _add_columns(self, records: list[list[str]], first: int) -> bool:
-        """Take rows of steps by column, which is fast; not where a figure is missing. Return whether it was done."""
-        places = self.layout.places
-        if self.layout.kind != "steps" or "epoch" in places or len({len(record) for record in records}) != 1:
-            return False
-        columns = list(zip(*records, strict=True))
-        if max(places.values()) >= len(columns):
-            return False
-        try:
-            values = {what: np.array(columns[k], dtype=np.float64) for what, k in places.items()}
-        except ValueError:
-            return False
-        if any(not (np.abs(column) < LARGEST).all() for column in values.values()):
-            return False
-        if any((values[what] <= 0).any() for what in ("seconds", "tokens_per_s", "samples_per_s") if what in values):
-            return False
-
-        figures = {what: values[what] for what in STEP_FIGURES if what in values}
-        for what in ("seconds", "mfu"):
-            if what in figures:
-                figures[what] = figures[what] * self.layout.scale(what)
-        self.run.logged_steps.extend(values["step"].astype(np.int64).tolist(), first, as_arrays(figures))
-        if "memory" in values:
-            peak = float(values["memory"].max()) * self.layout.scale("memory")
-            self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, peak) or None
-        return True
 
     def add_row(self, record: list[str], number: int) -> None:
         """Take one row, line `number` of the file. Rows that say that there are no figures are passed over."""

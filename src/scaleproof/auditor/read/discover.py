@@ -194,7 +194,7 @@ def _refuse_own_series(path: Path, evidence: Evidence) -> None:
 def _read_event_file(reading: Reading, path: Path, name: str) -> None:
     """Add the run of a TensorBoard event file, where it has figures of one."""
     series = tracker_series.SeriesReader(name, "TensorBoard event file")
-    for step, _, tag, value in tracker_series.scalars(path):
+    for step, tag, value in tracker_series.scalars(path):
         series.add(step, tag, value)
     if run := series.finish():
         add_run(reading, run, path)
@@ -325,7 +325,7 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
     kind = kind or logs.guessing_reader_of(opening) or logs.guessing_reader_of(longer_opening)
     if kind is None:
         return has_report
-    runs = logs.read_log_file(name, kind, path, encoding)
+    runs = logs.read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))
     if kind is logs.KeyValues:  # it guesses, and needs more than one line
         most_lines = max((max(len(run.logged_steps), len(run.timed_spans)) for run in runs), default=0)
         if most_lines < logs.LEAST_LINES:

@@ -65,7 +65,7 @@ SCOPED_KINDS = (
     *("devices", "energy_j", "cost"),
 )
 VERSUS = re.compile(r"\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|rel\. to|w\.r\.t\.?) (.*)$")
-BASELINE = re.compile(rf"(?:a |the )?(?:(\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
+BASELINE = re.compile(rf"(?:a |the )?(?:(?:\d+|one|single)[ -]?x?)?[ -]?(?:{DEVICE}|baseline)s?")
 # Other names of a baseline with fewer devices, or of linear scaling: not of another configuration.
 FEWER_DEVICES = re.compile(
     r"(?:the |a )?(?:1|one|single|serial|sequential|baseline|base|ideal|linear|perfect|theoretical|n ?1|np ?1)\b.*"
@@ -112,7 +112,7 @@ def column_of(heading: str) -> TableColumn:
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
     around = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))
     text = _spaced(text if text == printed else f"{text} {around}")
-    remaining, column.over_devices, column.over = _without_baseline(text)
+    remaining, column.over = _without_baseline(text)
     column.statistic, remaining = without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)
 
@@ -265,16 +265,13 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
     return (head if unit.dimension != "rate" else text), unit
 
 
-def _without_baseline(text: str) -> tuple[str, int | None, str]:
-    """A text, its baseline's devices and its configuration, e.g. ("speedup", 1, "") of "speedup vs 1 gpu"."""
+def _without_baseline(text: str) -> tuple[str, str]:
+    """A text without its baseline, and this if it is another configuration: ("speedup", "") of "speedup vs 1 gpu"."""
     m = VERSUS.search(text)
     if m is None or not text[: m.start()].strip():
-        return text, None, ""
+        return text, ""
     shorter, behind = text[: m.start()].strip(), m[1].strip()
-    if baseline := BASELINE.fullmatch(behind):
-        count = {"one": "1", "single": "1"}.get(baseline[1] or "", baseline[1])
-        return shorter, int(count) if count else None, ""
-    return shorter, None, "" if FEWER_DEVICES.fullmatch(behind) else behind
+    return shorter, "" if BASELINE.fullmatch(behind) or FEWER_DEVICES.fullmatch(behind) else behind
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, overload
@@ -57,19 +57,6 @@ class StepSeries(Sequence[LoggedStep]):
                 self._column(name, place).append(value)
             elif name in self._figures:
                 self._figures[name].append(math.nan)
-
-    def extend(self, steps: Sequence[int], first_line: int, figures: Mapping[str, Sequence[float]]) -> None:
-        """Add steps of consecutive lines, from `first_line` on. NaN is a figure that a line does not have."""
-        place = len(self.step_numbers)
-        self.step_numbers.extend(steps)
-        self._lines.extend(range(first_line, first_line + len(steps)))
-        if self._epochs is not None:
-            self._epochs.extend([UNKNOWN] * len(steps))
-        for name in FIGURES:
-            if name in figures:
-                self._column(name, place).extend(figures[name])
-            elif name in self._figures:
-                self._figures[name].extend([math.nan] * len(steps))
 
     def _column(self, name: str, place: int) -> "array[float]":
         if name not in self._figures:
@@ -138,11 +125,6 @@ class StepSeries(Sequence[LoggedStep]):
             part._epochs = at_places("q", self._epochs)
         part._figures = {name: at_places("d", column) for name, column in self._figures.items()}
         return part
-
-
-def as_arrays(figures: Mapping[str, Figures]) -> dict[str, "array[float]"]:
-    """Return columns as `StepSeries.extend` takes them."""
-    return {name: array("d", column.tobytes()) for name, column in figures.items()}
 
 
 def _unless_unknown(number: int) -> int | None:

@@ -4,7 +4,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import chain
 
@@ -55,74 +55,25 @@ def _index_of(columns: list[str], *starts: str) -> int | None:
 
 
 def read_gpu_log(name: str, header: str, lines: Iterator[str]) -> GpuLog:
-    """Count nvidia-smi's samples, with any number of headings. Several pollers may have written to one file."""
-    if DMON.match(header):
-        return _read_dmon(name, header, lines)
+    """Count nvidia-smi's samples that have a device and a time; several pollers may have written to one file."""
     columns = _columns(header)
-    if not _has_gpu_columns(columns):
-        columns = _guessed_columns(next(csv.reader([header])))
+    stamp, index = _index_of(columns, "timestamp"), _index_of(columns, *DEVICE_HEADINGS)
+    if not _has_gpu_columns(columns):  # the first line is a sample; those of `dmon` have no time
+        stamp = next((k for k, cell in enumerate(columns) if re.fullmatch(STAMP, cell)), None)
+        index = next((k for k, cell in enumerate(columns[:3]) if re.fullmatch(r"\d{1,2}", cell)), None)
         lines = chain([header], lines)
-    utilization, memory = _index_of(columns, "utilization.gpu"), _index_of(columns, "memory.used")
-    index = next((columns.index(heading) for heading in DEVICE_HEADINGS if heading in columns), None)
-    stamp = columns.index("timestamp") if "timestamp" in columns else None
-    samples = DeviceSamples()
+    devices: Counter[str] = Counter()
+    last: dict[str, float] = {}
+    backwards = 0
     for record in csv.reader(line.replace("\0", "") for line in lines):
-        if figure(_cell(record, utilization)) is None and figure(_cell(record, memory)) is None:
-            continue  # another heading
-        device = record[index].strip() if index is not None and index < len(record) else "0"
-        samples.add(device, _seconds(_cell(record, stamp)) if index is not None else None)
-    return samples.log(name)
-
-
-def _guessed_columns(record: list[str]) -> list[str]:
-    """Return the columns of a log without a heading, by its first sample: "0", "97 %" -> "index", "utilization.gpu"."""
-    columns = []
-    for cell in map(str.strip, record):
-        if re.fullmatch(STAMP, cell):
-            columns.append("timestamp")
-        elif cell.endswith("%"):
-            columns.append("utilization.memory" if "utilization.gpu" in columns else "utilization.gpu")
-        elif cell.endswith("MiB"):
-            columns.append("memory.total" if "memory.used" in columns else "memory.used")
-        elif re.fullmatch(r"\d{1,2}", cell) and "index" not in columns and len(columns) < 3:
-            columns.append("index")
-        else:
-            columns.append("")
-    return columns
-
-
-def _cell(record: list[str], k: int | None) -> str:
-    """Return a cell without its unit: "97 %" -> "97". "" where it is not there."""
-    if k is None or k >= len(record):
-        return ""
-    return record[k].replace("%", "").replace("MiB", "").strip()
-
-
-class DeviceSamples:
-    """Counts samples, device by device."""
-
-    def __init__(self) -> None:
-        self._devices: Counter[str] = Counter()
-        self._last: dict[str, float] = {}
-        self._backwards = 0
-
-    def add(self, device: str, time_s: float | None) -> None:
-        """Count one sample. `time_s`: when it was taken, where samples name their devices and have a time."""
-        self._devices[device] += 1
-        if time_s is not None:
-            self._backwards += time_s < self._last.get(device, time_s)
-            self._last[device] = time_s
-
-    def log(self, name: str) -> GpuLog:
-        return GpuLog(name, self._devices.total(), len(self._devices), self._backwards)
-
-
-def _read_dmon(name: str, header: str, lines: Iterable[str]) -> GpuLog:
-    """Count samples of `nvidia-smi dmon`: columns under "# gpu pwr ... sm mem", a heading every screen."""
-    columns = header.lstrip("# ").split()
-    rows = [line.split() for line in lines if not line.lstrip().startswith("#")]
-    devices = Counter(row[columns.index("gpu")] for row in rows if len(row) == len(columns))
-    return GpuLog(name, devices.total(), len(devices), 0)
+        if stamp is None or index is None or max(stamp, index) >= len(record):
+            continue
+        device, time_s = record[index].strip(), _seconds(record[stamp])
+        if time_s is not None:  # else it is another heading
+            devices[device] += 1
+            backwards += time_s < last.get(device, time_s)
+            last[device] = time_s
+    return GpuLog(name, devices.total(), len(devices), backwards)
 
 
 def _seconds(stamp: str) -> float | None:

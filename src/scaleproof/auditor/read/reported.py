@@ -43,7 +43,7 @@ def positive(value: float | None) -> float | None:
 
 
 def step_of(
-    step: int, seconds: float | None, values: dict[str, float | None], line: int, epoch: int | None = None
+    step: int, seconds: float | None, values: dict[str, float | None], line: int | None, epoch: int | None = None
 ) -> LoggedStep:
     """Return the step of a line with these figures by kind, in base units: {"loss": 2.3, "tokens_per_s": 1e5}."""
     logged = LoggedStep(step, positive(seconds), values.get("loss"), epoch=epoch, mfu=values.get("mfu"), line=line)
@@ -180,7 +180,7 @@ class GpuLog:
     """A log of nvidia-smi."""
 
     name: str
-    samples: int
+    samples: int  # with a device and a time
     devices: int
     backwards: int  # times at which the clock of one device's samples went backwards
 

@@ -6,7 +6,6 @@ guessed.
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -213,7 +212,6 @@ class TableColumn:
     per_device: bool | None = None
     item: str | None = None
     devices: int | None = None  # of a column that is one number of devices ("4 GPUs")
-    over_devices: int | None = None  # of ratios whose heading names the baseline ("vs 1 GPU")
     over: str = ""  # of ratios whose heading names another configuration ("vs GPipe")
     words: dict[str, str] = field(default_factory=dict)  # of a column that is one strategy, precision, ... ("FSDP")
     note: str = ""  # what else the heading says in brackets
@@ -249,21 +247,9 @@ class ReportedTable:
         unknown = [column for column in self.columns if column.kind is None]
         return [column.heading for column in unknown if not column.words and column.devices is None]
 
-    def column(self, kind: str) -> list[Quantity]:
-        """Return the figures of a kind, row by row, of the rows that have one."""
-        return [figure for row in self.rows if (figure := row.figure(kind)) is not None]
-
     def kinds(self) -> set[str]:
         """Return the kinds of which at least one row has a figure."""
         return {figure.kind for row in self.rows for figure in row.figures}
-
-    def groups(self, *keys: str) -> Iterator[tuple[tuple[str | float | None, ...], list[ReportedRow]]]:
-        """Yield the rows that agree in `keys`, words or kinds, with their values: ("ddp", 8.0), [row, ...]."""
-        groups: dict[tuple[str | float | None, ...], list[ReportedRow]] = {}
-        for row in self.rows:
-            values = tuple(row.words.get(key) if key in WORDS else row.value(key) for key in keys)
-            groups.setdefault(values, []).append(row)
-        yield from groups.items()
 
 
 def resolution_of(number: str) -> float:

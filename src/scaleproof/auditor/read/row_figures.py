@@ -108,7 +108,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
     scale, stated = column.scale, column.unit is not None
     item, per_device = column.item, column.per_device
     if unit is not None:
-        changed = _unit_in_cell(kind, unit, figure)
+        changed = _unit_in_cell(kind, unit)
         if changed is None:
             return None
         kind, scale = changed
@@ -142,7 +142,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
     )
 
 
-def _unit_in_cell(kind: str, unit: Unit, figure: PrintedFigure) -> tuple[str, float] | None:
+def _unit_in_cell(kind: str, unit: Unit) -> tuple[str, float] | None:
     """Return kind and scale of a figure whose cell has a unit. None where unit and kind contradict each other."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
         return kind, 1e6  # "124m"

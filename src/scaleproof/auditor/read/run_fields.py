@@ -39,19 +39,6 @@ class Fields:
             return []
         return entries
 
-    def has(self, key: str) -> bool:
-        """Whether the key is there, with any value."""
-        return key in self._data
-
-    def finite(self, key: str) -> float | None:
-        """Return a number, or None where it is NaN or infinite, which is no problem of the file but a result."""
-        value = self._data.get(key)
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
-        if isinstance(value, str) and not_finite(value):
-            return None
-        return self.number(key)
-
     def number(self, key: str, at_least: float = -LARGEST) -> float | None:
         """Return a finite number."""
         return self._numeric(self._path(key), self._data.get(key), at_least)

@@ -13,7 +13,6 @@ from scaleproof.auditor.read.reported import UnreadKind
 HEAD = 1 << 16  # bytes that tell what a file is
 LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as one piece
 LARGEST_TEXT = 4 << 20  # bytes of a text for people; a larger one is a log, or all there is to say is at its beginning
-BLOCK = 1 << 21  # characters
 LONGEST_LINE = 1 << 20  # characters; bars of several ranks that overwrite each other make long ones
 SQLITE = b"SQLite format 3\0"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours
@@ -98,15 +97,6 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
         while line := file.readline(LONGEST_LINE):
             line = line.rstrip("\n")
             yield CONTROL.sub("", line) if "\x1b" in line else line
-
-
-def blocks(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the text of `lines` in pieces of a few megabytes, each of whole lines that end in a line feed."""
-    with path.open(encoding=encoding, errors="replace", newline=None) as file:
-        while piece := file.read(BLOCK):
-            piece += file.readline(LONGEST_LINE)
-            piece = CONTROL.sub("", piece) if "\x1b" in piece else piece
-            yield piece if piece.endswith("\n") else piece + "\n"
 
 
 JSON_TOKEN = re.compile(

@@ -226,7 +226,7 @@ def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[t
 
 
 # TensorBoard's event files are read without `tensorboard`, which would bring a web server: a file is a sequence of
-# TFRecords (length, its checksum, data, its checksum), each a protocol buffer `Event` of which four fields are needed
+# TFRecords (length, its checksum, data, its checksum), each a protocol buffer `Event` of which three fields are needed
 # (tensorflow/core/util/event.proto). Checksums are not verified.
 PREFIX = "events.out.tfevents."
 MARK = b"brain.Event:"  # what the first record of every event file states
@@ -242,8 +242,8 @@ def is_event_file(path: Path, start: bytes) -> bool:
     return PREFIX in path.name and MARK in start[:200]
 
 
-def scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
-    """Yield (step, wall time in seconds, tag, value) of each scalar in a file, up to a record that is broken."""
+def scalars(path: Path) -> Iterator[tuple[int, str, float]]:
+    """Yield (step, tag, value) of each scalar in a file, up to a record that is broken."""
     with path.open("rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)
@@ -259,21 +259,19 @@ def scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
                 return
 
 
-def _scalars_of_event(record: bytes) -> Iterator[tuple[int, float, str, float]]:
-    """Yield (step, wall time in seconds, tag, value) of each scalar of one `Event`: (12, 1.7e9, "loss", 2.31)."""
-    wall_time, step = 0.0, 0
+def _scalars_of_event(record: bytes) -> Iterator[tuple[int, str, float]]:
+    """Yield (step, tag, value) of each scalar of one `Event`: (12, "loss", 2.31)."""
+    step = 0
     summaries: list[bytes] = []
     for number, kind, value in _fields(record):
-        if (number, kind) == (1, EIGHT_BYTES) and isinstance(value, bytes):
-            (wall_time,) = struct.unpack("<d", value)
-        elif (number, kind) == (2, VARINT) and isinstance(value, int):
+        if (number, kind) == (2, VARINT) and isinstance(value, int):
             step = value
         elif (number, kind) == (5, BYTES) and isinstance(value, bytes):
             summaries.append(value)
     for summary in summaries:
         for number, _, value in _fields(summary):
             if number == 1 and isinstance(value, bytes) and (scalar := _tag_and_value(value)):
-                yield step, wall_time, *scalar
+                yield step, *scalar
 
 
 def _tag_and_value(data: bytes) -> tuple[str, float] | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 class Kind:
     """One kind of figure, as tables have it."""
 
-    unit: str  # the base unit, for people
     printed_in: tuple[str, ...] = ()  # dimensions of the units that it may have
     is_result: bool = False  # a table without any of these is not one of results
     needs_unit: bool = False  # without a unit its ratios hold, the value itself does not
@@ -16,54 +15,39 @@ class Kind:
     is_share: bool = False  # a fraction (0.71, never 71)
 
 
-TIME = Kind("s", ("time",), is_result=True, needs_unit=True)
-PART_OF_TIME = Kind("s", ("time", "percent"), is_result=True, needs_unit=True)
-SHARE = Kind("fraction", ("percent",), is_result=True, is_share=True)
+NUMBER = Kind()
+COUNT = Kind(is_whole=True)
+TIME = Kind(("time",), is_result=True, needs_unit=True)
+PART_OF_TIME = Kind(("time", "percent"), is_result=True, needs_unit=True)
+RATE = Kind(("rate",), is_result=True)
+RATIO = Kind(("percent", "times"), is_result=True)
+SHARE = Kind(("percent",), is_result=True, is_share=True)
 # `batch` and `time_s` are figures whose heading does not say which batch (per device or global) or which time (step,
-# epoch, total) is meant.
+# epoch, total) is meant; `rate` is of what is not said.
 KINDS = {
-    "devices": Kind("devices", is_whole=True),
-    "nodes": Kind("nodes", is_whole=True),
-    "devices_per_node": Kind("devices", is_whole=True),
-    "processes": Kind("processes", is_whole=True),
-    "batch": Kind("samples"),
-    "micro_batch": Kind("samples per device and micro-step"),
-    "global_batch": Kind("samples per step"),
-    "global_batch_tokens": Kind("tokens per step"),
-    "accumulation": Kind("micro-steps per step"),
-    "seq_len": Kind("tokens"),
-    **{name: Kind(name) for name in ("steps", "epochs", "samples", "tokens", "parameters", "step", "epoch")},
-    "zero_stage": Kind("stage", is_whole=True),
-    "tensor_parallel": Kind("devices", is_whole=True),
-    "pipeline_parallel": Kind("devices", is_whole=True),
-    "data_parallel": Kind("replicas"),
+    **dict.fromkeys(("devices", "nodes", "devices_per_node", "processes", "zero_stage", "repeats"), COUNT),
+    **dict.fromkeys(("tensor_parallel", "pipeline_parallel"), COUNT),
+    **dict.fromkeys(("batch", "micro_batch", "global_batch", "global_batch_tokens", "accumulation", "seq_len"), NUMBER),
+    **dict.fromkeys(("steps", "epochs", "samples", "tokens", "parameters", "step", "epoch", "data_parallel"), NUMBER),
+    **dict.fromkeys(("learning_rate", "gradient_norm", "loss", "val_loss", "perplexity"), NUMBER),
     **dict.fromkeys(("step_time_s", "epoch_time_s", "total_time_s", "time_s", "latency_s"), TIME),
-    "device_time_s": Kind("s", ("time",), is_result=True),
-    "communication_time_s": PART_OF_TIME,
-    "compute_time_s": PART_OF_TIME,
-    "data_time_s": Kind("s", ("time", "percent"), needs_unit=True),
-    "tokens_per_s": Kind("tokens/s", ("rate",), is_result=True),
-    "samples_per_s": Kind("samples/s", ("rate",), is_result=True),
-    "steps_per_s": Kind("steps/s", ("rate",), is_result=True),
-    "rate": Kind("per second, of what is not said", ("rate", "flops", "times"), is_result=True, needs_unit=True),
-    "speedup": Kind("times", ("percent", "times"), is_result=True),
-    "efficiency": Kind("fraction", ("percent", "times"), is_result=True, is_share=True),
-    "change": Kind("fraction", ("percent", "times"), is_result=True),
-    "mfu": SHARE,
-    "hfu": SHARE,
-    "flops_per_s": Kind("FLOP/s", ("flops",), is_result=True, needs_unit=True),
-    "memory_bytes": Kind("bytes", ("memory", "percent"), is_result=True, needs_unit=True),
-    "memory_share": Kind("fraction", is_result=True, is_share=True),
-    "utilization": SHARE,
-    "communication_share": SHARE,
-    "bandwidth_bytes_per_s": Kind("bytes/s", ("bandwidth",), is_result=True, needs_unit=True),
-    "power_w": Kind("W", ("power",)),
-    "energy_j": Kind("J", ("energy",), needs_unit=True),
-    "cost": Kind("currency", ("cost",)),
-    "price_per_s": Kind("currency/s", ("price", "cost")),
-    **dict.fromkeys(("learning_rate", "gradient_norm", "loss", "val_loss", "perplexity"), Kind("")),
-    "accuracy": Kind("fraction", ("percent",), is_share=True),
-    "repeats": Kind("runs", is_whole=True),
+    "device_time_s": Kind(("time",), is_result=True),
+    **dict.fromkeys(("communication_time_s", "compute_time_s"), PART_OF_TIME),
+    "data_time_s": Kind(("time", "percent"), needs_unit=True),
+    **dict.fromkeys(("tokens_per_s", "samples_per_s", "steps_per_s"), RATE),
+    "rate": Kind(("rate", "flops", "times"), is_result=True, needs_unit=True),
+    **dict.fromkeys(("speedup", "change"), RATIO),
+    "efficiency": Kind(("percent", "times"), is_result=True, is_share=True),
+    **dict.fromkeys(("mfu", "hfu", "utilization", "communication_share"), SHARE),
+    "memory_share": Kind(is_result=True, is_share=True),
+    "accuracy": Kind(("percent",), is_share=True),
+    "flops_per_s": Kind(("flops",), is_result=True, needs_unit=True),
+    "memory_bytes": Kind(("memory", "percent"), is_result=True, needs_unit=True),
+    "bandwidth_bytes_per_s": Kind(("bandwidth",), is_result=True, needs_unit=True),
+    "power_w": Kind(("power",)),
+    "energy_j": Kind(("energy",), needs_unit=True),
+    "cost": Kind(("cost",)),
+    "price_per_s": Kind(("price", "cost")),
 }
 RESULTS = {name for name, kind in KINDS.items() if kind.is_result}
 SHARES = [name for name, kind in KINDS.items() if kind.is_share]

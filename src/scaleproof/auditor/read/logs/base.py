@@ -3,9 +3,7 @@
 import re
 from typing import Any, ClassVar
 
-import numpy as np
-
-from scaleproof.auditor.read.logged_steps import Figures, LoggedStep, as_arrays
+from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import OF_FILE, figure
 
@@ -48,11 +46,6 @@ class LogReader:
     rate_scope: ClassVar[str | None] = None
     one_line_is_enough = False  # of a quoted log: it has all that says how fast the run was
     peak_flops: ClassVar[float | None] = None  # that the program divides by, whatever the device
-    # Of programs with short lines: a line of a step with nothing unusual, and its end; how it starts; what its groups
-    # behind the step number are, a column of `StepSeries` and its divisor. Such lines are read many at a time.
-    step_line: ClassVar[re.Pattern[str] | None] = None
-    start_of_step_line: ClassVar[str] = ""
-    columns_of_step_line: ClassVar[tuple[tuple[str, float], ...]] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -95,29 +88,6 @@ class LogReader:
         if loss is not None and step.loss is None and loss.lower().lstrip("+-") in ("nan", "inf"):
             self.run.nan_steps.append(step.step)
         self.run.logged_steps.append(step)
-
-    def feed_step_lines(self, number: int, text: str) -> bool:
-        """Read lines of steps, the first of which is line `number`. Return whether it was done: all are, or none is."""
-        assert self.step_line is not None
-        rows = self.step_line.findall(text)
-        numbers_before = self.run.logged_steps.step_numbers
-        if len(rows) != text.count("\n") or not numbers_before:
-            return False
-        steps, *texts = zip(*rows, strict=True)
-        numbers = list(map(int, steps))
-        if min(numbers) <= numbers_before[0]:
-            return False
-
-        figures: dict[str, Figures] = {}
-        for (name, divisor), printed in zip(self.columns_of_step_line, texts, strict=True):
-            # A group that is optional may be empty.
-            cells = [text or "nan" for text in printed] if "" in printed else printed
-            column = np.array(cells, dtype=np.float64) / divisor
-            if name != "loss":
-                column[(column < 0) | ((column == 0) & (name != "mfu"))] = np.nan
-            figures[name] = column
-        self.run.logged_steps.extend(numbers, number, as_arrays(figures))
-        return True
 
     def _restart(self) -> None:
         """Begin another run, with the settings of its file and what lines have stated since the last step."""

@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.base import LogReader, least
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
 from scaleproof.auditor.read.run_fields import OF_KIND, Fields, figure
@@ -158,7 +157,7 @@ class HuggingFaceConsole(LogReader):
         if start >= 0:
             data = _literal(line[start:end])
             if isinstance(data, dict):
-                self._store_dictionary(data, {str(key): figure(str(value)) for key, value in data.items()}, number)
+                self.store(data, number)
         elif m := re.search(r"Total optimization steps = ([\d,]+)", line):
             self.run.details["total_steps"] = _count(m[1])
         elif counts := {field: m[1] for pattern, field in TRAINER_COUNTS.items() if (m := pattern.search(line))}:
@@ -168,8 +167,9 @@ class HuggingFaceConsole(LogReader):
         else:
             self.launch(line)
 
-    def _store_dictionary(self, data: dict[str, Any], values: dict[str, float | None], number: int) -> None:
-        """Store a printed dictionary as the summary of the run, an evaluation or a step. `values`: it, as numbers."""
+    def store(self, data: dict[str, Any], number: int | None = None) -> None:
+        """Store a dictionary, of line `number`, as the summary of the run, an evaluation or a step."""
+        values = {str(key): figure(str(value)) for key, value in data.items()}
         run, epoch = self.run, values.get("epoch")
         if values.get("train_runtime"):
             span = TimedSpan(None, values["train_runtime"], train_loss=values.get("train_loss"))
@@ -206,30 +206,16 @@ def _count(text: str) -> int:
 
 
 def read_trainer_state(name: str, data: dict[str, Any]) -> ReportedRun:
-    """Return the run of transformers' trainer_state.json: the losses, and one rate over all, start-up included."""
-    run = ReportedRun(name, "HF Trainer state")
+    """Return the run of transformers' trainer_state.json, whose entries are the dictionaries of its console."""
+    reader = HuggingFaceConsole(name)
+    run = reader.run
+    run.format = "HF Trainer state"
     state = Fields(data, run.problems)
     run.micro_batch = state.count("train_batch_size")
-    for entry in state.parts("log_history"):
-        step = entry.count("step", 0)
-        if step is None:
-            continue
-        if (seconds := entry.positive("train_runtime")) is not None:  # the last entry, of the run
-            run.details["steps_per_second"] = entry.positive("train_steps_per_second")
-            span = TimedSpan(None, seconds, train_loss=entry.number("train_loss"))
-            span.optimizer_steps = state.count("global_step")
-            span.samples_per_s = entry.positive("train_samples_per_second")
-            run.timed_spans = [span]
-        elif entry.has("loss"):
-            loss = entry.finite("loss")
-            if loss is None:
-                run.nan_steps.append(step)
-            run.logged_steps.append(LoggedStep(step, loss=loss))
-            run.see_gradient_norm(entry.finite("grad_norm"))
-        elif (loss := entry.number("eval_loss")) is not None:
-            run.best_val_loss = least(run.best_val_loss, loss)
-
+    run.details["total_steps"] = state.count("global_step")
+    for entry in state.values("log_history"):
+        if isinstance(entry, dict) and figure(str(entry.get("step"))) is not None:
+            reader.store(entry)
     run.epochs = state.count("num_train_epochs")
-    if run.nan_steps:
-        run.details["nan_steps"] = len(run.nan_steps)
+    reader.finish()
     return run

@@ -25,12 +25,6 @@ class NanoGPT(Dialect):
     format = "nanoGPT log"
     peak_flops = A100_BF16
 
-    step_line = re.compile(
-        r"iter (\d{1,12}): loss (\d{1,9}\.\d{1,9}), time (\d{1,12}\.\d{1,9})ms(?:, mfu (-?\d{1,9}\.\d{1,9})%)?\n"
-    )
-    start_of_step_line = "iter "
-    columns_of_step_line = (("loss", 1.0), ("seconds", 1e3), ("mfu", 1e2))
-
     of_step = Line(r"iter {step}: loss {loss}, time {ms}ms(?:, mfu {mfu}%)?")
     others = (
         Line(r"step \d{1,12}: train loss \S+, val loss {val_loss}"),

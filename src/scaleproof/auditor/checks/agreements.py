@@ -109,7 +109,7 @@ class Agreement:
         # Not a wider one where all rows but one agree to their digits: these are of the same steps as the rate.
         near = distance <= STANDS_OUT
         is_tight = (~near).sum() == 1 and (distance[near] <= EXACT_TOLERANCE).all()
-        is_tight = is_tight and (self.figures.width[near] <= 2 * SAME_TOLERANCE).all()
+        is_tight = is_tight and (self.figures.width[near] <= SAME_TOLERANCE).all()
         return distance > (STANDS_OUT if is_tight else SHARE_STANDS_OUT)
 
     @cached_property

@@ -3,9 +3,9 @@
     python benchmarks/ab_verdicts.py --same 6 --slower 4 [--by 10] [--minutes 0.7]
     python benchmarks/ab_verdicts.py --series 200 --place FOLDER [--for 200] [--minutes 0.2]
 
-Each comparison is made by `compare` of `driver/ab.py`, its runs by the launcher, its verdict by checks and analysis. In
-place of Snakemake this process calls the stages one after the other, and makes no page, which would take most of the
-time. Prints a line for each comparison; wanted is that no two equal commands are told apart.
+Each comparison is made by `run_comparison` of `driver/ab.py`, its runs by the launcher, its verdict by checks and
+analysis. In place of Snakemake this process calls the stages one after the other, and makes no page, which would take
+most of the time. Prints a line for each comparison; wanted is that no two equal commands are told apart.
 
 With `--series` all comparisons are of equal commands in one series of `ab`, whose file in FOLDER the next call goes on
 with, `--for` so many seconds. Counted is what the series claimed, and what each comparison would have claimed by
@@ -98,7 +98,7 @@ def one_by_one(args: argparse.Namespace) -> int:
         by = 0.0 if number < args.same else args.by
         began = time.monotonic()
         comparison = request(STEPS, STEP_S, by, args.minutes)
-        _, verdict = ab.compare(comparison, f"{'slower' if by else 'same'}-{number}")
+        _, verdict = ab.run_comparison(comparison, f"{'slower' if by else 'same'}-{number}")
         wrong += verdict.word in ("faster", "slower") and not by
         print(f"{by:g} % slower, {time.monotonic() - began:.0f} s, load {load()}: {verdict.sentence}", flush=True)
     print(f"{wrong} of {args.same} equal commands told apart")
@@ -119,9 +119,9 @@ def one_series(args: argparse.Namespace) -> int:
         if time.monotonic() > ends:
             break
         began = time.monotonic()
-        _, verdict = ab.compare(request(SHORT, SHORT_S, 0, args.minutes), name, SERIES)
+        _, verdict = ab.run_comparison(request(SHORT, SHORT_S, 0, args.minutes), name, SERIES)
         print(f"{name}, {time.monotonic() - began:.0f} s, load {load()}: {verdict.sentence}", flush=True)
-    entries = ab._entries(RESULTS / ab.SERIES / f"{SERIES}.json")
+    entries = ab._read_series(RESULTS / ab.SERIES / f"{SERIES}.json")
     rounds = {name: _logs(name) for name in entries if (RESULTS / name / "scaling_report.json").is_file()}
     judged = {name: logs for name, logs in rounds.items() if len(logs) >= ab.FIRST_LOOK}
     alone = [name for name, logs in judged.items() if _claimed_alone(logs)]

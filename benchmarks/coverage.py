@@ -22,7 +22,7 @@ from scaleproof.conclude.analysis.simultaneous import MOST_REPEATS, MOST_TIMES, 
 from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved
 from scaleproof.conclude.report.sentences.answer import Answer
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.confidence import CONFIDENCE, paired_ratio, rate
+from scaleproof.ground.confidence import CONFIDENCE, paired_ratio, rate_with_interval
 from scaleproof.ground.number_format import estimate
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingReport
@@ -128,7 +128,7 @@ def stopped(
         missed += bool((np.abs(compared.log_ratio - apart) > compared.half + 1e-12).any())
         decided += done
         repeats += n
-        cell = rate(list(np.exp(logs[-1, :n])), [1.0] * n)
+        cell = rate_with_interval(list(np.exp(logs[-1, :n])), [1.0] * n)
         value = math.exp(float(logs[-1, :n].mean()))
         rates += (cell.low or 0) * value / cell.value <= math.exp(centre) <= (cell.high or 0) * value / cell.value
     counts = {"false": false, "missed": missed, "decided": decided, "repeats": repeats, "rates": rates}

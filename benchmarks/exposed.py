@@ -27,7 +27,7 @@ def rank(folder: Path) -> None:
 
     from scaleproof.ground.campaign.cells import expand_cells
     from scaleproof.ground.campaign.config import Campaign
-    from scaleproof.measure.model.build import build
+    from scaleproof.measure.model.build import build_model
     from scaleproof.measure.strategy import strategy_class
     from scaleproof.measure.trainer.session import Session
 
@@ -39,7 +39,7 @@ def rank(folder: Path) -> None:
     }
     cell = expand_cells(Campaign.model_validate(data))[0]
     session = Session(cell, timeout_s=120)
-    ddp = strategy_class("ddp")(cell, build(cell), session.device)
+    ddp = strategy_class("ddp")(cell, build_model(cell), session.device)
     tokens = torch.randint(0, 2048, (2, 65))
     for step in range(4):
         ddp.micro_step(tokens, boundary=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from scaleproof.conclude.forecast.sweep import CALLS, LIMIT_S, WARMUP, run_launch
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.machine.gpus import cuda_devices
 
 TIME_S = 60.0
@@ -25,7 +25,7 @@ def main(devices: int, device: str, nbytes: int) -> None:
         "calls": CALLS,
         "limit_s": LIMIT_S,
     }
-    lock = device_lock(devices_of(cell, cuda_devices()), "the all-reduce of gpu-check")
+    lock = hold_devices(devices_of(cell, cuda_devices()), "the all-reduce of gpu-check")
     with tempfile.TemporaryDirectory() as folder, lock:
         made = run_launch("gpu_check", cell, Path(folder), settings, TIME_S, None)
     (call,) = made.calls

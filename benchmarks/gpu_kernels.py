@@ -12,9 +12,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.machine.gpus import cuda_devices
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy.native import Single
 
 CUDA = torch.cuda.is_available()
@@ -64,7 +64,7 @@ def one_step(cell: Cell, strategy: Single, tokens: torch.Tensor, step: int) -> N
 
 def main() -> None:
     cell = cell_of()
-    with device_lock(devices_of(cell, cuda_devices()), "the kernels of gpu-check"):
+    with hold_devices(devices_of(cell, cuda_devices()), "the kernels of gpu-check"):
         look_at(cell)
 
 
@@ -73,7 +73,7 @@ def look_at(cell: Cell) -> None:
     tokens = torch.randint(0, cell.vocab_size, (cell.batch.micro, cell.workload.seq_len + 1), device=DEVICE)
     for name, backend in BACKENDS.items():
         torch._dynamo.reset()
-        strategy = Single(cell, build(cell), DEVICE)
+        strategy = Single(cell, build_model(cell), DEVICE)
         try:
             with sdpa_kernel([backend]) if backend else nullcontext():
                 seconds = seconds_of(cell, strategy, tokens)

@@ -21,7 +21,7 @@ from torch.nn.utils import clip_grad_norm_
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import load_named
 from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.fed_tokens import FedTokens
@@ -56,7 +56,7 @@ def compare(cell: Cell, folder: Path) -> int:
     os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     session = Session(cell, timeout_s=60)
-    strategy = strategy_class("ddp")(cell, build(cell), session.device)
+    strategy = strategy_class("ddp")(cell, build_model(cell), session.device)
     measured = measured_side(strategy, cell, folder, session, STEPS)
 
     module, optimizer = strategy.module, strategy.optimizer
@@ -90,7 +90,7 @@ def measured_side(strategy: Strategy, cell: Cell, folder: Path, session: Session
 
     def side() -> float:
         nonlocal done
-        with fed.of(strategy.module), UpdateLog().of(strategy.optimizer):
+        with fed.record(strategy.module), UpdateLog().record(strategy.optimizer):
             began = time.perf_counter()
             run_steps(strategy, batches, done, steps, StepTimer(session.device))
             done += steps

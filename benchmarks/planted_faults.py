@@ -38,11 +38,11 @@ def tokens_in(root: Path) -> Path:
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(600)]
     prose = [" ".join(chance.choices(words, k=chance.randint(20, 200))) + "." for _ in range(300)]
     (root / "prose.txt").write_text("\n".join(prose))
-    documents.fetch("prose", Corpus(**in_lines(root)), root)
+    documents.gather_documents("prose", Corpus(**in_lines(root)), root)
     folder = root / "bpe-512"
     folder.mkdir()
     tokenizer.train_tokenizer("bpe-512", iter(prose), folder / "tokenizer.json")
-    tokenise.tokenise(root, folder / "tokenizer.json", folder)
+    tokenise.tokenise_corpus(root, folder / "tokenizer.json", folder)
     return folder
 
 

@@ -159,8 +159,8 @@ DEFECTS = (
     Defect(
         "an estimate disturbs a run that is timed",
         "src/scaleproof/measure/doctor/speed.py",
-        "with device_lock(device_names(cuda_devices()[:1])",
-        "with device_lock([]",
+        "with hold_devices(device_names(cuda_devices()[:1])",
+        "with hold_devices([]",
         ("tests/measure/doctor/test_speed.py::test_a_gpu_that_a_run_uses_is_left_alone",),
     ),
 )

@@ -23,10 +23,10 @@ ROUNDS = 5
 WANTED = 2.0
 OURS = """
 import sys; from pathlib import Path
-from scaleproof.measure.corpus.tokenise import tokenise
+from scaleproof.measure.corpus.tokenise import tokenise_corpus
 if __name__ == "__main__":
     root, out = Path(sys.argv[1]), Path(sys.argv[2])
-    tokenise(root, root / "tokenizer.json", out, processes=2)
+    tokenise_corpus(root, root / "tokenizer.json", out, processes=2)
 """
 NANOGPT = """
 import sys, os; from pathlib import Path
@@ -112,7 +112,7 @@ def prepare(root: Path) -> None:
         if size >= MEGABYTES * 1e6:
             break
     (root / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in picked))
-    corpus = documents.fetch("bench", Corpus(source="jsonl", files=[str(root / "in.jsonl")]), root)
+    corpus = documents.gather_documents("bench", Corpus(source="jsonl", files=[str(root / "in.jsonl")]), root)
     print(f"{corpus['documents']:,} documents, {corpus['bytes'] / 1e6:.1f} MB")
     tokenizer.train_tokenizer("bpe-8192", encode.read_documents(root / "documents.parquet"), root / "tokenizer.json")
     write_for_tokenizers(root)

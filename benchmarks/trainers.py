@@ -35,9 +35,9 @@ from torch.nn.utils import clip_grad_norm_
 from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign, shape_of
 from scaleproof.ground.facts.counts import count_gpt2
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.machine.gpus import cuda_devices
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy import strategy_class
 from scaleproof.measure.strategy.base import make_optimizer
 from scaleproof.measure.trainer.metrics import utilization
@@ -71,12 +71,12 @@ def cell_of(micro: int, accumulation: int, seq_len: int, loss: str = "fused") ->
 def compare(cell: Cell, folder: Path, rounds: int, deadline: float) -> float | None:
     """Seconds of STEPS optimizer steps on each side; our time over that of the fastest other, None without any."""
     session: Any = SimpleNamespace(shares=range(1), device=DEVICE)
-    ours = strategy_class("single")(cell, build(cell), DEVICE)
+    ours = strategy_class("single")(cell, build_model(cell), DEVICE)
     shape = shape_of(cell.workload.model)
     sides: dict[str, Callable[[], float]] = {"scaleproof": measured_side(ours, cell, folder, session, STEPS)}
     makers: dict[str, Callable[[], nn.Module]] = {
         "plain GPT": lambda: PlainGPT(shape, cell.vocab_size),
-        "minimal loop": lambda: build(cell),
+        "minimal loop": lambda: build_model(cell),
     }
     sides |= {name: by_hand(make, cell) for name, make in makers.items()}
     for name in list(sides):
@@ -212,7 +212,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds (default: %(default)s)")
     args = parser.parse_args()
     ratios_seen: list[float] = []
-    lock = device_lock(devices_of(cell_of(*SHAPES[0]), cuda_devices()), "benchmarks/trainers.py")
+    lock = hold_devices(devices_of(cell_of(*SHAPES[0]), cuda_devices()), "benchmarks/trainers.py")
     with tempfile.TemporaryDirectory() as folder, lock:
         deadline = time.monotonic() + args.budget
         for shape in SHAPES:

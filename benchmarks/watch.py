@@ -19,7 +19,7 @@ from torch import Tensor
 
 import scaleproof
 from scaleproof.ground.campaign.loaded import load_named
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 
 STEPS, FIRST = 13, 3
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 60
@@ -28,7 +28,7 @@ WANTED = 1.01
 
 def main() -> int:
     cell = load_named("demo").cell("ddp-n1x1")
-    model = build(cell)
+    model = build_model(cell)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     batches = list(torch.randint(0, 2048, (STEPS, 8, 129)))
 

@@ -38,11 +38,11 @@ def tokens(tmp_path_factory: pytest.TempPathFactory, sentences: list[str]) -> Pa
     root = tmp_path_factory.mktemp("corpora")
     (root / "prose.txt").write_text("\n".join(sentences))
     corpus = Corpus(source="text", files=[str(root / "prose.txt")], document="line")
-    documents.fetch("prose", corpus, root)
+    documents.gather_documents("prose", corpus, root)
     folder = root / "bpe-512"
     folder.mkdir()
     tokenizer.train_tokenizer("bpe-512", iter(sentences), folder / "tokenizer.json")
-    tokenise.tokenise(root, folder / "tokenizer.json", folder)
+    tokenise.tokenise_corpus(root, folder / "tokenizer.json", folder)
     return folder
 
 
@@ -56,11 +56,11 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ag_news_like.write_csv(root / "news.csv", ag_news_like.rows())
     keys = {"columns": ["label", "title", "description"], "field": ["title", "description"], "label": "label"}
     corpus = Corpus(source="csv", files=[str(root / "news.csv")], validation_fraction=0.25, **keys)
-    documents.fetch("news", corpus, root)
+    documents.gather_documents("news", corpus, root)
     folder = root / "bpe-512"
     folder.mkdir()
     tokenizer.train_tokenizer("bpe-512", encode.read_documents(root / "documents.parquet"), folder / "tokenizer.json")
-    tokenise.tokenise(root, folder / "tokenizer.json", folder)
+    tokenise.tokenise_corpus(root, folder / "tokenizer.json", folder)
     return folder
 
 

@@ -11,7 +11,7 @@ from patience import wait_until
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 
 
 @pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="no folder in which nobody can write")
@@ -78,6 +78,6 @@ def test_what_is_no_run_waits_for_the_devices_too(on_gpu, gpu_cells, tmp_path, m
     (step,) = on_gpu.steps_of(stage, here, tmp_path)
     environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
     cell = expand_cells(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
-    with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
+    with hold_devices(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
         result = on_gpu.run_step(step, tmp_path / "log", 25.0, environment)
     assert (result["status"], result["reason"][:29]) == ("waiting", "waiting for another campaign ")

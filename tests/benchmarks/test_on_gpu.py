@@ -13,7 +13,7 @@ import pytest
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 
 
 def statuses(out, stage):
@@ -141,7 +141,7 @@ def test_a_wait_for_another_run_is_called_so(on_gpu, gpu_cells, tmp_path, monkey
     environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
     assert on_gpu.run_step(tokens, tmp_path / "log", 60, environment)["status"] == "done"
     cell = expand_cells(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
-    with device_lock(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
+    with hold_devices(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
         result = on_gpu.run_step(train, tmp_path / "log", 6.0, environment)
     assert result["status"] == "waiting"
     assert re.match(r"waiting for another campaign \(process \d+\), which uses core-\d+", result["reason"])

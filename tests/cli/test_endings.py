@@ -88,7 +88,7 @@ import sys, time
 from pathlib import Path
 from scaleproof import cli
 from scaleproof.cli import commands
-from scaleproof.measure.launch.device_lock import device_lock
+from scaleproof.measure.launch.device_lock import hold_devices
 
 def busy(*_):
     print("begun", flush=True)
@@ -111,7 +111,7 @@ def callback():
     busy()
 
 def lock():
-    with device_lock(["core-0"], "mine", Path(sys.argv[2])):
+    with hold_devices(["core-0"], "mine", Path(sys.argv[2])):
         pass
 
 commands.run = {"busy": busy, "pool": pool, "lock": lock, "callback": callback}[sys.argv[1]]
@@ -123,9 +123,9 @@ cli.main()
 @pytest.mark.parametrize("work", ["busy", "pool", "lock"])
 def test_work_of_several_processes_and_waiting_are_interrupted(tmp_path, work, number):
     """Ctrl-C reaches all processes of a terminal; SIGTERM the command alone."""
-    from scaleproof.measure.launch.device_lock import device_lock
+    from scaleproof.measure.launch.device_lock import hold_devices
 
-    with device_lock(["core-0"], "theirs", tmp_path):
+    with hold_devices(["core-0"], "theirs", tmp_path):
         process = subprocess.Popen(
             [sys.executable, "-c", WORK, work, tmp_path],
             start_new_session=True,

@@ -76,7 +76,7 @@ def test_tokens_are_looked_for_before_a_device_is_waited_for(tmp_path, monkeypat
     (tmp_path / "config").mkdir()
     (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs, licence: PSF-2.0}\n")
     (tmp_path / "mine.yaml").write_text("title: x\n")
-    monkeypatch.setattr("scaleproof.measure.launch.run.device_lock", lambda *_: pytest.fail("waited"))
+    monkeypatch.setattr("scaleproof.measure.launch.run.hold_devices", lambda *_: pytest.fail("waited"))
     cell = (
         scaleproof("stage", "train", "mine.yaml", "x", "--out", "r1", cwd=tmp_path).stderr.rpartition(": ")[2].strip()
     )

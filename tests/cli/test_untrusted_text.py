@@ -21,7 +21,7 @@ from scaleproof.conclude.report.tables.table import escaped
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.loaded import NAME
-from scaleproof.ground.html import environment
+from scaleproof.ground.html import jinja_environment
 
 SHARP = [
     "$(touch x)",
@@ -90,7 +90,7 @@ def test_a_title_is_one_line_that_a_terminal_prints(text):
 @cheap
 @given(texts)
 def test_a_page_shows_text_as_text(text):
-    page = environment("scaleproof.conclude.report").from_string('<p title="{{ t }}">{{ t }}</p>').render(t=text)
+    page = jinja_environment("scaleproof.conclude.report").from_string('<p title="{{ t }}">{{ t }}</p>').render(t=text)
     assert page.count("<") == 2
     assert page.count('"') == 2
 

@@ -17,7 +17,7 @@ from scaleproof.cli.ab import split
 from scaleproof.conclude.analysis.measured_cells import unintended_differences
 from scaleproof.conclude.report.sentences.ab import EXIT_CODES, AbVerdict, ab_verdict, rounds_needed
 from scaleproof.driver import ab
-from scaleproof.driver.ab import AbRequest, Pace, _outlook, campaign_of, compare, write_campaign
+from scaleproof.driver.ab import AbRequest, Pace, _describe_rounds, make_campaign, run_comparison, write_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import UserError
@@ -42,7 +42,7 @@ def test_commands_are_split_at_their_separators():
 
 def written(request: AbRequest, rounds: int = 1, chance: float | None = None) -> LoadedCampaign:
     path = CAMPAIGNS / "mine.yaml"
-    write_campaign(path, campaign_of(request, rounds, chance), request)
+    write_campaign(path, make_campaign(request, rounds, chance), request)
     return LoadedCampaign(path)
 
 
@@ -85,7 +85,7 @@ def test_what_was_compared_stays_as_it_is():
     path = CAMPAIGNS / "mine.yaml"
     request = AbRequest(["a"], ["b"])
     written(request, rounds=9)
-    assert not write_campaign(path, campaign_of(request, 20), request)
+    assert not write_campaign(path, make_campaign(request, 20), request)
     assert LoadedCampaign(path).campaign.most_repeats == 9
 
 
@@ -104,7 +104,7 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path, monkeypatch, asked, wor
     monkeypatch.setattr(ab, "cuda_devices", list)
     monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
     with pytest.raises(UserError) as refused:
-        compare(AbRequest(["a"], ["b"], **asked), "mine", "tuning")
+        run_comparison(AbRequest(["a"], ["b"], **asked), "mine", "tuning")
     assert words in str(refused.value)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -122,7 +122,7 @@ def test_a_damaged_file_is_named_and_kept(tmp_path, monkeypatch, name, content, 
     path.write_text(content)
     monkeypatch.setattr(ab, "run_snakemake", lambda *_: pytest.fail("it was started"))
     with pytest.raises(UserError) as refused:
-        compare(AbRequest(["a"], ["b"]), "mine", "tuning")
+        run_comparison(AbRequest(["a"], ["b"]), "mine", "tuning")
     assert words in str(refused.value)
     assert [(file, file.read_text()) for file in tmp_path.rglob("*") if file.is_file()] == [(path, content)]
 
@@ -154,11 +154,11 @@ def test_the_looks_share_the_rounds_that_there_is_time_for():
     assert written(request, 1).campaign.repeats == 1
     rule = written(request, 9).campaign.repeat_until
     assert (rule.at_least, rule.at_most) == (4, 9)
-    assert campaign_of(request, 3)["repeats"] == 3
-    assert campaign_of(request, 4)["repeats"]["at_most"] == 4
-    assert campaign_of(request, 500)["repeats"]["at_most"] == 30
+    assert make_campaign(request, 3)["repeats"] == 3
+    assert make_campaign(request, 4)["repeats"]["at_most"] == 4
+    assert make_campaign(request, 500)["repeats"]["at_most"] == 30
     # Without looks nothing says a level, and 5 % is more than the series has left.
-    assert campaign_of(request, 3, chance=0.01)["repeats"] == 1
+    assert make_campaign(request, 3, chance=0.01)["repeats"] == 1
 
 
 def played(monkeypatch, failure=None, first_tries=(), **request):
@@ -182,7 +182,7 @@ def played(monkeypatch, failure=None, first_tries=(), **request):
     monkeypatch.setattr(ab, "read_run", lambda place: SimpleNamespace(metrics=made))
     monkeypatch.setattr(ab, "run_snakemake", run)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
-    path, _ = compare(AbRequest(["a"], ["b"], **{"minutes": 5} | request), "mine")
+    path, _ = run_comparison(AbRequest(["a"], ["b"], **{"minutes": 5} | request), "mine")
     return asked, ends, LoadedCampaign(path).campaign
 
 
@@ -197,7 +197,7 @@ def test_the_first_round_says_how_many_there_is_time_for(monkeypatch):
 def test_what_the_rounds_will_probably_show_is_said_before_them(monkeypatch, capsys):
     played(monkeypatch)
     assert "time for 24 rounds, which show a difference of 0.9 times the scatter" in capsys.readouterr().err
-    assert _outlook(3) == "there is time for 3 rounds, too few to look at them in between"
+    assert _describe_rounds(3) == "there is time for 3 rounds, too few to look at them in between"
 
 
 def test_a_program_that_fails_is_not_started_again(monkeypatch, capsys):
@@ -275,13 +275,13 @@ def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
     monkeypatch.setattr(ab, "read_run", lambda place: failed)
     entries = tmp_path / "results/series/tuning.json"
     for name in ("b", "c", "d"):
-        compare(AbRequest(["a"], [name]), None, "tuning")
+        run_comparison(AbRequest(["a"], [name]), None, "tuning")
     parts = [entry["level"] for entry in json.loads(entries.read_text()).values()]
     assert parts == sorted(parts, reverse=True)
     assert sum(parts) < 0.05
-    compare(AbRequest(["a"], ["b"]), None, "tuning")
+    run_comparison(AbRequest(["a"], ["b"]), None, "tuning")
     assert len(json.loads(entries.read_text())) == 3, "asked again, it spends nothing more"
-    assert campaign_of(AbRequest(["a"], ["b"]), 9, parts[0])["repeats"]["chance"] == parts[0]
+    assert make_campaign(AbRequest(["a"], ["b"]), 9, parts[0])["repeats"]["chance"] == parts[0]
 
 
 def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05, 1.11), **report):
@@ -320,7 +320,9 @@ def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05,
 
 def test_the_command_has_the_defaults_of_its_request(monkeypatch):
     asked = []
-    monkeypatch.setattr(ab, "compare", lambda request, *_: asked.append(request) or (Path("x.yaml"), verdict("yes")))
+    monkeypatch.setattr(
+        ab, "run_comparison", lambda request, *_: asked.append(request) or (Path("x.yaml"), verdict("yes"))
+    )
     monkeypatch.setattr(sys, "argv", ["scaleproof", "ab", "--", sys.executable, "-V", "--", sys.executable, "-VV"])
     main()
     assert asked == [AbRequest([sys.executable, "-V"], [sys.executable, "-VV"])]
@@ -380,7 +382,7 @@ def test_rounds_that_would_decide(ratio, rounds):
 def test_an_undecided_verdict_says_what_would_tell(monkeypatch, ratio, rounds, trained_s, words):
     verdict = AbVerdict("undecided", "", *ratio, n=6)
     monkeypatch.setattr(ab, "trained_s", lambda run: trained_s)
-    said = list(ab._what_would_tell(verdict, REQUEST, rounds, [SimpleNamespace(total_wall_time_s=10.0)]))
+    said = list(ab._ways_to_decide(verdict, REQUEST, rounds, [SimpleNamespace(total_wall_time_s=10.0)]))
     assert [text[: len(word)] for text, word in zip(said, words, strict=True)] == words
 
 

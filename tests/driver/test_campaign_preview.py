@@ -144,7 +144,7 @@ def test_the_token_is_not_shown(shown, monkeypatch):
     ],
 )
 def test_sizes(count, said):
-    assert requirements.size(count) == said
+    assert requirements.bytes_text(count) == said
 
 
 def test_processes_are_ranks_not_devices(repository, monkeypatch, tmp_path):
@@ -168,7 +168,7 @@ def test_processes_are_ranks_not_devices(repository, monkeypatch, tmp_path):
 )
 def test_one_hour_is_no_hours(minutes, runs, text):
     campaign = Campaign.model_validate({"title": "t", "resources": {"time_limit": minutes}})
-    assert campaign_preview._limits(campaign, runs) == text
+    assert campaign_preview._time_limit_text(campaign, runs) == text
     assert campaign_preview._runs(1, 1) == "1 run"
     assert campaign_preview._runs(6, 24) == "6 to 24 runs"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from synthetic import write_run
 
-from scaleproof.conclude.forecast.requirements import RunTimes, counts_of, run_times
+from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, run_times
 from scaleproof.driver import planned_work as planned_work_module
 from scaleproof.driver.planned_work import planned_work
 from scaleproof.ground.campaign.cells import Cell
@@ -68,7 +68,7 @@ def test_steps_of_other_work_follow_from_the_rate(loaded, tmp_path):
     times = run_times(tmp_path, "synthetic")
     flops = statistics.median(run.flops for run in times.past)
     tokens = (300 + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
-    expected = times.outside(cell) + counts_of(cell).flops_per_token * tokens / flops
+    expected = times.outside(cell) + counts_of_cell(cell).flops_per_token * tokens / flops
     assert times.seconds(longer) == pytest.approx(expected)
 
 
@@ -134,7 +134,7 @@ def test_without_earlier_runs_the_estimate_is_by_a_probe_of_this_machine(loaded,
     speeds.write_text(json.dumps({"start": 3.0, f"train {layer}": 1e9}))
     times = RunTimes((), (), MachineSpeed(speeds))
     tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len
-    assert times.seconds(cell) == pytest.approx(3.0 + counts_of(cell).flops_per_token * tokens / 1e9)
+    assert times.seconds(cell) == pytest.approx(3.0 + counts_of_cell(cell).flops_per_token * tokens / 1e9)
     assert times.basis([cell]) == "estimated from FLOPs by a probe of this machine, where a run takes 3 s to start"
     assert "as on a small node" in RunTimes((), ()).basis([cell])
 

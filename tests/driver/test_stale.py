@@ -92,7 +92,7 @@ def test_a_lost_chart_is_asked_for_alone(measured, monkeypatch):
     files = [f"charts/{name}.{kind}" for name in ("speedup", "step_time") for kind in ("png", "svg")]
     (folder / "manifest.json").write_text(json.dumps({"files": dict.fromkeys(files, "")}))
     view = {folder / name: Seen("charts", pending=False, recorded=True) for name in files}
-    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: view)
+    monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
     text = stale_text(stale_runs(path, results))
     assert text.endswith(f"to make what is missing again: snakemake --cores 2 {folder}/charts/speedup.svg")
 
@@ -103,12 +103,16 @@ def test_a_reference_that_would_be_replayed_is_stale(measured, monkeypatch):
     reference = results / "sizes/reference" / f"{name}.json"
     reference.parent.mkdir()
     reference.write_text("{}")
-    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: {reference: Seen("reference", True, False)})
+    monkeypatch.setattr(
+        "scaleproof.driver.stale.ask_snakemake", lambda targets: {reference: Seen("reference", True, False)}
+    )
     text = stale_text(stale_runs(path, results))
     assert text.startswith("sizes: 1 reference would be measured again, because snakemake has no record of it")
     assert "to keep them: scaleproof keep" in text
     assert "--forcerun reference -- " in text
-    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: {reference: Seen("reference", False, False)})
+    monkeypatch.setattr(
+        "scaleproof.driver.stale.ask_snakemake", lambda targets: {reference: Seen("reference", False, False)}
+    )
     assert stale_text(stale_runs(path, results)) == "sizes: no finished run would be measured again"
 
 
@@ -120,7 +124,7 @@ def test_runs_of_a_job_that_snakemake_holds_for_done_are_not_stale(measured, mon
     monkeypatch.setattr("scaleproof.driver.stale.code_sha256", lambda *entries: "other")
     for pending, number in ((False, 0), (True, 4)):
         view = dict.fromkeys(records, Seen("shared_job", pending, recorded=True))
-        monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets, view=view: view)
+        monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets, view=view: view)
         assert stale_runs(path, results).runs == number
 
 
@@ -168,7 +172,7 @@ def viewed(monkeypatch, measured, seen: Seen) -> str:
     path, results = measured
     runs = LoadedCampaign(path).runs(results)
     view = {folder / "training_metrics.json": seen for folder in runs}
-    monkeypatch.setattr("scaleproof.driver.stale.seen", lambda targets: view)
+    monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets: view)
     return stale_text(stale_runs(path, results))
 
 

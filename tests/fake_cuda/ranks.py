@@ -37,7 +37,7 @@ from scaleproof.measure.doctor.doctor import examine  # noqa: E402
 from scaleproof.measure.doctor.random_tokens import write_random_tokens  # noqa: E402
 from scaleproof.measure.launch import local  # noqa: E402
 from scaleproof.measure.machine import gpus  # noqa: E402
-from scaleproof.measure.machine.provenance import provenance  # noqa: E402
+from scaleproof.measure.machine.provenance import provenance_fields  # noqa: E402
 from scaleproof.measure.trace.capture import rank_program  # noqa: E402
 from scaleproof.measure.trace.capture.capture_schema import RANK_RESULT, RAW  # noqa: E402
 from scaleproof.measure.trainer import measure  # noqa: E402
@@ -139,7 +139,7 @@ def cell_of(execution: dict[str, Any], work: dict[str, Any]) -> Cell:
 def request_of(cell: Cell, folder: Path, **names: Any) -> Request:
     provenance: dict[str, Any] = names.pop("provenance", {})
     ids = {"campaign": "fake", "run_id": cell.slug, "time_limit": LIMIT_S, "gpus": 8}
-    return Request.of(cell, tokens(), folder, provenance=provenance, **ids | names)
+    return Request.for_cell(cell, tokens(), folder, provenance=provenance, **ids | names)
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def looked_at(session: Session, request: Request) -> dict[str, Any]:
     hook.remove()
     _, probe, probed = measure.probed_step_of(ready, 2)
     fed = FedTokens(request.cell.batch.micro * len(session.shares), SEQ_LEN + 1, session.device)
-    with fed.of(ready.entrance), measure.TokensInside(ready.inside), UpdateLog().of(ready.strategy.optimizer):
+    with fed.record(ready.entrance), measure.TokensInside(ready.inside), UpdateLog().record(ready.strategy.optimizer):
         waits = doctor_ranks.waits_per_step(session.device, ready.steps, 3)  # as in the window
     used_its_own(session)
     return {
@@ -203,7 +203,7 @@ def timed_run(folder: Path, memory: int | None = None, **execution: Any) -> dict
     if memory:
         played.library.set_limit(int(os.environ["LOCAL_RANK"]), memory)
     cell = cell_of(execution, {"steps": 12, "warmup_steps": 4, "validation_samples": 16})
-    known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance("the tests")
+    known = {"timestamp_utc": "2026-01-01T00:00:00Z"} | provenance_fields("the tests")
     end, os._exit = os._exit, played.always(None)
     try:
         session = whole_run.make_run(request_of(cell, folder, provenance=known, witness_steps=2), time.time())
@@ -328,7 +328,7 @@ def other_program(folder: Path, kind: str, settings: dict[str, Any], **execution
 OTHERS = {
     "frontier": (frontier_program, frontier_program.try_cell, frontier_program.RESULT),
     "sweep": (sweep_program, sweep_program.time_collectives, sweep_program.RESULT),
-    "trace": (rank_program, rank_program.traced, RANK_RESULT),
+    "trace": (rank_program, rank_program.trace_steps, RANK_RESULT),
 }
 PROGRAMS = {
     "steps": steps,

@@ -269,7 +269,7 @@ def model(change: Callable[[Any], Any]) -> Callable[[], None]:
 
         return built
 
-    return replaced("trainer.measure", "build", make)
+    return replaced("trainer.measure", "build_model", make)
 
 
 def one_layer(network: Any) -> None:

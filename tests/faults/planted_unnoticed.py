@@ -184,7 +184,7 @@ for label, keys in (
     ("fp16", FP16),
     ("bf16, zero2", BF16_ZERO2),
 ):
-    fault(f"another seed ({label})", keys, OTHER_LOSSES)(replaced("trainer.measure", "build", other_seed))
+    fault(f"another seed ({label})", keys, OTHER_LOSSES)(replaced("trainer.measure", "build_model", other_seed))
     fault(f"positions shifted by one ({label})", keys, OTHER_LOSSES, fast=label == "bf16")(model(shifted_positions))
     fault(f"no causal mask ({label})", keys, OTHER_LOSSES)(model(sees_the_future))
 

@@ -169,7 +169,9 @@ def without_launch(original: Any) -> Any:
 fault("tokens of the warm-up in the rate", ONE, "figure-not-reproduced", "rate-times-time")(
     replaced("trainer.metrics", "_window_figures", with_warmup)
 )
-fault("half of the total time", ONE, "figure-not-reproduced")(replaced("trainer.measure", "summarise", without_launch))
+fault("half of the total time", ONE, "figure-not-reproduced")(
+    replaced("trainer.measure", "summarise_run", without_launch)
+)
 
 
 def first_core(original: Any) -> Any:

@@ -48,7 +48,7 @@ def load() -> None:
 def run(c: Cell, tokens: Path, out: Path, patch: Callable[[], None] = lambda: None, witness_steps: int = 0) -> Run:
     """The run of `c` in `out`, every rank with `patch` applied. Raises RuntimeError where it leaves no metrics."""
     out.mkdir(parents=True)
-    request = Request.of(
+    request = Request.for_cell(
         c,
         tokens,
         out,

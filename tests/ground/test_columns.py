@@ -87,7 +87,7 @@ def test_a_figure_is_printed_in_the_unit_of_its_heading():
     ],
 )
 def test_a_stored_value_is_checked(name, value, sound):
-    assert (not COLUMNS[name].fault([None, value])) == sound
+    assert (not COLUMNS[name].fault_of([None, value])) == sound
 
 
 def test_the_reference_has_the_columns(repository):

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scaleproof.ground.confidence import rate, ratio, scaled
+from scaleproof.ground.confidence import rate_with_interval, ratio_of_independent, scaled
 
 
 def test_a_rate_is_all_work_over_all_time():
-    estimate = rate([100, 100], [1, 3])
+    estimate = rate_with_interval([100, 100], [1, 3])
     assert estimate.value == 50, "not the mean of 100 and 33"
     assert estimate.n == 2
 
 
 def test_one_run_has_no_interval():
-    estimate = rate([100], [2])
+    estimate = rate_with_interval([100], [2])
     assert (estimate.value, estimate.low, estimate.high, estimate.n) == (50, None, None, 1)
-    assert ratio(estimate, rate([100, 100], [1, 1.1])).low is None
+    assert ratio_of_independent(estimate, rate_with_interval([100, 100], [1, 1.1])).low is None
 
 
 def test_the_interval_by_hand():
     seconds = [1.0, 1.1, 1.2]
-    estimate = rate([10] * 3, seconds)
+    estimate = rate_with_interval([10] * 3, seconds)
     logs = [math.log(10 / s) for s in seconds]
     half = 4.302652729911275 * np.std(logs, ddof=1) / math.sqrt(3)
     assert estimate.low == pytest.approx(30 / 3.3 * math.exp(-half))
@@ -31,21 +31,21 @@ def test_the_interval_by_hand():
 
 
 def test_equal_runs_have_an_interval_of_no_width():
-    estimate = rate([10, 10], [2, 2])
+    estimate = rate_with_interval([10, 10], [2, 2])
     assert estimate.low == estimate.value == estimate.high
-    assert ratio(estimate, estimate).value == 1
+    assert ratio_of_independent(estimate, estimate).value == 1
 
 
 def test_a_ratio_agrees_with_welch():
     a, b = [1.0, 1.2, 1.1, 1.3], [2.0, 2.1, 2.4]
-    estimate = ratio(rate([1] * 4, a), rate([1] * 3, b))
+    estimate = ratio_of_independent(rate_with_interval([1] * 4, a), rate_with_interval([1] * 3, b))
     test = stats.ttest_ind(-np.log(a), -np.log(b), equal_var=False).confidence_interval(0.95)
     middle = math.log(estimate.value)
     assert math.log(estimate.high) - middle == pytest.approx((test.high - test.low) / 2)
 
 
 def test_scaling_by_a_number_scales_all_three():
-    estimate = rate([10, 10, 10], [1, 1.1, 1.2])
+    estimate = rate_with_interval([10, 10, 10], [1, 1.1, 1.2])
     half = scaled(estimate, 0.5)
     assert (half.value, half.low, half.high) == (estimate.value / 2, estimate.low / 2, estimate.high / 2)
 
@@ -56,7 +56,7 @@ def test_coverage_of_the_rate(n, spread):
     """95 of 100 intervals hold the truth, whatever the number of runs and their spread."""
     random = np.random.default_rng([n, int(spread * 1000)])
     seconds = random.lognormal(0, spread, (3000, n))
-    inside = [e.low <= 10 <= e.high for e in (rate([10] * n, list(row)) for row in seconds)]
+    inside = [e.low <= 10 <= e.high for e in (rate_with_interval([10] * n, list(row)) for row in seconds)]
     assert 0.93 <= np.mean(inside) <= 0.97
 
 
@@ -65,8 +65,8 @@ def test_coverage_of_the_ratio(n_top, n_bottom):
     random = np.random.default_rng([n_top, n_bottom])
     inside = []
     for _ in range(3000):
-        top = rate([1] * n_top, list(random.lognormal(-math.log(1.8), 0.02, n_top)))
-        bottom = rate([1] * n_bottom, list(random.lognormal(0, 0.02, n_bottom)))
-        estimate = ratio(top, bottom)
+        top = rate_with_interval([1] * n_top, list(random.lognormal(-math.log(1.8), 0.02, n_top)))
+        bottom = rate_with_interval([1] * n_bottom, list(random.lognormal(0, 0.02, n_bottom)))
+        estimate = ratio_of_independent(top, bottom)
         inside.append(estimate.low <= 1.8 <= estimate.high)
     assert 0.93 <= np.mean(inside) <= 0.98, "Welch's interval is a little wide with three runs"

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from scaleproof.ground.code_dependencies import PACKAGE
-from scaleproof.ground.number_format import duration, duration_in_words, in_unit, integer, megabytes, percent, seconds
+from scaleproof.ground.number_format import (
+    duration_in_words,
+    duration_text,
+    in_unit,
+    integer,
+    megabytes,
+    percent,
+    seconds,
+)
 
 # Formats of the module, and nobody else's: thousands separators of whole numbers, shares in percent.
 SPEC = re.compile(r",(\.0f)?|\.\d%")
@@ -63,7 +71,7 @@ def test_conventions_stand_in_one_place(path):
     ("time", "text"), [(119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2 h"), (43_200, "12 h")]
 )
 def test_a_time_is_said_in_its_unit(time, text):
-    assert duration(time) == text
+    assert duration_text(time) == text
 
 
 @pytest.mark.parametrize(

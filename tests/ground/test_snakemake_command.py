@@ -14,7 +14,7 @@ from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.driver.snakemake_view import note
 from scaleproof.ground.campaign import loaded
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.html import linked
+from scaleproof.ground.html import link_cells
 from scaleproof.ground.records.failed_runs import failed_runs_text
 from scaleproof.ground.snakemake_command import NOTE, snakemake_command
 from scaleproof.verify.manifest import check_manifest
@@ -118,4 +118,4 @@ def test_the_next_step_of_a_report_is_one_on_its_cluster(tmp_path, scheduler):
     command = f"snakemake {'--profile slurm' if scheduler else '--cores 2'} results/demo/report.html"
     (sentence,) = (bullet.sentence for bullet in conclude(report).bullets if bullet.topic == "next")
     assert f"run {command} again" in sentence
-    assert f"<code>{command}</code>" in linked(sentence, ())
+    assert f"<code>{command}</code>" in link_cells(sentence, ())

@@ -146,7 +146,7 @@ def test_the_states_of_pbs(job, line):
 
 def test_what_a_queue_says_of_its_jobs(monkeypatch):
     answers = iter([(0, "1 running\n2 failed exit code 3\n9 success\n", ""), (1, "", "away")])
-    monkeypatch.setattr(queue_module, "answer", lambda command, environment: next(answers))
+    monkeypatch.setattr(queue_module, "run_scheduler_command", lambda command, environment: next(answers))
     queue = Queue("submit", "status", "cancel", dict)
     states = queue.states({"1", "2"})
     assert {job: (state.phase, state.reason) for job, state in states.items()} == {
@@ -157,7 +157,7 @@ def test_what_a_queue_says_of_its_jobs(monkeypatch):
 
 
 def test_a_job_that_a_queue_has_forgotten_is_over(monkeypatch):
-    monkeypatch.setattr(queue_module, "answer", lambda command, environment: (0, "", ""))
+    monkeypatch.setattr(queue_module, "run_scheduler_command", lambda command, environment: (0, "", ""))
     queue = Queue("submit", "status", "cancel", dict)
     answers = [queue.states({"1"}) for _ in range(4)]
     assert answers[:3] == [{}, {}, {}], "the first looks may be too early"
@@ -243,7 +243,7 @@ def test_profiles_ask_only_for_resources_that_rules_have():
         profile = yaml.safe_load(path.read_text())
         named = set(profile.get("scaleproof-submit", "").split("{")[1:])
         names = {text.partition("}")[0] for text in named}
-        site = Site.of(profile.get("config"))
+        site = Site.from_config(profile.get("config"))
         assert names <= set(site.resource_names), path
         assert names <= set(profile.get("default-resources", {})), path
 

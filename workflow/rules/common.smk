@@ -19,7 +19,7 @@ def or_exit(function, *arguments):
 
 
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
-SITE = or_exit(Site.of, config)
+SITE = or_exit(Site.from_config, config)
 or_exit(check_resource_names, workflow.resource_settings.default_resources or ())
 # `--config anonymous=true`: pages and papers without names of hosts.
 ANONYMOUS = "--anonymous" if config.get("anonymous") else ""
@@ -256,7 +256,7 @@ def job_of_run(wildcards):
 def _job_of_run(campaign, cell):
     """One request for all the resources that name parts of it."""
     loaded = campaign_called(campaign)
-    return job(or_exit(loaded.cell, cell), loaded.campaign.resources)
+    return request_of_run(or_exit(loaded.cell, cell), loaded.campaign.resources)
 
 
 def job_of_shared_job(wildcards):
@@ -284,7 +284,7 @@ def job_of_pairs(wildcards):
 
 def job_of_group(wildcards):
     loaded = of_campaign(wildcards)
-    return job(or_exit(loaded.cell, loaded.communicating_groups[wildcards.group]), loaded.campaign.resources)
+    return request_of_run(or_exit(loaded.cell, loaded.communicating_groups[wildcards.group]), loaded.campaign.resources)
 
 
 # Around the jobs
@@ -297,7 +297,7 @@ def refuse_short_jobs():
     for job in workflow.dag.needrun_jobs() if rules else ():
         if job.rule.name in rules and "campaign" in job.wildcards.keys():
             limits = of_campaign(job.wildcards).campaign.resources
-            reason = too_short(job.rule.name, job.resources.get("runtime"), limits)
+            reason = complaint_on_job_time(job.rule.name, job.resources.get("runtime"), limits)
             if reason:
                 raise UserError(f"nothing was submitted: {of_campaign(job.wildcards).path}: {reason}")
 

@@ -13,7 +13,7 @@ from scaleproof.auditor.audit_text import (
     verdict,
 )
 from scaleproof.ground.findings.catalog import meaning_of
-from scaleproof.ground.html import environment
+from scaleproof.ground.html import jinja_environment
 
 
 def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
@@ -27,7 +27,7 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
         file, _, line = place.rpartition(":")
         return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
 
-    html = environment(
+    html = jinja_environment(
         "scaleproof.auditor", line=one_line, names=names_of, cells=cells, scaling_cells=scaling_cells, link=link
     )
     template = html.get_template("audit.html.j2")

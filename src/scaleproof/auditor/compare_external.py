@@ -12,7 +12,7 @@ from scaleproof.auditor.checks.overview import rate_of_run
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, TimedSpan
 from scaleproof.ground.comparison import Compared, field_error, why_incomparable
-from scaleproof.ground.confidence import mean_rate, ratio
+from scaleproof.ground.confidence import mean_rate, ratio_of_independent
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
@@ -71,7 +71,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
 
     rate_a = mean_rate([rates[unit] for rates in rates_a])
     rate_b = mean_rate([rates[unit] for rates in rates_b])
-    b_over_a = ratio(rate_b, rate_a)
+    b_over_a = ratio_of_independent(rate_b, rate_a)
     return Compared(
         a=str(a),
         b=str(b),

@@ -47,7 +47,7 @@ def ab(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from scaleproof.conclude.report.sentences.ab import EXIT_CODES
-    from scaleproof.driver.ab import AbRequest, compare
+    from scaleproof.driver.ab import AbRequest, run_comparison
     from scaleproof.ground.snakemake_command import RESULTS
 
     request = AbRequest(
@@ -63,7 +63,7 @@ def ab(args: argparse.Namespace) -> None:
         minutes=args.minutes,
         accept_differences=args.accept_differences,
     )
-    campaign, verdict = compare(request, args.name, args.series)
+    campaign, verdict = run_comparison(request, args.name, args.series)
     page = RESULTS / campaign.stem / "report.html"
     if args.json:
         print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": str(page)}, indent=2))

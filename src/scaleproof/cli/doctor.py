@@ -12,7 +12,7 @@ def doctor(args: argparse.Namespace) -> None:
     from scaleproof.measure.doctor import doctor_cpu, doctor_gpu
     from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, verdict_line
     from scaleproof.measure.doctor.doctor_steps import steps_of_strategies
-    from scaleproof.measure.launch.device_lock import device_lock, device_names
+    from scaleproof.measure.launch.device_lock import device_names, hold_devices
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     gpus, lost = usable_gpus(cuda_devices)
@@ -25,7 +25,7 @@ def doctor(args: argparse.Namespace) -> None:
     out = args.out or args.results / DOCTOR
     device = gpus[0].name if gpus else "cpu"
     # A run beside it would be disturbed, and be mistaken for a fault.
-    with device_lock(device_names(gpus), "the doctor"):
+    with hold_devices(device_names(gpus), "the doctor"):
         report = examine(checks, device, lambda entry: print(verdict_line(entry), flush=True), out)
     failures = len(report.failed)
     print(f"{failures} of {len(report.checks)} checks failed; {out} has all of them")

@@ -39,7 +39,7 @@ MODELS = {
 
 def campaign_validate(args: argparse.Namespace) -> None:
     """Check a campaign, and print what will run and how long it takes. Raises UserError where it is not valid."""
-    from scaleproof.driver.campaign_preview import not_here
+    from scaleproof.driver.campaign_preview import unsupported_cells_text
     from scaleproof.driver.planned_work import planned_work
     from scaleproof.ground.campaign.repeats import repeats_text
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
@@ -50,7 +50,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
     work = planned_work(loaded, args.results, drawn(loaded), probes=False)  # a check is to be quick
-    print(f"{work.text}{not_here(loaded, usable_gpus(cuda_devices)[0])}")
+    print(f"{work.text}{unsupported_cells_text(loaded, usable_gpus(cuda_devices)[0])}")
 
 
 def campaign_show(args: argparse.Namespace) -> None:
@@ -180,7 +180,7 @@ def corpus_check(args: argparse.Namespace) -> None:
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
-    answer = ask_hub(args.corpus, corpus, Remote.of(os.environ, Path()))
+    answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, Path()))
     most = trainable_entries(args.corpus, corpus)
     size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""
     print("; ".join(filter(None, [f"{args.corpus}: valid", answer, size])))
@@ -191,7 +191,7 @@ def model_fetch(args: argparse.Namespace) -> None:
     from scaleproof.measure.corpus.remote import Remote
     from scaleproof.measure.model.fetch import fetch_config
 
-    remote = Remote.of(os.environ, Path())
+    remote = Remote.from_environment(os.environ, Path())
     line = fetch_config(args.model, args.revision, remote.endpoint, remote.token)
     print(f"write into the campaign, under workload:\n  {line}")
 
@@ -199,10 +199,12 @@ def model_fetch(args: argparse.Namespace) -> None:
 def corpus_fetch(args: argparse.Namespace) -> None:
     """Gather the documents of a corpus, and print how many they are."""
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.documents import fetch
+    from scaleproof.measure.corpus.documents import gather_documents
     from scaleproof.measure.corpus.remote import Remote
 
-    description = fetch(args.corpus, corpus_called(args.corpus), args.out, Remote.of(os.environ, args.downloads))
+    description = gather_documents(
+        args.corpus, corpus_called(args.corpus), args.out, Remote.from_environment(os.environ, args.downloads)
+    )
     print(f"{plural(description['documents'], 'document')}, {integer(description['bytes'])} bytes")
     if description["replaced_characters"]:
         print(
@@ -222,16 +224,16 @@ def corpus_tokenizer(args: argparse.Namespace) -> None:
 def gpt2_tokenizer(args: argparse.Namespace) -> None:
     """Write the tokenizer of GPT-2, whose merges are downloaded once."""
     from scaleproof.measure.corpus.remote import Remote
-    from scaleproof.measure.corpus.tokenizer import from_merges
+    from scaleproof.measure.corpus.tokenizer import write_gpt2_tokenizer
 
-    from_merges(Remote.of(os.environ, args.downloads).fetch_gpt2_merges(), args.out)
+    write_gpt2_tokenizer(Remote.from_environment(os.environ, args.downloads).fetch_gpt2_merges(), args.out)
 
 
 def corpus_tokenise(args: argparse.Namespace) -> None:
     """Encode a corpus into train.bin and val.bin, and print how many tokens they have."""
-    from scaleproof.measure.corpus.tokenise import tokenise
+    from scaleproof.measure.corpus.tokenise import tokenise_corpus
 
-    tokens = tokenise(args.corpus_dir, args.tokenizer, args.out, args.processes)
+    tokens = tokenise_corpus(args.corpus_dir, args.tokenizer, args.out, args.processes)
     train, val = tokens["train"]["tokens"], tokens["val"]["tokens"]
     print(f"{integer(train)} training and {integer(val)} validation tokens, {tokens['dtype']}")
 

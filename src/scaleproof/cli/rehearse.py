@@ -24,7 +24,7 @@ def rehearse(args: argparse.Namespace) -> None:
     if args.profile:
         check_profile(args.profile)
     options = ("--profile", args.profile) if args.profile else HERE
-    loaded = rehearsal.rehearse(args.campaign, options, without_gpu=not args.profile and not cuda_devices())
+    loaded = rehearsal.run_rehearsal(args.campaign, options, without_gpu=not args.profile and not cuda_devices())
     failed = failed_runs_text(loaded, RESULTS)
     records = [read_run(place).metrics for place in loaded.runs(RESULTS)]
     for record in records:

@@ -12,7 +12,7 @@ from scaleproof.cli.arguments import Group, command, fingerprints_option, on_cam
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
 from scaleproof.ground.files import write_json
-from scaleproof.ground.number_format import duration, number, seconds
+from scaleproof.ground.number_format import duration_text, number, seconds
 from scaleproof.ground.snakemake_command import PROFILE, snakemake_command
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _left(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
     missing = [folder for folder, *_ in planned if not (folder / METRICS).is_file()]
     if not missing or latest.scheduler:
         return ""
-    time = duration(len(missing) * latest.total_wall_time_s, 2)
+    time = duration_text(len(missing) * latest.total_wall_time_s, 2)
     return f"; {len(missing)} of {plural(len(planned), 'run')} left, about {time}"
 
 
@@ -178,7 +178,7 @@ def shared_job(args: argparse.Namespace) -> None:
 def retry(args: argparse.Namespace) -> None:
     """Remove failed runs and traces, or all that `--cell` names, and print what repeats them. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.ground.records.retry import forget_failed
+    from scaleproof.ground.records.retry import remove_failed
 
     loaded = LoadedCampaign(args.campaign)
     cells = {name for name in args.cell if "/" not in name}
@@ -200,7 +200,7 @@ def retry(args: argparse.Namespace) -> None:
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
     if (folder / "report.pdf").exists():
         again += f" {folder / 'report.pdf'}"
-    removed = forget_failed(folder, runs, bool(args.cell), traces)
+    removed = remove_failed(folder, runs, bool(args.cell), traces)
     for place in removed:
         print(f"removed {place}")
     if removed:
@@ -215,10 +215,10 @@ def retry(args: argparse.Namespace) -> None:
 
 def cluster_check(args: argparse.Namespace) -> None:
     """Print a verdict on each thing that a campaign needs of a cluster. Raises SystemExit(1) where one is bad."""
-    from scaleproof.driver.cluster.check import check, line
+    from scaleproof.driver.cluster.check import check_cluster, line
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
-    verdicts = check(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
+    verdicts = check_cluster(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
     for verdict in verdicts:
         print(line(verdict))
     wrong = sum(not verdict.ok for verdict in verdicts)

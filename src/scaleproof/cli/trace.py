@@ -20,7 +20,7 @@ def trace_capture(args: argparse.Namespace) -> None:
     the workflow asked.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
-    from scaleproof.measure.trace.capture.capture import LOG, capture
+    from scaleproof.measure.trace.capture.capture import LOG, capture_trace
 
     loaded = LoadedCampaign(args.campaign, args.results)
     (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
@@ -33,7 +33,7 @@ def trace_capture(args: argparse.Namespace) -> None:
             usual = tokens_dir(args.results, cell)
             raise UserError(f"{args.tokens}/tokens.json: no such file; --tokens is a folder such as {usual}")
         with stoppable("this trace will be repeated"):
-            result = capture(cell, loaded.name, tokens, out, settings, loaded.time_limit_s)
+            result = capture_trace(cell, loaded.name, tokens, out, settings, loaded.time_limit_s)
     except UserError as error:
         if args.fingerprints:  # Snakemake shows the log that it finds there
             write_atomic(out / LOG, f"scaleproof: {error}\n")

@@ -23,7 +23,7 @@ from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.cores import available_cores
-from scaleproof.ground.errors import UserError, first_fault, plural
+from scaleproof.ground.errors import UserError, describe_first_fault, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
@@ -32,7 +32,7 @@ from scaleproof.ground.records.run import METRICS, read_run
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.command.figures import LONGER
-from scaleproof.measure.machine.allocation import allocation
+from scaleproof.measure.machine.allocation import current_allocation
 from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
 WAITED = re.compile("^scaleproof: waiting for ", re.MULTILINE)  # in the log of a job
@@ -98,13 +98,13 @@ class Pace:
         return 1 + max(0, int(left // self.round_s))
 
 
-def campaign_of(
+def make_campaign(
     request: AbRequest, rounds: int = 1, chance: float | None = None, seconds: float | None = None
 ) -> dict[str, Any]:
-    """Return the campaign that compares the two commands of `request`, as its YAML file holds it.
+    """Return the content of the campaign file that compares the two commands of `request`.
 
-    `rounds`: the most that there is time for. `chance`: of claiming a difference that is not there; None: 5 %.
-    `seconds`: after which runs are ended.
+    `rounds`: the most that there is time for. `chance`: of claiming a difference that is not there (None: 5 %).
+    `seconds`: after how many a run is ended.
     """
     workload: dict[str, Any] = {"command": "{program}"}
     workload["figures"] = dict(request.patterns) or request.figures
@@ -135,8 +135,8 @@ def campaign_of(
     }
 
 
-def _lengths(request: AbRequest) -> list[float | None]:
-    """Return the seconds after which runs are ended, to be tried one after the other; None: by themselves."""
+def _run_lengths_to_try(request: AbRequest) -> list[float | None]:
+    """Return run lengths in seconds, the shortest first, to try until one suffices; [None]: runs end themselves."""
     if request.figures == "whole":
         return [None]
     if request.seconds:
@@ -147,35 +147,35 @@ def _lengths(request: AbRequest) -> list[float | None]:
 
 
 def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dict[str, float]:
-    """Return how often both run where there is time for `rounds`: so often, or until they are told apart."""
+    """Return the key `repeats`: a number for few rounds, else a rule that stops once A and B are told apart."""
     if rounds < FIRST_LOOK:
         return rounds if chance is None else 1  # a fixed number is judged at 5 %, which is more than a series gives
     repeats = {"resolve": request.difference, "at_least": min(FIRST_LOOK, rounds - 1), "at_most": min(MOST, rounds)}
     return repeats if chance is None else repeats | {"chance": chance}
 
 
-def compare(
+def run_comparison(
     request: AbRequest, name: str | None = None, series: str | None = None, results: Path = RESULTS
 ) -> tuple[Path, AbVerdict]:
     """Compare the two commands within the minutes of `request`; return the campaign's file and the verdict.
 
-    The first round tells how many more there is time for. `name`: of the file; by default ab- and a hash of the
-    request. `series`: comparisons that share one error budget, of which this one takes its part. Raises UserError where
-    the file is there with another comparison, where it cannot be run here, where Snakemake fails, or where a file of
-    the results is damaged.
+    The first round tells how many more there is time for. `name`: of the file; without it ab- and a hash of the
+    request. `series`: name of comparisons that share one budget of false claims, of which this one takes its part.
+    Raises UserError where another comparison has this file, where a command cannot be run here, where Snakemake fails,
+    or where a file of the results is damaged.
     """
-    text = json.dumps(campaign_of(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
+    text = json.dumps(make_campaign(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
     level_file = results / SERIES / f"{series}.json" if series else None
     if level_file:
-        _entries(level_file)  # it is read before anything is written
+        _read_series(level_file)  # it is read before anything is written
     _check_campaign(path, request)
     chance = _level_in_series(level_file, path.stem) if level_file else None
     _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
     verdict = read_verdict(path, request, results)
     if level_file:
-        entries = _entries(level_file)
+        entries = _read_series(level_file)
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(level_file, entries)
     return path, verdict
@@ -184,10 +184,10 @@ def compare(
 def _check_campaign(path: Path, request: AbRequest) -> None:
     """Write the campaign of `request`; where it is wrong, or not for this machine, remove it and raise UserError."""
     was_there = path.exists()
-    write_campaign(path, campaign_of(request, seconds=request.seconds), request)
+    write_campaign(path, make_campaign(request, seconds=request.seconds), request)
     try:
         geometry = LoadedCampaign(path).cells[0].execution.geometry
-        gpus, job = len(usable_gpus(cuda_devices)[0]), allocation() if geometry.nodes > 1 else None
+        gpus, job = len(usable_gpus(cuda_devices)[0]), current_allocation() if geometry.nodes > 1 else None
         nodes, devices = len(job.hosts) if job else 1, gpus or available_cores()
         if geometry.nodes > nodes or geometry.devices_per_node > devices:
             what = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"
@@ -204,13 +204,13 @@ def _check_campaign(path: Path, request: AbRequest) -> None:
 def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path) -> None:
     """Run both commands once, then write the campaign with as many rounds as there is time for.
 
-    Where a run had hardly begun when it was ended, once more, for longer. Nothing is done where an earlier call has
-    found how many rounds there are.
+    The round is made again with longer runs while one of them had hardly begun when it was ended. Nothing is done where
+    an earlier call has already written the number of rounds.
     """
     started = time.monotonic()
-    for seconds in _lengths(request):
+    for seconds in _run_lengths_to_try(request):
         began = time.monotonic()
-        if not write_campaign(path, campaign_of(request, 1, chance, seconds), request):
+        if not write_campaign(path, make_campaign(request, 1, chance, seconds), request):
             return
         loaded = LoadedCampaign(path, results)
         run_snakemake(path, list(loaded.records(results)))
@@ -223,12 +223,12 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
         now = time.monotonic()
         pace = Pace(now - began, sum(run.total_wall_time_s or 0.0 for run in runs), began - started)
         rounds = pace.rounds_in(request.minutes)
-        write_campaign(path, campaign_of(request, rounds, chance, seconds), request)
-        print(f"scaleproof: {_outlook(_repeats(request, rounds, chance))}", file=sys.stderr)
+        write_campaign(path, make_campaign(request, rounds, chance, seconds), request)
+        print(f"scaleproof: {_describe_rounds(_repeats(request, rounds, chance))}", file=sys.stderr)
 
 
-def _outlook(repeats: int | dict[str, float]) -> str:
-    """Return what that many rounds will probably show."""
+def _describe_rounds(repeats: int | dict[str, float]) -> str:
+    """Return a sentence: how many rounds there is time for, and which difference they will probably show."""
     if isinstance(repeats, int):
         return f"there is time for {plural(repeats, 'round')}, too few to look at them in between"
     rule = RepeatUntil.model_validate(repeats)
@@ -291,7 +291,7 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     if verdict.word == "undecided" and rounds < MOST:
         why = ", as runs waited for devices that others used" if _has_waited(folder / "logs") else ""
         verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}{why}")
-        return with_words(verdict, *_what_would_tell(verdict, request, rounds, printed))
+        return with_words(verdict, *_ways_to_decide(verdict, request, rounds, printed))
     return verdict
 
 
@@ -300,8 +300,8 @@ def _has_waited(logs: Path) -> bool:
     return any(WAITED.search(log.read_text("utf-8", "replace")) for log in logs.glob("together-*.log"))
 
 
-def _what_would_tell(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:
-    """Yield what would decide a comparison that had `rounds`, if it goes on as in its `runs`."""
+def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:
+    """Yield sentences on what would decide a comparison that `rounds` have left open: more time, or longer training."""
     needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)
     if needed > MOST:
         yield f"{integer(needed)} rounds would be needed: longer runs (--seconds) or a larger --difference need fewer"
@@ -319,10 +319,11 @@ def trained_s(run: Printed) -> float:
     return max(run.window.wall_time_s, between_lines_s or 0.0)
 
 
-def _entries(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the comparisons of the series in the file `path`, in the order in which they were begun.
+def _read_series(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the comparisons in a file of a series, by campaign, in the order in which they were begun.
 
-    Campaign -> its `level` of significance, and whether it `decided`, that is, claimed a difference.
+    {"ab-1f2e": {"level": 0.025, "decided": True}}: its level of significance, and whether it claimed a difference.
+    Empty without a file. Raises UserError where it holds anything else.
     """
     if not path.is_file():
         return {}
@@ -333,7 +334,7 @@ def _entries(path: Path) -> dict[str, dict[str, Any]]:
         }
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         cure = "remove it, and the series begins anew"
-        raise UserError(f"{path} is no series of comparisons ({first_fault(error)}); {cure}") from None
+        raise UserError(f"{path} is no series of comparisons ({describe_first_fault(error)}); {cure}") from None
 
 
 def _level_in_series(path: Path, campaign: str) -> float:
@@ -341,7 +342,7 @@ def _level_in_series(path: Path, campaign: str) -> float:
 
     The level is noted before the comparison begins, so that one that is given up has spent it.
     """
-    entries = _entries(path)
+    entries = _read_series(path)
     if campaign not in entries:
         level = next_level([entry["decided"] for entry in entries.values()])
         entries[campaign] = {"level": level, "decided": False}

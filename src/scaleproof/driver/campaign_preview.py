@@ -11,7 +11,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import repeats_text
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import integer, size
+from scaleproof.ground.number_format import bytes_text, integer
 from scaleproof.ground.records.evidence import MEANING
 from scaleproof.measure.command.program import absent_program
 from scaleproof.measure.machine.applicable import unsupported_reason
@@ -40,7 +40,7 @@ def show(loaded: LoadedCampaign) -> str:
                 cell.work.steps,
                 tokens,
                 cell.world_size,
-                size(state) if state else "unknown",
+                bytes_text(state) if state else "unknown",
             ]
         )
     fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
@@ -61,10 +61,10 @@ def show(loaded: LoadedCampaign) -> str:
     tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
     return (
         f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_runs(fewest, runs)}, "
-        f"{tokens_text} timed tokens; {_limits(campaign, runs, in_pairs)}"
-        f"{_jobs(loaded)}{_padding(loaded)}{_comparisons(loaded)}"
+        f"{tokens_text} timed tokens; {_time_limit_text(campaign, runs, in_pairs)}"
+        f"{_jobs(loaded)}{_padding_line(loaded)}{_comparisons(loaded)}"
         f"{requirements.models_list(loaded)}{requirements.memory_note(loaded, gpus)}{requirements.corpora_list(loaded)}"
-        f"{_on_cpu(loaded, gpus, lost)}{not_here(loaded, gpus)}"
+        f"{_cpu_paragraph(loaded, gpus, lost)}{unsupported_cells_text(loaded, gpus)}"
     )
 
 
@@ -83,13 +83,13 @@ def _show_commands(loaded: LoadedCampaign) -> str:
     reader = figures if isinstance(figures, str) else "patterns"
     return (
         f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
-        f"{_runs(fewest, most)}; {_limits(campaign, most)}\nFigures: {reader}. "
+        f"{_runs(fewest, most)}; {_time_limit_text(campaign, most)}\nFigures: {reader}. "
         f"Evidence: printed: {MEANING['printed']}."
     )
 
 
-def _limits(campaign: Campaign, runs: int, in_pairs: int = 0) -> str:
-    """What so many `runs`, and those of A/B pairs, take at most by the time limit of each."""
+def _time_limit_text(campaign: Campaign, runs: int, in_pairs: int = 0) -> str:
+    """ "time limit 10 minutes per run, so at most 3 hours in all": of `runs`, and `in_pairs` more in A/B pairs."""
     minutes = campaign.resources.time_limit
     hours = _amount((runs + in_pairs) * minutes / 60, "hour")
     with_pairs = f" with the {in_pairs} of A/B pairs" if in_pairs else " in all"
@@ -118,18 +118,15 @@ def _jobs(loaded: LoadedCampaign) -> str:
     return f"\nOn a cluster {plural(len(sizes), 'job')} of {_span(min(sizes), max(sizes))} runs." if sizes else ""
 
 
-def _padding(loaded: LoadedCampaign) -> str:
-    """Documents are known when they are tokenised; until then their tokens are bounded by seq_len."""
+def _padding_line(loaded: LoadedCampaign) -> str:
+    """A line that token counts of classification are upper bounds, as texts are padded; "" without classification."""
     if all(cell.workload.task == "language-modelling" for cell in loaded.cells):
         return ""
     return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."
 
 
-def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
-    """Return a paragraph on what cells without a CUDA device run on; "" where all have one.
-
-    `lost`: why no device can be used; "" where that is not so.
-    """
+def _cpu_paragraph(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
+    """Return the paragraph that devices are processes on CPU cores, or why no GPU works (`lost`); "" if all is well."""
     if lost:
         return f"\n\nNo CUDA device can be used, because {lost}."
     if gpus or all(cell.execution.device == "cuda" for cell in loaded.cells):
@@ -137,8 +134,8 @@ def _on_cpu(loaded: LoadedCampaign, gpus: list[Gpu], lost: str) -> str:
     return f"\n\nNo CUDA device is visible: devices are processes on the {available_cores()} cores of this machine."
 
 
-def not_here(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """Return paragraphs on the cells that this machine cannot run, by reason, and on those that share its cores."""
+def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
+    """Return paragraphs: the cells that this machine cannot run, by reason, then those whose ranks share its cores."""
     cores, sharing = available_cores(), []
     cells_by_reason = defaultdict(list)
     for cell in loaded.cells:

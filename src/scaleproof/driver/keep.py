@@ -132,15 +132,16 @@ def _is_of(cell: Cell, record: Path) -> bool:
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:
-    """Return what to say before Snakemake makes `outputs` again, of which it has no record; None where that is right.
+    """Return a warning before Snakemake measures `outputs` again of which it merely has no record; None without any.
 
-    Runs that cannot stand in this campaign are made again without a word.
+    It names the files, and the commands to keep them or measure them again. Runs that do not fit the campaign any more
+    are measured again without a warning.
     """
     records = records_of_runs(loaded, results)
     lost = [
         folder
         for folder, cell, repeat in loaded.planned(results)
-        if records.get(folder, folder / METRICS) in outputs and _stands(folder, cell, repeat)
+        if records.get(folder, folder / METRICS) in outputs and _fits_campaign(folder, cell, repeat)
         if not (folder in records and finished_run(folder, cell))  # else it is not measured again
     ]
     files = dict.fromkeys(lost, "shared_job" if records else "train")
@@ -156,9 +157,9 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
 
 
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
-    """Return two lines with the commands of which people choose one: keep the runs, or measure them again.
+    """Return two lines, of which people choose one: the command to keep the runs, and the one to measure them again.
 
-    `rules`: of what Snakemake makes again only when forced to.
+    `rules`: those that Snakemake runs again only when forced to.
     """
     report = results / loaded.name / "report.html"
     forced = f"--forcerun {' '.join(rules)} -- " if rules else ""
@@ -168,7 +169,7 @@ def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
     )
 
 
-def _stands(folder: Path, cell: Cell, repeat: int) -> bool:
+def _fits_campaign(folder: Path, cell: Cell, repeat: int) -> bool:
     """Return whether the run in `folder` has numbers, and is of the configuration of `cell`."""
     try:
         return read_planned(folder, cell.slug, repeat, cell.fingerprint).ok

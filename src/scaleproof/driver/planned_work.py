@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaleproof.conclude.forecast.requirements import RunTimes, counts_of, kind_of, run_times
+from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, kind_of, run_times
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.cores import available_cores
@@ -64,10 +64,10 @@ class Planned:
 
 
 def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: bool = True) -> Planned:
-    """Count the runs of a campaign and estimate the time of the whole.
+    """Count the runs of a campaign, and estimate how long all of it takes.
 
-    The time is that of earlier runs of this machine, else from the FLOPs of the cells. `drawn`: how many tables and
-    charts its report has. `probes`: whether this machine's speed may be measured.
+    The time is that of earlier runs on this machine, else computed from the cells' FLOPs. `drawn`: tables and charts of
+    its report. `probes`: whether the speed of this machine may be measured for the estimate.
     """
     campaign = loaded.campaign
     times = run_times(results, loaded.name, probes)
@@ -109,12 +109,12 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
         searched=len(searched),
         seconds=seconds,
         basis=basis,
-        too_long=_too_long(loaded, times),
+        too_long=_time_limit_warning(loaded, times),
     )
 
 
-def _too_long(loaded: LoadedCampaign, times: RunTimes) -> str:
-    """Return a line on the cell whose runs take longest, where its time limit would stop them; else ""."""
+def _time_limit_warning(loaded: LoadedCampaign, times: RunTimes) -> str:
+    """Return a line on the slowest cell if its runs would reach the time limit; else ""."""
     slowest = max((cell for cell in loaded.cells if cell.command is None), key=times.seconds, default=None)
     if slowest is None or times.seconds(slowest) <= loaded.time_limit_s:
         return ""
@@ -132,12 +132,12 @@ def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
 
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
-    """Estimate the seconds of a replay: as its record at `path` has them, where there is one, else by its FLOPs."""
+    """Seconds of a replay: as recorded in the file `path`, where there is one, else estimated from its FLOPs."""
     start_s = times.speed.start_s()
     try:
         return start_s + read_reference(path).seconds
     except (UserError, OSError):
-        counts = counts_of(cell)
+        counts = counts_of_cell(cell)
     if counts is None:
         return start_s
     tokens = cell.batch.global_ * cell.workload.seq_len

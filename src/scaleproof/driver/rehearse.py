@@ -13,11 +13,11 @@ from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS
 
 
-def rehearse(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCampaign:
-    """Write the rehearsal of the campaign at `path`, run it to its page, and return it.
+def run_rehearsal(path: Path, options: Sequence[str], without_gpu: bool) -> LoadedCampaign:
+    """Write the rehearsal (a small version) of the campaign at `path`, run it up to its page, and return it.
 
-    `options`: of Snakemake, by which its jobs are sent; `without_gpu`: as of `rehearsal_of`. Raises UserError, with
-    Snakemake's last lines, where a stage fails; runs that fail are rows of the results.
+    `options`: Snakemake's, on how jobs are sent. `without_gpu`: rehearse on the CPU what asks for GPUs. A run that
+    fails is a row of the results. Raises UserError, with Snakemake's last lines, where a stage fails.
     """
     campaign = rehearsal_of(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
     small = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"

@@ -36,10 +36,10 @@ class Seen:
     recorded: bool
 
 
-def seen(targets: Collection[Path]) -> dict[Path, Seen] | None:
-    """Return what Snakemake sees of each file that it makes for `targets`.
+def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
+    """Return Snakemake's view of each file behind `targets`: its rule, if it is recorded, if made again.
 
-    None where the workflow of this folder does not make them, or cannot say.
+    None where the workflow in this folder does not make `targets`, or Snakemake fails.
     """
     here = Path.cwd()
     if not all(target.absolute().is_relative_to(here) for target in targets):
@@ -87,8 +87,8 @@ def _quoted(path: str) -> str:
     return home + shlex.quote(rest)
 
 
-def _words_of_a_stage(output: str) -> str | None:
-    """Return the last words of the first stage that failed, by what Snakemake says of its log; None where none did."""
+def _last_words_of_failed_stage(output: str) -> str | None:
+    """Return the end of the first failed stage's log, named in Snakemake's `output`; None without one."""
     for log in map(Path, FAILED_LOG.findall(output)):
         if log.is_file() and (text := log.read_text("utf-8", "replace").strip()):
             _, own, message = f"\n{text}".rpartition("\nscaleproof: ")
@@ -101,7 +101,7 @@ def _demand(*words: str, of: str = "") -> None:
     if done.returncode not in (0, FAILED_RUNS):
         output = done.stdout + done.stderr
         banner = f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n"
-        raise UserError(of + (_words_of_a_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
+        raise UserError(of + (_last_words_of_failed_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
 
 
 def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:
@@ -113,13 +113,13 @@ def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:
         output, errors = process.communicate()
     except KeyboardInterrupt:
         with contextlib.suppress(psutil.Error):
-            _end(psutil.Process(process.pid))
+            _end_with_children(psutil.Process(process.pid))
         raise
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
-def _end(process: psutil.Process) -> None:
-    """End `process` and all below it, by Ctrl-C first, which may have reached us alone."""
+def _end_with_children(process: psutil.Process) -> None:
+    """End `process` and all its children: SIGINT first, as Ctrl-C may not have reached them, SIGKILL after GRACE_S."""
     family = [process, *process.children(recursive=True)]
     for number in (signal.SIGINT, signal.SIGKILL):
         for member in family:

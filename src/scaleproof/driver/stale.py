@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 from scaleproof.driver.keep import choices_text, counted_text, measured_beside
-from scaleproof.driver.snakemake_view import Seen, seen
+from scaleproof.driver.snakemake_view import Seen, ask_snakemake
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
@@ -52,9 +52,9 @@ class StaleRuns:
 
 
 def stale_runs(path: Path, results: Path) -> StaleRuns:
-    """Compare a campaign's finished runs with its file `path`, the code of today, and what Snakemake would do.
+    """Compare a campaign's finished runs with its file `path`, with today's code, and with what Snakemake would do.
 
-    Runs never made do not count. Raises UserError if the campaign is not valid.
+    Runs that were never made do not count. Raises UserError where the campaign is not valid.
     """
     loaded = LoadedCampaign(path)
     current_code = code_sha256(*MEASURING)
@@ -62,7 +62,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     records = records_of_runs(loaded, results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
-    view = seen([results / loaded.name / "report.html"]) if finished or lost else None
+    view = ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None
     reasons: Counter[str] = Counter()
     device_seconds = 0.0
     commits: set[str] = set()
@@ -77,7 +77,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
             damaged[f"{cell.slug}/{folder.name}"] = cell.slug
             continue
         file = (view or {}).get(records.get(folder, folder / METRICS))
-        if reason := _reason(metrics, cell.fingerprint, current_code, file):
+        if reason := _reason_to_measure_again(metrics, cell.fingerprint, current_code, file):
             reasons[reason] += 1
             if file is not None and not file.recorded:
                 unrecorded[file.rule] = None
@@ -113,8 +113,13 @@ def _sound_metrics(folder: Path) -> Timed | Failed:
     return run.metrics
 
 
-def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None) -> str | None:
-    """Return why a run is measured again, or None. `file`: Snakemake's view of what its job makes; None: not known."""
+def _reason_to_measure_again(
+    metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None
+) -> str | None:
+    """Return why a run would be measured again; None if it would not.
+
+    `file`: how Snakemake sees the file of the job; None where that is not known.
+    """
     if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION
     if file and not file.pending:
@@ -128,13 +133,13 @@ def _reason(metrics: Timed | Failed, fingerprint: str, current_code: str, file: 
 
 def stale_text(stale: StaleRuns) -> str:
     """The answer for one campaign, with what to type."""
-    return "\n".join(text for text in (_again_text(stale), _missing_text(stale)) if text)
+    return "\n".join(text for text in (_measured_again_text(stale), _lost_files_text(stale)) if text)
 
 
-def _missing_text(stale: StaleRuns) -> str:
-    """Return what is missing behind results, and the shortest command that makes it; "" where nothing is.
+def _lost_files_text(stale: StaleRuns) -> str:
+    """Return which files behind results are lost, and the shortest command that makes them again; "" if none is.
 
-    Snakemake looks no further than the next file, unless it is asked for the others: for one file of each job.
+    Each job is asked for by one of its files: on the way to a target, Snakemake does not notice files that are lost.
     """
     if not stale.lost:
         return ""
@@ -160,7 +165,7 @@ def _missing_text(stale: StaleRuns) -> str:
     return f"{loaded.name}: {lost_text(stale.lost)}\n  to make what is missing again: snakemake {' '.join(words)}"
 
 
-def _again_text(stale: StaleRuns) -> str:
+def _measured_again_text(stale: StaleRuns) -> str:
     """Return how many finished runs would be measured again, why, and what to type for or against it."""
     if not stale.runs and stale.beside:
         why = UNRECORDED if stale.unrecorded else f"{INPUT}, or its code"

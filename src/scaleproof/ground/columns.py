@@ -66,10 +66,10 @@ class Column:
         """A stored figure with its interval as it is printed."""
         return estimate(interval, self.factor, self.digits)
 
-    def fault(self, values: Iterable[object]) -> str:
-        """What is wrong with the first faulty one of some stored values; empty if nothing is.
+    def fault_of(self, values: Iterable[object]) -> str:
+        """What is wrong with the first faulty one of some stored values, "loss is -1.0"; "" where none is.
 
-        NaN and None are unknown values, and no fault; nor is any text.
+        Unknown values (None, NaN) are no fault, and columns of text have none.
         """
         if self.is_text:
             return ""
@@ -375,14 +375,14 @@ def columns_reference() -> str:
     """The columns as a list, file by file: a part of docs/reference.md."""
     parts = []
     for file in dict.fromkeys(column.file for column in _ENTRIES):
-        entries = [_entry(column) for column in _ENTRIES if column.file == file]
+        entries = [_column_entry(column) for column in _ENTRIES if column.file == file]
         lines = [textwrap.fill(entry, 118, subsequent_indent="  ") for entry in entries]
         parts.append("\n".join([f"In {file}:", "", *lines]))
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(column: Column) -> str:
-    """The entry of a column in the list: its name, (heading, unit), and what it means."""
+def _column_entry(column: Column) -> str:
+    """A line of the list of columns: "- `name` (“heading”, unit): what it means"."""
     heading = f"“{column.heading}”" if column.heading else ""
     facts = ", ".join(fact for fact in (heading, column.unit) if fact)
     meaning = column.definition or (f"`{column.setting}` of the configuration" if column.setting else "")

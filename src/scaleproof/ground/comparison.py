@@ -46,7 +46,7 @@ def claim_on(compared: Compared, claims: int = 1) -> str:
 
     `claims`: of how many cells it shall hold at once; 1 where the interval is simultaneous already.
     """
-    low, high = _bounds(compared, claims)
+    low, high = _simultaneous_bounds(compared, claims)
     if low is None or high is None:
         return NO_INTERVAL
     if low <= 1 <= high:
@@ -55,9 +55,9 @@ def claim_on(compared: Compared, claims: int = 1) -> str:
 
 
 def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
-    """The comparisons with intervals that hold for all of them at once (Bonferroni).
+    """The comparisons, with intervals widened until all hold at once with 95 % (Bonferroni).
 
-    With single intervals, one of twenty equal cells would seem to differ.
+    Otherwise about one of twenty equal cells would seem to differ.
     """
     claims = sum(single.ratio is not None for single in compared)
     joint = []
@@ -65,13 +65,13 @@ def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
         if single.ratio is None:
             joint.append(single)
         else:
-            low, high = _bounds(single, claims)
+            low, high = _simultaneous_bounds(single, claims)
             joint.append(replace(single, low=low, high=high, claims=claims))
     return joint
 
 
-def _bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
-    """The bounds of a ratio's interval that holds for so many claims at once; None without an interval."""
+def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
+    """Bounds of a ratio, widened so that so many intervals hold at once; (None, None) without an interval."""
     ratio, freedom = compared.ratio, compared.freedom
     low, high = compared.low, compared.high
     if ratio is None or low is None or high is None or freedom is None:

@@ -25,12 +25,11 @@ class Estimate:
     freedom: float | None  # degrees of freedom of that variance
 
 
-def rate(work: list[float], seconds: list[float]) -> Estimate:
-    """All work over all time, with a Student t interval over runs on the logarithm of their rates.
+def rate_with_interval(work: list[float], seconds: list[float]) -> Estimate:
+    """The rate of all runs together, all work over all time, with a 95 % interval; one run has no interval.
 
-    `work`, `seconds`: of each run, in the same order. One run gives a value without an interval. The logarithm makes
-    ratios of estimates (speed-ups) as exact as the estimates and keeps the bounds positive. With run-to-run spreads of
-    some percent it is close to the interval of the mean.
+    `work`, `seconds`: of each run, in the same order. The interval is Student's t over the logarithms of the runs'
+    rates. Logarithms keep bounds positive, and give ratios of rates (speed-ups) intervals of the same kind.
     """
     value, n = sum(work) / sum(seconds), len(work)
     if n < 2:
@@ -40,14 +39,14 @@ def rate(work: list[float], seconds: list[float]) -> Estimate:
 
 
 def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapping[int, float]]) -> Estimate:
-    """The rate `own` of a cell with an interval by the noise of all cells of the campaign.
+    """The rate `own` of a cell, with an interval by the noise of all cells of the campaign.
 
-    `rates`, `others`: repeat -> rate, of this cell and of other cells. Returns `own` as it is where no other cell has
-    the same repeats. Three runs may be alike by chance: where the machine has two states, or a slow run now and then,
-    the interval of a cell alone holds the truth in a third of campaigns. Therefore all cells with the same repeats,
-    about their means, give the variance of a run. Part of it is shared by a round, part is each run's own;
-    Satterthwaite's degrees of freedom (1946) count both. A cell that is noisier than other cells (F test at OWN_NOISE)
-    keeps its own interval; a quiet cell may be in one of two states by chance.
+    `rates`, `others`: repeat -> rate, of this cell and of other cells. `own` stays as it is where no other cell has the
+    same repeats, or where this cell is noisier than the others.
+    Why: three runs may be alike by chance. Where a machine has two states, or a slow run now and then, an interval from
+    one cell's runs holds the truth in only a third of campaigns; a quiet cell may have seen one state alone.
+    How: the variance of a run is a part that its round shares and a part of its own, both taken over all cells with the
+    same repeats; the degrees of freedom are Satterthwaite's (1946).
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
@@ -68,7 +67,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
 
 def times_per_second(seconds: list[float]) -> Estimate:
     """How often something that took `seconds`, once in each run, happens in a second: the inverse of its mean time."""
-    return rate([1.0] * len(seconds), seconds)
+    return rate_with_interval([1.0] * len(seconds), seconds)
 
 
 def mean_time(seconds: list[float]) -> Estimate:
@@ -80,11 +79,14 @@ def mean_time(seconds: list[float]) -> Estimate:
 
 def mean_rate(rates: list[float]) -> Estimate:
     """Mean of rates whose work and time are not known, as if each run had taken a second."""
-    return rate(rates, [1.0] * len(rates))
+    return rate_with_interval(rates, [1.0] * len(rates))
 
 
-def ratio(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Estimate:
-    """top / bottom of independent estimates: Welch's interval on the logarithms, Satterthwaite's degrees of freedom."""
+def ratio_of_independent(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Estimate:
+    """top / bottom of two independent estimates, with Welch's interval on the logarithms.
+
+    The degrees of freedom are Satterthwaite's (1946).
+    """
     value = top.value / bottom.value
     n = min(top.n, bottom.n)
     if top.variance is None or bottom.variance is None or top.freedom is None or bottom.freedom is None:
@@ -102,12 +104,12 @@ def paired_ratio(
     confidence: float = CONFIDENCE,
     others: Sequence[Mapping[int, float]] = (),
 ) -> Estimate | None:
-    """The ratio `value` of two rates with the paired interval of the logarithms of the ratios of each repeat.
+    """The ratio `value` of two rates, with an interval from the ratios of their repeats, taken in pairs.
 
-    `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so that what the machine had for all of it
-    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`). None where the
-    repeats of `top` and `bottom` do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states
-    two runs of a cell would be in the same one every other time.
+    `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so what the machine did in that round
+    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`).
+    None where the repeats of both do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states,
+    two runs of a cell are in the same state every other time.
     """
     if set(top) != set(bottom) or len(top) < FEWEST_REPEATS:
         return None
@@ -119,12 +121,13 @@ def paired_ratio(
 
 
 def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
-    """Variance of a run, for the ratio of the first two cells, and its degrees of freedom.
+    """Variance of the log rate of one run, to compare the first two cells by, and its degrees of freedom.
 
-    `logs`: logarithms of rates, cells x rounds. All cells count, about the means of cells and rounds (randomised
-    complete blocks), because a pair alone has few runs: 2 degrees of freedom instead of 10 with three repeats of six
-    cells, which is an interval 1.6 times as wide. The first two cells have a variance of their own where cells are not
-    equally noisy (`are_unequal`), or where they are noisier than the rest (F test at OWN_NOISE).
+    `logs`: log rates, cells x rounds. It is pooled over all cells, about the means of cells and rounds (randomised
+    complete blocks), because two cells have few runs: with three repeats of six cells this gives 10 degrees of freedom
+    instead of 2, and an interval 1.6 times as narrow.
+    Of the first two cells alone where cells are not equally noisy (`are_unequal`), or these two are noisier than the
+    rest.
     """
     cells, rounds = logs.shape
     squares = (residual(logs) ** 2).sum(axis=1)
@@ -165,10 +168,10 @@ def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:
 
 
 def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) -> bool:
-    """Whether `own`, the variance of a cell or pair, is larger than `rest`, of all other cells: F test at OWN_NOISE.
+    """Whether `own`, the variance of a cell or pair, exceeds `rest`, that of all other cells (F test at OWN_NOISE).
 
-    That level is far from 5 %, because a noisy cell that is missed gets too short an interval, and a quiet cell that
-    is taken for noisy only too wide an interval: simulated coverage is 94 % or more (docs/statistics.md).
+    The level is far above 5 %: to miss a noisy cell makes an interval too short, to take a quiet one for noisy only
+    makes it too wide. Simulated coverage is 94 % or more (docs/statistics.md).
     """
     return float(fdtrc(own_freedom, rest_freedom, own / max(rest, np.finfo(float).tiny))) < OWN_NOISE
 

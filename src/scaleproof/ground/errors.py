@@ -166,7 +166,7 @@ def _fault_above(path: Path) -> str:
 def nearest_path(path: Path) -> str:
     """A hint after a path that is not there: ` Did you mean "results/demo"?` for resluts/demo.
 
-    Where no name resembles a part of it: what is in the folder down to which the path is right.
+    Where a part of it resembles no name, the hint lists what the folder holds up to which the path is right.
     """
     given, path = path, Path(str(path).replace("\\", "/"))  # as Windows writes it
     place = Path(path.anchor)  # what the path is when its parts so far are mended
@@ -207,10 +207,10 @@ def shortened(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
-def first_fault(error: Any) -> str:
-    """What is wrong with a file of records first of all, in words. `error`: the exception that reading it raised.
+def describe_first_fault(error: Any) -> str:
+    """The first thing that is wrong with a file of records, in words. `error`: the exception that reading it raised.
 
-    `window.steps is missing`, `window.steps cannot be "x"; allowed: a valid integer`, `no JSON, or cut off (...)`.
+    "window.steps is missing", 'window.steps cannot be "x"; allowed: a valid integer', "no JSON, or cut off (...)".
     """
     if not hasattr(error, "errors"):  # not of pydantic
         return _fault_of_parsing(error)
@@ -281,16 +281,16 @@ def missing_file(path: Path) -> UserError:
     """The error for a file that the workflow writes and that is not there."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
-    return UserError(f"{path}: no such file; {_with_command(path, 'build it with: ')}")
+    return UserError(f"{path}: no such file; {_how_to_make(path, 'build it with: ')}")
 
 
 def damaged_file(path: Path, why: str) -> UserError:
     """The error for a file that the workflow wrote and that is damaged; `why`: what is wrong with it."""
-    return UserError(f"{path} is damaged ({why}); {_with_command(path, f'rebuild it with: rm {path} && ')}")
+    return UserError(f"{path} is damaged ({why}); {_how_to_make(path, f'rebuild it with: rm {path} && ')}")
 
 
-def _with_command(path: Path, words: str) -> str:
-    """`words` and the command that makes a file of results/NAME; where no rule can make it, a sentence that says so."""
+def _how_to_make(path: Path, words: str) -> str:
+    """`words` and the command that makes the missing file `path` of results/NAME, or why no rule can make it."""
     inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
     target = path.relative_to(Path.cwd()) if inside else path
     parts = target.parts

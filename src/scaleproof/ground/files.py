@@ -17,7 +17,14 @@ from operator import methodcaller
 from pathlib import Path
 from typing import TypeVar
 
-from scaleproof.ground.errors import UserError, damaged_file, first_fault, missing_file, nearest_path, path_fault
+from scaleproof.ground.errors import (
+    UserError,
+    damaged_file,
+    describe_first_fault,
+    missing_file,
+    nearest_path,
+    path_fault,
+)
 from scaleproof.ground.number_format import integer
 
 Parsed = TypeVar("Parsed")
@@ -127,7 +134,7 @@ def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
     try:
         return parse(read_regular(path))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise damaged_file(path, first_fault(error)) from None
+        raise damaged_file(path, describe_first_fault(error)) from None
 
 
 def os_fault(error: OSError) -> str:
@@ -189,17 +196,17 @@ def now_utc() -> str:
 
 def scrub(text: str) -> str:
     """Replace the places of this machine: the repository, the Python environment and the home directory."""
-    for place, name in _places(os.getcwd(), sys.prefix, sys.base_prefix, str(Path.home())):
+    for place, name in _machine_paths(os.getcwd(), sys.prefix, sys.base_prefix, str(Path.home())):
         text = text.replace(place, name)
     return text
 
 
 @lru_cache
-def _places(*paths: str) -> list[tuple[str, str]]:
-    """(path, what is written instead) of each place, the longest first, as it is called and with links resolved.
+def _machine_paths(*paths: str) -> list[tuple[str, str]]:
+    """(path, what replaces it) of the working folder, the environment, its Python and the home: ("/home/ann", "~").
 
-    `paths`: the working folder, the environment, its Python and the home directory. A home directory is often a link
-    into a larger file system, where the user's name stands in the path, too.
+    The longest first, so that a folder inside another is replaced before it. Each stands as called and with links
+    resolved: a home is often a link into a file system whose paths name the user, too.
     """
     names = dict(zip(paths, (".", "<env>", "<python>", "~"), strict=True))
     real = {str(Path(place).resolve()): name for place, name in reversed(names.items())}

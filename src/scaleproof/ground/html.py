@@ -16,7 +16,7 @@ from scaleproof.ground.number_format import with_spaces
 
 
 @cache  # a page asks twice, and templates are compiled once
-def environment(house: str, **filters: Callable[..., object]) -> Environment:
+def jinja_environment(house: str, **filters: Callable[..., object]) -> Environment:
     """Jinja for the templates of the package `house` and the templates that all pages share.
 
     Values are escaped, and a name that is not defined raises. `filters`: more filters, by the names in the templates.
@@ -46,10 +46,10 @@ def script_source(house: str, script: str) -> Markup:
 
 
 def content_policy(house: str, script: str) -> str:
-    """The Content-Security-Policy of a page: `script` of the package `house` ("": none) and its own pictures alone.
+    """The Content-Security-Policy of a page: it runs `script` of the package `house` ("": none), and loads nothing.
 
-    A page holds texts and charts of files that anybody may have edited; each is escaped or filtered where it is put
-    in, and this holds where that has a gap.
+    A page holds texts and charts from files that anybody may have edited. All are escaped where they are put in; this
+    policy is the second line of defence.
     """
     scripts = "'none'"
     if script:
@@ -76,24 +76,27 @@ CODE = re.compile(
 )
 
 
-def linked(text: str, cells: Collection[str]) -> Markup:
-    """`text` as HTML: the name of each of `cells` links to the cell's row, files and commands are in code font."""
+def link_cells(text: str, cells: Collection[str]) -> Markup:
+    """`text` as HTML: names of `cells` link to their rows, and files and commands are in code font."""
     parts = []
-    end = 0  # of the last match
+    end_of_last = 0
     for match in CODE.finditer(text):
         code = match["quoted"] or match["plain"]
-        parts += [_with_links(text[end : match.start()], cells), Markup("<code>{}</code>").format(code)]
-        end = match.end()
-    return Markup("").join([*parts, _with_links(text[end:], cells)])
+        parts += [
+            _link_plain_text(text[end_of_last : match.start()], cells),
+            Markup("<code>{}</code>").format(code),
+        ]
+        end_of_last = match.end()
+    return Markup("").join([*parts, _link_plain_text(text[end_of_last:], cells)])
 
 
 INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
 
 
-def with_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
-    """`text` as HTML: the code of each finding links to it, in the colour of its severity; all else is escaped.
+def link_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
+    """`text` as HTML in which the code of each finding is a link to it, coloured by severity; the rest is escaped.
 
-    `severity_of`: the codes of the page -> severity.
+    `severity_of`: code -> severity, of the findings on the page.
     """
     if not severity_of:
         return escape(with_spaces(text))
@@ -105,8 +108,8 @@ def with_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
     )
 
 
-def _with_links(text: str, cells: Collection[str]) -> Markup:
-    """`text` as HTML: the name of each of `cells` links to its row, no line ends inside an interval; else escaped."""
+def _link_plain_text(text: str, cells: Collection[str]) -> Markup:
+    """Plain `text` as HTML: names of `cells` link to their rows, no line ends in an interval, all else is escaped."""
     names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
     parts = re.split(rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})", with_spaces(text))
     whole = Markup('<span class="whole">{}</span>')

@@ -62,7 +62,7 @@ def megabytes(count: float) -> str:
     return f"{count / 1e6:.1f} MB"
 
 
-def duration(seconds: float, digits: int = 3) -> str:
+def duration_text(seconds: float, digits: int = 3) -> str:
     """A time in seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones from minutes on."""
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -124,8 +124,8 @@ def with_spaces(text: str) -> str:
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
-def size(n_bytes: float) -> str:
-    """A number of bytes in the unit that suits it, by powers of 1000: "1.5 MB"."""
+def bytes_text(n_bytes: float) -> str:
+    """A number of bytes with the unit that suits it, in powers of 1000: "1.5 MB"."""
     amount, power = n_bytes, 0
     while amount >= 999.5 and power < len(UNITS) - 1:  # 999.5 would be printed as 1e+03
         amount, power = amount / 1000, power + 1

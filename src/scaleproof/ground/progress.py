@@ -12,8 +12,8 @@ from scaleproof.ground.number_format import integer
 Item = TypeVar("Item")
 
 
-def progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterator[Item]:
-    """Pass `items`, `total` of them, through and show on stderr how far they are; in a log, a line each tenth."""
+def show_progress(items: Iterable[Item], total: int, label: str, unit: str) -> Iterator[Item]:
+    """Yield `items`, of which there are `total`, and show on stderr how many are done; in a log, a line each tenth."""
     if sys.stderr.isatty():
         yield from tqdm(items, total=total, desc=label, unit=unit, file=sys.stderr)
         return

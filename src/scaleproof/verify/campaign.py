@@ -9,8 +9,8 @@ from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import (
     UserError,
     damaged_file,
+    describe_first_fault,
     did_you_mean,
-    first_fault,
     missing_file,
     nearest_path,
     path_fault,
@@ -97,7 +97,7 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
         try:
             quantities |= cell_quantities(group) | run_quantities(group)
         except DAMAGES as error:
-            problem = f"no figure can be computed from its runs: {first_fault(error)}"
+            problem = f"no figure can be computed from its runs: {describe_first_fault(error)}"
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
         report = json_of(folder / REPORT)
@@ -235,7 +235,7 @@ def _run_check(file: str, check: Callable[[], Iterator[Difference]]) -> list[Dif
         return [Difference(file, "", f"{Path(error.filename).name} is missing")]
     except DAMAGES as error:
         file = getattr(error, "__notes__", [file])[0]  # a check may read another file besides
-        return [Difference(file, "", f"not readable: {first_fault(error)}")]
+        return [Difference(file, "", f"not readable: {describe_first_fault(error)}")]
 
 
 def why(path: Path, identity: str) -> str:
@@ -263,7 +263,7 @@ def why(path: Path, identity: str) -> str:
     except FileNotFoundError:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
-        raise damaged_file(folder / REPORT, first_fault(error)) from None
+        raise damaged_file(folder / REPORT, describe_first_fault(error)) from None
     examples = ", ".join(list(quantities)[:3])
     raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
 

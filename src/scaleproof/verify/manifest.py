@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.errors import first_fault
+from scaleproof.ground.errors import describe_first_fault
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import snakemake_command
@@ -62,7 +62,7 @@ def check_manifest(folder: Path) -> list[Difference]:
             Difference(MANIFEST, "", f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}")
         ]
     except DAMAGES as error:
-        return [Difference(MANIFEST, "", f"not readable: {first_fault(error)}")]
+        return [Difference(MANIFEST, "", f"not readable: {describe_first_fault(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
     differences = []

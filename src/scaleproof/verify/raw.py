@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scaleproof.ground.comparison import dotted_items
-from scaleproof.ground.errors import first_fault, printable
+from scaleproof.ground.errors import describe_first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.metrics import current_names, parse_metrics
@@ -124,7 +124,7 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
             continue
         except DAMAGES as error:
-            differences.append(Difference(f"{relative}/{METRICS}", "", f"not readable: {first_fault(error)}"))
+            differences.append(Difference(f"{relative}/{METRICS}", "", f"not readable: {describe_first_fault(error)}"))
             continue
         runs.append(run)
         differences += problems
@@ -162,7 +162,7 @@ def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -
     except FileNotFoundError:
         raise _Damaged(file, "is missing") from None
     except DAMAGES as error:
-        problem = first_fault(error).removeprefix(f"{run_folder / file}").strip()
+        problem = describe_first_fault(error).removeprefix(f"{run_folder / file}").strip()
         raise _Damaged(file, f"not readable: {problem}") from None
 
 

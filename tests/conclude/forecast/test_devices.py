@@ -8,7 +8,7 @@ from synthetic import cells
 
 from scaleproof.conclude.forecast import frontier, sweep, sweep_program
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.trainer.session import WrongWorld
 
 
@@ -22,7 +22,7 @@ def meanwhile(*arguments, **options) -> None:
     def pause(seconds: float) -> None:
         raise Taken
 
-    with device_lock(devices_of(cells()[1], []), "a run", pause=pause):
+    with hold_devices(devices_of(cells()[1], []), "a run", pause=pause):
         pass
 
 

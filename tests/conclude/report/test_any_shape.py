@@ -34,9 +34,9 @@ from scaleproof.conclude.report.tables.scaling import KINDS, write_series
 from scaleproof.conclude.report.tables.waterfall import write_waterfall
 from scaleproof.ground.records.profile_schema import PROFILE, Profile
 from scaleproof.ground.records.run import Run
-from scaleproof.ground.records.unreadable import without_numbers
+from scaleproof.ground.records.unreadable import make_unreadable_run
 from scaleproof.measure.trace.breakdown import StepBreakdown
-from scaleproof.measure.trace.timeline import timeline
+from scaleproof.measure.trace.timeline import timeline_of_median_step
 
 MEMBERS = cells(vary={"geometry": ["1x1", "1x2", "1x4"], "strategy": ["ddp", "zero2"]})
 OTHER = comparison(None, name="other", status="incomparable", why="commit differs")
@@ -69,7 +69,7 @@ def _all(runs: list[Run], root: str, kind: str, reason: str) -> list[Run]:
 
 
 def _unreadable(runs: list[Run]) -> list[Run]:
-    return [Run(runs[0].folder, without_numbers("synthetic", cell, 1, "it is empty")) for cell in MEMBERS]
+    return [Run(runs[0].folder, make_unreadable_run("synthetic", cell, 1, "it is empty")) for cell in MEMBERS]
 
 
 def _change(**changes: Callable | object) -> Callable[[SimpleNamespace], None]:
@@ -161,7 +161,9 @@ def _profiles(have: SimpleNamespace, folder: Path) -> dict[Path, Profile]:
     place = folder / "traces/ddp-n1x2"
     place.mkdir(parents=True)
     breakdown = StepBreakdown(made or trace(ranks=1))
-    (timeline(breakdown) if made else timeline(breakdown).iloc[:0]).to_csv(place / "timeline.csv", index=False)
+    (timeline_of_median_step(breakdown) if made else timeline_of_median_step(breakdown).iloc[:0]).to_csv(
+        place / "timeline.csv", index=False
+    )
     known = {"generated_at_utc": "now", "run_dir": "here", "cell": "ddp-n1x2", "strategy": "ddp"}
     return {place / PROFILE: Profile(**known, **fields)}
 

@@ -8,7 +8,7 @@ from result_models import comparison, paired
 
 from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.ground.findings.finding import Finding
-from scaleproof.ground.html import linked
+from scaleproof.ground.html import link_cells
 
 
 def test_question_answer_table_charts(results, show):
@@ -206,10 +206,10 @@ def test_markup_is_balanced_and_text_is_escaped(results, tmp_path):
 
 
 def test_the_answer_links_to_the_rows_of_its_cells():
-    text = linked("ddp-n1x2 beats ddp-n1x2-ga4 & <b>", {"ddp-n1x2", "single-n1x1"})
+    text = link_cells("ddp-n1x2 beats ddp-n1x2-ga4 & <b>", {"ddp-n1x2", "single-n1x1"})
     assert text == '<a href="#row-ddp-n1x2">ddp-n1x2</a> beats ddp-n1x2-ga4 &amp; &lt;b&gt;'
-    assert linked("at 1.42x (1.12-1.79)", ()) == 'at 1.42x <span class="whole">(1.12-1.79)</span>'
-    assert linked("a < b", ()) == "a &lt; b"
+    assert link_cells("at 1.42x (1.12-1.79)", ()) == 'at 1.42x <span class="whole">(1.12-1.79)</span>'
+    assert link_cells("a < b", ()) == "a &lt; b"
 
 
 def test_links_within_the_page_have_targets(results):
@@ -335,12 +335,13 @@ def test_text_of_charts_can_be_read_on_a_phone(results, show):
 def test_commands_and_files_of_the_answer_are_in_code_font():
     line, file = "repeats: {resolve: 5 %}", "config/campaigns/demo.yaml"
     command = "snakemake --cores 2 results/demo/report.html"
-    text = linked(f'Next: set "{line}" in {file} and run {command} again; ddp-n1x2', {"ddp-n1x2"})
+    text = link_cells(f'Next: set "{line}" in {file} and run {command} again; ddp-n1x2', {"ddp-n1x2"})
     assert f"set <code>{line}</code> in <code>{file}</code> and run <code>{command}</code> again" in text
     assert '<a href="#row-ddp-n1x2">ddp-n1x2</a>' in text
     assert (
-        linked("At 81 % scaling efficiency (results differ)", ()) == "At 81\u00a0% scaling efficiency (results differ)"
+        link_cells("At 81 % scaling efficiency (results differ)", ())
+        == "At 81\u00a0% scaling efficiency (results differ)"
     )
-    assert linked("scaleproof retry config/campaigns/<b>.yaml --cell ddp-n1x2, then", ()) == (
+    assert link_cells("scaleproof retry config/campaigns/<b>.yaml --cell ddp-n1x2, then", ()) == (
         "<code>scaleproof retry config/campaigns/&lt;b&gt;.yaml --cell ddp-n1x2</code>, then"
     )

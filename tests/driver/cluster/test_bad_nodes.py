@@ -46,14 +46,14 @@ def queued(cluster, results: Path = Path("results"), given: tuple[str, ...] = ()
     """Jobs 7 to 10 are in the queue, and 27 to 30, which make the same."""
     bad = BadNodes(cluster, given, results)
     for number in (7, 8, 9, 10, 27, 28, 29, 30):
-        bad.job_submitted(str(number), job_of("sizes", makes=str(number % 20)))
+        bad.note_submitted(str(number), job_of("sizes", makes=str(number % 20)))
     return bad
 
 
 def fail(bad: BadNodes, nodes: dict[str, str], state: str = "FAILED") -> BadNodes:
     """These jobs have failed on these nodes, at noon."""
     for job, node in nodes.items():
-        bad.job_failed(job, state, JobEnd(state, state, nodes=node.split(), ended=NOON))
+        bad.note_failed(job, state, JobEnd(state, state, nodes=node.split(), ended=NOON))
     bad.judge()
     return bad
 
@@ -68,7 +68,7 @@ def test_a_node_that_starts_no_job_is_left_out(cluster, unstarted, excluded):
     """Slurm cancels such jobs; those that a person cancels say nothing of their node."""
     bad = queued(cluster)
     for job in ("7", "8"):
-        bad.job_failed(job, "CANCELLED", JobEnd("", "", nodes=["n1"], ended=NOON, unstarted=unstarted))
+        bad.note_failed(job, "CANCELLED", JobEnd("", "", nodes=["n1"], ended=NOON, unstarted=unstarted))
     bad.judge()
     assert bad.excluded == excluded
 
@@ -89,7 +89,7 @@ def test_a_job_that_failed_goes_elsewhere_at_once(cluster, number):
     """The node that failed it is free again before any other, and would get it back."""
     again, bad = job_of("sizes", makes="runs/1"), queued(cluster, given=("n4",))
     assert exclusion(bad, again) == "n4"
-    bad.job_submitted(number, again)
+    bad.note_submitted(number, again)
     fail(bad, {number: "n1"})
     assert exclusion(bad, again) == "n1,n4"
     assert [question.excluded for question in cluster.questions] == [{"n1", "n4"}]
@@ -119,7 +119,7 @@ def test_the_report_names_the_node(cluster, tmp_path):
     cluster.sound = sound("n2:27 n2:29")
     for jobs in (("7", "8"), ("9", "10")):
         bad = queued(cluster, tmp_path)
-        bad.job_submitted("40", job_of(None))
+        bad.note_submitted("40", job_of(None))
         assert excluded_nodes(tmp_path / "sizes") == [] or jobs == ("9", "10")
         fail(bad, dict.fromkeys(jobs, "n1"))
     nodes = excluded_nodes(tmp_path / "sizes")
@@ -135,10 +135,10 @@ def test_a_campaign_whose_jobs_are_sent_later_is_told(cluster, tmp_path):
     cluster.sound = sound("n2:27")
     bad = BadNodes(cluster, results=tmp_path)
     for number in ("7", "8", "27"):
-        bad.job_submitted(number, job_of(None, makes=str(int(number) % 20)))
+        bad.note_submitted(number, job_of(None, makes=str(int(number) % 20)))
     fail(bad, {"7": "n1", "8": "n1"})
     for number in ("41", "42"):
-        bad.job_submitted(number, job_of("sizes"))
+        bad.note_submitted(number, job_of("sizes"))
     assert [entry.node for entry in excluded_nodes(tmp_path / "sizes")] == ["n1"]
 
 

@@ -44,7 +44,9 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
         traced=own,
         shared_jobs={},
     )
-    return [cluster_check.line(verdict) for verdict in cluster_check.check(tmp_path, tmp_path / "results", loaded)]
+    return [
+        cluster_check.line(verdict) for verdict in cluster_check.check_cluster(tmp_path, tmp_path / "results", loaded)
+    ]
 
 
 def failed(checks: list[str]) -> list[str]:
@@ -189,7 +191,7 @@ def test_a_profile_with_a_wrong_word(monkeypatch, tmp_path, config, message):
 def test_a_wrong_profile_is_told_where_there_is_no_slurm(tmp_path):
     (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "config: {scheduler: slrum}\n")
     with pytest.raises(UserError, match='Did you mean "slurm"'):
-        cluster_check.check(tmp_path, tmp_path)
+        cluster_check.check_cluster(tmp_path, tmp_path)
 
 
 def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
@@ -199,7 +201,7 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
     monkeypatch.setattr(subprocess, "run", missing)
     (tmp_path / "profile.v9+.yaml").write_text(PROFILE)
     with pytest.raises(UserError, match="no Slurm here"):
-        cluster_check.check(tmp_path, tmp_path)
+        cluster_check.check_cluster(tmp_path, tmp_path)
 
 
 def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, repository):
@@ -212,7 +214,7 @@ def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, reposi
         "work: {global_batch: 8, steps: 25}\nvary: {geometry: [1x2]}\nrepeats: 2\n"
     )
     with pytest.raises(UserError, match="no Slurm here") as error:
-        cluster_check.check(tmp_path, tmp_path, LoadedCampaign(campaign))
+        cluster_check.check_cluster(tmp_path, tmp_path, LoadedCampaign(campaign))
     (line,) = [line for line in str(error.value).splitlines() if " train " in line]
     assert line.startswith("  2 train (ddp-n1x2): sbatch --partition=gpu --nodes=1 ")
     assert "--gres=gpu:h100:2" in line

@@ -57,7 +57,7 @@ def test_every_node_that_was_asked_must_answer(monkeypatch, tmp_path, asked, ok)
         (folder / "token.n1").touch()
         return "  message: Slurm says of job 7: FAILED on n2, NonZeroExitCode. For further error details see the log"
 
-    monkeypatch.setattr(trial, "_snakemake", run)
+    monkeypatch.setattr(trial, "_run_trial_workflow", run)
     checks = trial.try_nodes(tmp_path, RESOURCES | {"nodes": asked}, tmp_path)
     assert all(check.ok for check in checks) == ok
     if ok:
@@ -86,7 +86,7 @@ def test_why_no_node_has_answered(printed, why):
 
 def test_the_job_asks_for_what_trainings_ask_for(monkeypatch, tmp_path):
     """By a rule of their name: set-resources of the profile say the same of it."""
-    monkeypatch.setattr(trial, "_snakemake", lambda folder, profile: (folder / "Snakefile").read_text())
+    monkeypatch.setattr(trial, "_run_trial_workflow", lambda folder, profile: (folder / "Snakefile").read_text())
     monkeypatch.setattr(trial, "_why", lambda printed: printed)
     text = trial.try_nodes(tmp_path, RESOURCES, tmp_path)[-1].evidence
     assert "rule train:" in text
@@ -98,8 +98,8 @@ def test_a_greeting_in_braces_is_no_answer_of_a_node(tmp_path):
     (tmp_path / "answers").write_text(
         '{welcome to the cluster}\n{"host": "n1", "python": "3.11"}\n{"motd": "be kind"}\n'
     )
-    assert trial._answers(tmp_path / "answers") == [{"host": "n1", "python": "3.11"}]
-    assert trial._answers(tmp_path / "none") == []
+    assert trial._read_answers(tmp_path / "answers") == [{"host": "n1", "python": "3.11"}]
+    assert trial._read_answers(tmp_path / "none") == []
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from scaleproof.ground.errors import UserError
 
 
 def test_a_site_is_what_its_profile_says():
-    site = Site.of({"gpu_type": "h100", "exclusive": "False", "container": "scaleproof.sif"})
+    site = Site.from_config({"gpu_type": "h100", "exclusive": "False", "container": "scaleproof.sif"})
     assert site == Site(gpu_type="h100", exclusive=False)
-    assert Site.of(None) == Site()
-    assert Site.of({"exclusive": None, "anonymous": None, "gpu_type": None}) == Site(), "keys without a value"
+    assert Site.from_config(None) == Site()
+    assert Site.from_config({"exclusive": None, "anonymous": None, "gpu_type": None}) == Site(), "keys without a value"
 
 
 @pytest.mark.parametrize(
@@ -28,5 +28,5 @@ def test_a_site_is_what_its_profile_says():
 )
 def test_a_wrong_key_or_value_gets_one_message(config, message):
     with pytest.raises(UserError) as error:
-        Site.of(config)
+        Site.from_config(config)
     assert message in str(error.value)

@@ -309,7 +309,7 @@ def test_jobs_on_shared_nodes_are_a_chain(tmp_path):
         calls.append([word for word in command if word.startswith(("--dependency", "--array"))])
         return 0, str(next(number)), ""
 
-    with mock.patch("scaleproof.driver.cluster.slurm.answer", sbatch):
+    with mock.patch("scaleproof.driver.cluster.slurm.run_scheduler_command", sbatch):
         for devices, options in ((1, ""), (1, ""), (0, "--exclusive"), (0, "")):
             resources = {"devices_per_node": devices, "slurm_extra": options}
             (tmp_path / "x.sh").touch()

@@ -38,7 +38,7 @@ def loaded_campaign(traced: bool = False, **parts) -> SimpleNamespace:
 )
 def test_the_question_holds_what_the_profile_says(tmp_path, changed):
     site = profile(tmp_path, f"default-resources: {{slurm_partition: gpu, constraint: ib, mem_mb: 1}}\n{changed}")
-    (_, request, *_), *_ = questions.requests(loaded_campaign(vary={"geometry": ["2x1"]}))
+    (_, request, *_), *_ = questions.measuring_jobs(loaded_campaign(vary={"geometry": ["2x1"]}))
     sent = questions.as_sent(site.site.resources(request), site.replaced("train"))
     line = questions.command(sent, site.resources("train"))
     assert line == [
@@ -57,7 +57,9 @@ def test_the_question_holds_what_the_profile_says(tmp_path, changed):
 
 def test_a_replay_asks_for_one_node_whatever_its_cell_has():
     """It is one process."""
-    by_rule = {rule: request for rule, request, *_ in questions.requests(loaded_campaign(vary={"geometry": ["2x4"]}))}
+    by_rule = {
+        rule: request for rule, request, *_ in questions.measuring_jobs(loaded_campaign(vary={"geometry": ["2x4"]}))
+    }
     assert (by_rule["train"].nodes, by_rule["reference"].nodes) == (2, 1)
     assert by_rule["reference"].memory_mb == by_rule["train"].memory_mb
     assert (by_rule["train"].exclusive, by_rule["reference"].exclusive) == (True, False), "it is not timed"
@@ -65,7 +67,7 @@ def test_a_replay_asks_for_one_node_whatever_its_cell_has():
 
 def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):
     site = profile(tmp_path, "set-resources: {train: {gres: \"''\"}}")
-    (_, request, *_), *_ = questions.requests(loaded_campaign())
+    (_, request, *_), *_ = questions.measuring_jobs(loaded_campaign())
     sent = questions.as_sent(site.site.resources(request), site.replaced("train"))
     assert not [word for word in questions.command(sent, site.resources("train")) if word.startswith("--gres")]
     assert questions.describe_request(sent) == "1 node with 4 cores, 8000 MB for 17 minutes"
@@ -79,7 +81,7 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
         asked.append(line)
         return int("--time=136" in line), "", "sbatch: x\nallocation failure: Requested time limit is invalid\n"
 
-    monkeypatch.setattr(slurm, "answer", answer)
+    monkeypatch.setattr(slurm, "run_scheduler_command", answer)
     loaded = loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]})
     first, second, _ = questions.queue_requests(loaded, site)  # and the reference
     answers = [questions.refusal(request, site) for request in (first, second)]
@@ -105,7 +107,7 @@ def test_several_runs_in_one_job_are_asked_about_with_the_time_of_all(tmp_path):
 
 
 def test_a_trace_is_a_job_too(tmp_path):
-    rules = [rule for rule, *_ in questions.requests(loaded_campaign(traced=True))]
+    rules = [rule for rule, *_ in questions.measuring_jobs(loaded_campaign(traced=True))]
     assert rules.count("trace_capture") == 1
 
 
@@ -128,7 +130,7 @@ def test_a_site_s_way_of_asking(tmp_path, config, options):
     line = questions.command(request.resources, site.resources("train"))
     known = ("--gres", "--gpus", "--no-kill", "--exclusive")
     assert [word for word in line if word.startswith(known)] == options
-    (_, plain, *_), *_ = questions.requests(loaded_campaign())
+    (_, plain, *_), *_ = questions.measuring_jobs(loaded_campaign())
     sent = site.site.resources(plain)
     assert (sent["gres"], sent["slurm_extra"]) == (request.resources["gres"], request.resources["slurm_extra"])
 

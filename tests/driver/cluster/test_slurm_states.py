@@ -69,7 +69,7 @@ def test_a_job_that_the_cluster_has_forgotten(slurm):
 
 @pytest.mark.fault("a waiting task of a job array is cancelled by hand", "it is not sent again")
 def test_a_cancelled_task_of_which_slurm_keeps_nothing(slurm, monkeypatch, tmp_path):
-    monkeypatch.setattr(slurm_module, "answer", lambda command, environment: (0, "27", ""))
+    monkeypatch.setattr(slurm_module, "run_scheduler_command", lambda command, environment: (0, "27", ""))
     (tmp_path / "x.sh").touch()
     scheduler = Slurm(dict)
     array = Submission("scaleproof-train", tmp_path / "x.sh", tmp_path / "x.log", tmp_path, {}, tasks=3)

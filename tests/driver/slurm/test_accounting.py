@@ -46,8 +46,8 @@ def test_a_job_is_followed_to_its_end(with_accounts):
 
 ASK = """
 import sys
-from scaleproof.driver.cluster.slurm import accounted
-print({job: state.name for job, state in accounted(set(sys.argv[1:])).items()})
+from scaleproof.driver.cluster.slurm import states_by_accounting
+print({job: state.name for job, state in states_by_accounting(set(sys.argv[1:])).items()})
 """
 
 

@@ -11,9 +11,9 @@ from synthetic import as_rows, cells, steps_frame, write_failure, write_run
 
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, write_atomic, write_json
-from scaleproof.ground.records.retry import forget_failed
+from scaleproof.ground.records.retry import remove_failed
 from scaleproof.ground.records.run import read_planned, read_run
-from scaleproof.ground.records.steps import elapsed, loss_series, read_steps, window_steps, write_steps
+from scaleproof.ground.records.steps import loss_series, read_steps, step_ends_s, window_steps, write_steps
 
 
 def test_a_run_reads_back_as_it_was_written(tmp_path):
@@ -55,7 +55,7 @@ def test_rows_in_another_order_give_the_same_series(tmp_path):
     assert not np.array_equal(rows["step"], mixed["step"])
     pd.testing.assert_frame_equal(pd.DataFrame(window_steps(mixed)), pd.DataFrame(window_steps(rows)))
     assert loss_series(mixed) == pytest.approx(loss_series(rows))
-    assert np.array_equal(elapsed(mixed), elapsed(rows))
+    assert np.array_equal(step_ends_s(mixed), step_ends_s(rows))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_damaged_runs_are_taken_away_too(tmp_path):
     (runs[1].folder / "steps.csv").write_text("phase\n")
     (tmp_path / "runs.csv").touch()
     pair = write_run(tmp_path / "compare/fused/pair1", cells()[0])
-    gone = forget_failed(tmp_path, [run.folder for run in runs])
+    gone = remove_failed(tmp_path, [run.folder for run in runs])
     assert gone == [runs[0].folder, runs[1].folder]
     assert not (tmp_path / "runs.csv").exists()
     assert runs[2].folder.exists()
@@ -141,7 +141,7 @@ def test_a_trace_that_failed_is_taken_away_and_a_sound_one_stays(tmp_path):
         if text:
             (folder / "capture.json").write_text(text)
     (tmp_path / "traces.json").write_text(json.dumps({}))
-    assert forget_failed(tmp_path, [], traces=folders) == folders[1:3]
+    assert remove_failed(tmp_path, [], traces=folders) == folders[1:3]
     assert [f.exists() for f in folders] == [True, False, False, True]
     assert not (tmp_path / "traces.json").exists(), "it was computed from them"
-    assert forget_failed(tmp_path, [], anyway=True, traces=folders) == folders[:1]
+    assert remove_failed(tmp_path, [], anyway=True, traces=folders) == folders[:1]

@@ -4,7 +4,7 @@ import json
 
 from synthetic import cells, write_failure, write_run
 
-from scaleproof.ground.records.retry import forget_failed
+from scaleproof.ground.records.retry import remove_failed
 
 
 def test_the_record_of_a_shared_job_goes_with_its_failed_run(tmp_path):
@@ -16,7 +16,7 @@ def test_the_record_of_a_shared_job_goes_with_its_failed_run(tmp_path):
     for name, runs in (("rep1-1", [failed.name]), ("rep2-2", [sound.name])):
         (records / f"{name}.json").write_text(json.dumps({"job": name, "runs": runs}))
     (records / "rep3-3.json").write_text("{ damaged")
-    assert forget_failed(tmp_path, [failed.folder, sound.folder]) == [failed.folder]
+    assert remove_failed(tmp_path, [failed.folder, sound.folder]) == [failed.folder]
     assert [path.name for path in records.iterdir()] == ["rep2-2.json"]
 
 
@@ -25,5 +25,5 @@ def test_what_no_rule_makes_again_is_kept(tmp_path):
     for name in ("plans/1.json", "logs/snakemake.json", "jobs.jsonl", "report.html", "tables/scaling.csv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
-    forget_failed(tmp_path, [failed.folder])
+    remove_failed(tmp_path, [failed.folder])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.jsonl", "logs", "plans", "runs"]

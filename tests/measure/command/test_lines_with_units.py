@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.measure.command.lines_with_units import log_by_units
+from scaleproof.measure.command.lines_with_units import read_lines_with_units
 
 SECONDS = [0.30, 0.10, 0.12, 0.09, 0.11, 0.10]
 
@@ -21,7 +21,7 @@ def arrivals(seconds: list[float]) -> list[float]:
     ],
 )
 def test_a_rate_with_its_unit(line, field, value):
-    log = log_by_units([line.format(k=k) for k in range(6)], [])
+    log = read_lines_with_units([line.format(k=k) for k in range(6)], [])
     assert [getattr(step, field) for step in log.steps] == [value] * 6
     assert [step.loss for step in log.steps] == [2.31] * 6
 
@@ -31,7 +31,7 @@ def test_a_rate_with_its_unit(line, field, value):
 )
 def test_a_time_of_each_step(line):
     lines = [line.format(k=k, ms=1e3 * s, s=s) for k, s in enumerate(SECONDS)]
-    log = log_by_units(lines, arrivals(SECONDS))
+    log = read_lines_with_units(lines, arrivals(SECONDS))
     assert [step.seconds for step in log.steps] == pytest.approx(SECONDS)
 
 
@@ -48,14 +48,14 @@ def test_a_time_of_each_step(line):
 )
 def test_other_times_are_none(numbers, printed, seen):
     lines = [f"step {k} loss 2.3 time {s:.3f} s" for k, s in zip(numbers, printed, strict=False)]
-    assert log_by_units(lines, arrivals(seen)) is None
+    assert read_lines_with_units(lines, arrivals(seen)) is None
 
 
 def test_beside_a_rate_a_time_since_the_start_is_no_time_of_a_step():
     lines = [f"step {k} loss 2.3 12,800 tok/s time {s:.2f} s" for k, s in enumerate(arrivals(SECONDS))]
-    log = log_by_units(lines, arrivals(SECONDS))
+    log = read_lines_with_units(lines, arrivals(SECONDS))
     assert [(step.seconds, step.tokens_per_s) for step in log.steps] == [(None, 12_800.0)] * 6
 
 
 def test_lines_without_a_number_of_a_step_are_none():
-    assert log_by_units(["evaluated at 12,800 tok/s"] * 6, []) is None
+    assert read_lines_with_units(["evaluated at 12,800 tok/s"] * 6, []) is None

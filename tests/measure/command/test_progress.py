@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.measure.command.progress import progress_of
+from scaleproof.measure.command.progress import find_progress
 
 EPOCHS = [f"Train Epoch: {e} [{64 * k}/192 ({k / 3:.0%})]\tLoss: {2 - k / 9:.6f}" for e in (1, 2) for k in range(3)]
 FORMS = {
@@ -54,13 +54,13 @@ FORMS = {
 
 @pytest.mark.parametrize(("lines", "amounts", "counts_to", "unit"), FORMS.values(), ids=FORMS)
 def test_forms_of_lines(lines, amounts, counts_to, unit):
-    found = progress_of(lines, [float(k) for k in range(len(lines))])
+    found = find_progress(lines, [float(k) for k in range(len(lines))])
     assert (found.amounts, found.counts_to, found.unit) == (amounts, counts_to, unit)
 
 
 def test_the_time_between_two_epochs_is_left_out():
     arrivals = [0.0, 1.0, 2.0, 10.0, 11.0, 12.0]  # evaluated between 2 and 10
-    found = progress_of([*EPOCHS[:3], *EPOCHS[3:]], arrivals)
+    found = find_progress([*EPOCHS[:3], *EPOCHS[3:]], arrivals)
     assert found.seconds == [1.0, 1.0, 1.0, 1.0]
     assert found.losses[0] == pytest.approx(2 - 1 / 9, abs=1e-6)
 
@@ -81,9 +81,9 @@ def test_the_time_between_two_epochs_is_left_out():
     ],
 )
 def test_other_lines_are_no_progress(lines):
-    assert progress_of(lines, [float(k) for k in range(len(lines))]) is None
+    assert find_progress(lines, [float(k) for k in range(len(lines))]) is None
 
 
 def test_lines_of_the_training_are_taken_before_those_of_an_evaluation():
     lines = [f"epoch {k} batch {k}/9 loss 2.3" for k in range(4)] + [f"Valid: batch {k}/99 loss 2" for k in range(90)]
-    assert progress_of(lines, [float(k) for k in range(len(lines))]).counts_to == 9
+    assert find_progress(lines, [float(k) for k in range(len(lines))]).counts_to == 9

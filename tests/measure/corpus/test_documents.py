@@ -13,14 +13,14 @@ from scaleproof.measure.corpus.labels import classes_in_order
 
 
 def fetch(folder, **keys):
-    return documents.fetch("mine", Corpus(**keys), folder / "out"), list(
+    return documents.gather_documents("mine", Corpus(**keys), folder / "out"), list(
         encode.read_documents(folder / "out/documents.parquet")
     )
 
 
 def test_python_docs_needs_no_network_and_is_the_same_twice(tmp_path):
-    first = documents.fetch("python-docs", Corpus(source="python-docs"), tmp_path / "a")
-    second = documents.fetch("python-docs", Corpus(source="python-docs"), tmp_path / "b")
+    first = documents.gather_documents("python-docs", Corpus(source="python-docs"), tmp_path / "a")
+    second = documents.gather_documents("python-docs", Corpus(source="python-docs"), tmp_path / "b")
     assert first == second
     assert first["documents"] > 300
     assert first["bytes"] > 1_000_000

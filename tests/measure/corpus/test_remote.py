@@ -73,7 +73,7 @@ def test_the_table_has_all_of_them(table):
 @pytest.mark.parametrize("name", REMOTE)
 def test_a_corpus_of_the_table(server, remote, table, tmp_path, sentences, name):
     corpus = offer(server, table[name], sentences, per_file=3)
-    found = documents.fetch(name, corpus, tmp_path / "out", remote)
+    found = documents.gather_documents(name, corpus, tmp_path / "out", remote)
     expected = sentences[: 3 * len(corpus.remote_files)]
     assert list(encode.read_documents(tmp_path / "out/documents.parquet")) == expected
     assert (found["documents"], found["revision"], found["budget"]) == (len(expected), corpus.revision, corpus.budget)
@@ -88,7 +88,7 @@ def test_a_corpus_of_the_table(server, remote, table, tmp_path, sentences, name)
 
 def test_files_are_downloaded_once_for_all_corpora(server, remote, table, tmp_path, sentences):
     for name in ("webtext", "webtext-50k", "webtext"):
-        documents.fetch(name, offer(server, table[name], sentences), tmp_path / name, remote)
+        documents.gather_documents(name, offer(server, table[name], sentences), tmp_path / name, remote)
     assert len(server.seen) == 1
 
 
@@ -102,8 +102,8 @@ def test_a_budget_takes_whole_documents_and_no_more_files_than_it_needs(
     corpus = table["openwebtext"].model_copy(
         update={"budget": budget, "files": ["plain_text/train-{00000..00007}-of-00080.parquet"]}
     )
-    found = documents.fetch("owt", offer(server, corpus, sentences), tmp_path / "a", remote)
-    again = documents.fetch("owt", corpus, tmp_path / "b", remote)
+    found = documents.gather_documents("owt", offer(server, corpus, sentences), tmp_path / "a", remote)
+    again = documents.gather_documents("owt", corpus, tmp_path / "b", remote)
     assert found == again
     if documents_:
         assert (found["documents"], len(found["files"])) == (documents_, files)
@@ -115,13 +115,13 @@ def test_a_budget_takes_whole_documents_and_no_more_files_than_it_needs(
 def test_a_budget_that_no_document_fits(server, remote, table, tmp_path):
     corpus = offer(server, table["webtext"].model_copy(update={"budget": "1 kB"}), ["x" * 2000])
     with pytest.raises(UserError, match="holds no text within its budget of 1 kB"):
-        documents.fetch("webtext", corpus, tmp_path / "out", remote)
+        documents.gather_documents("webtext", corpus, tmp_path / "out", remote)
 
 
 def test_a_budget_holds_for_local_files_too(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
     corpus = Corpus(source="text", files=[str(tmp_path / "a.txt")], document="line", budget="2 documents")
-    assert documents.fetch("a", corpus, tmp_path / "out")["documents"] == 2
+    assert documents.gather_documents("a", corpus, tmp_path / "out")["documents"] == 2
 
 
 def test_a_checksum_of_the_table_is_held_against_the_file(server, remote, table, tmp_path, sentences):
@@ -129,13 +129,13 @@ def test_a_checksum_of_the_table_is_held_against_the_file(server, remote, table,
     corpus = offer(server, table["wikitext-103"], sentences)
     wrong = corpus.model_copy(update={"known": {name: Known(sha256="0" * 64)}})
     with pytest.raises(UserError, match=r"the hub has sha256 \w{12}..., expected 000000000000"):
-        documents.fetch("w", wrong, tmp_path / "out", remote)
+        documents.gather_documents("w", wrong, tmp_path / "out", remote)
     assert not (tmp_path / "out/corpus.json").exists()
     content = next(iter(server.files.values()))
     right = corpus.model_copy(
         update={"known": {name: Known(sha256=hashlib.sha256(content).hexdigest(), size=len(content))}}
     )
-    assert documents.fetch("w", right, tmp_path / "out", remote)["files"][0]["checked"] == "table"
+    assert documents.gather_documents("w", right, tmp_path / "out", remote)["files"][0]["checked"] == "table"
 
 
 def test_a_gated_corpus_without_a_token(server, remote, table, tmp_path, sentences):
@@ -144,7 +144,9 @@ def test_a_gated_corpus_without_a_token(server, remote, table, tmp_path, sentenc
     server.redirects.pop(path)
     server.faults[path] = [status(401)]
     with pytest.raises(UserError, match=r"accept the terms at .*/datasets/oscar-corpus/OSCAR-2301.*export HF_TOKEN"):
-        documents.fetch("oscar-2301", corpus, tmp_path / "out", Remote(remote.folder, server.url, None, remote.policy))
+        documents.gather_documents(
+            "oscar-2301", corpus, tmp_path / "out", Remote(remote.folder, server.url, None, remote.policy)
+        )
 
 
 @pytest.mark.fault("a proxy answers with a page of its own", "refused")
@@ -152,7 +154,7 @@ def test_a_page_of_the_proxy_is_not_taken_for_a_corpus(server, remote, table, tm
     corpus = offer(server, table["webtext"], sentences)
     server.faults["/v1/webtext.train.jsonl"] = [status(200, b"<html>Sign in to the WiFi</html>")]
     with pytest.raises(UserError, match="a web page instead of data"):
-        documents.fetch("webtext", corpus, tmp_path / "out", remote)
+        documents.gather_documents("webtext", corpus, tmp_path / "out", remote)
 
 
 def test_a_download_that_is_not_what_the_table_says(server, remote, table, tmp_path):
@@ -160,16 +162,16 @@ def test_a_download_that_is_not_what_the_table_says(server, remote, table, tmp_p
     on_hub(server, corpus.repository, corpus.revision, corpus.files[0], b"not parquet")
     message = r'corpus "ag_news": data/train-00000-of-00001.parquet cannot be read as parquet'
     with pytest.raises(UserError, match=message):
-        documents.fetch("ag_news", corpus, tmp_path / "out", remote)
+        documents.gather_documents("ag_news", corpus, tmp_path / "out", remote)
 
 
 def test_the_environment(tmp_path):
-    assert Remote.of({}, tmp_path).endpoint == "https://huggingface.co"
-    here = Remote.of({"HF_ENDPOINT": "http://mirror/", "HF_TOKEN": "hf_secret"}, tmp_path)
+    assert Remote.from_environment({}, tmp_path).endpoint == "https://huggingface.co"
+    here = Remote.from_environment({"HF_ENDPOINT": "http://mirror/", "HF_TOKEN": "hf_secret"}, tmp_path)
     assert (here.endpoint, here.token) == ("http://mirror/", "hf_secret")
     assert "hf_secret" not in repr(here)
     with pytest.raises(UserError, match='HF_ENDPOINT cannot be "mirror"; allowed: an address'):
-        Remote.of({"HF_ENDPOINT": "mirror"}, tmp_path)
+        Remote.from_environment({"HF_ENDPOINT": "mirror"}, tmp_path)
 
 
 def test_another_revision_or_budget_is_another_folder(table):

@@ -16,11 +16,11 @@ def build(tmp_path):
         root = tmp_path / folder
         root.mkdir(exist_ok=True)
         (root / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
-        documents.fetch("mine", Corpus(source="jsonl", files=[str(root / "in.jsonl")], **options), root)
+        documents.gather_documents("mine", Corpus(source="jsonl", files=[str(root / "in.jsonl")], **options), root)
         out = root / name
         out.mkdir(exist_ok=True)
         tokenizer.train_tokenizer(name, iter(texts), out / "tokenizer.json")
-        return out, tokenise.tokenise(root, out / "tokenizer.json", out, processes=groups)
+        return out, tokenise.tokenise_corpus(root, out / "tokenizer.json", out, processes=groups)
 
     return run
 
@@ -102,7 +102,7 @@ def test_documents_that_are_cut_off_or_gone_are_named_with_the_way_out(build, se
     for data in (b"", store.read_bytes()[:-20]):
         store.write_bytes(data)
         with pytest.raises(UserError, match=r"documents\.parquet is damaged .* rebuild it with: rm "):
-            tokenise.tokenise(folder, out / "tokenizer.json", out)
+            tokenise.tokenise_corpus(folder, out / "tokenizer.json", out)
         with pytest.raises(UserError, match=r"documents\.parquet is damaged"):
             list(encode.read_documents(store))
     store.unlink()
@@ -113,7 +113,9 @@ def test_documents_that_are_cut_off_or_gone_are_named_with_the_way_out(build, se
 def test_above_65536_entries_tokens_are_uint32(tmp_path, sentences):
     """No test corpus supports 65,537 merges, so the tokenizer is made by hand; the rest is the real path."""
     (tmp_path / "in.txt").write_text("\n".join(sentences))
-    documents.fetch("mine", Corpus(source="text", files=[str(tmp_path / "in.txt")], document="line"), tmp_path)
+    documents.gather_documents(
+        "mine", Corpus(source="text", files=[str(tmp_path / "in.txt")], document="line"), tmp_path
+    )
     pairs = [bytes([a, b]) for a in range(256) for b in range(256)]
     tokens = [bytes([b]) for b in range(256)] + pairs
     data = {
@@ -123,7 +125,7 @@ def test_above_65536_entries_tokens_are_uint32(tmp_path, sentences):
         "tokens": [t.hex() for t in tokens],
     }
     (tmp_path / "tokenizer.json").write_text(json.dumps(data))
-    found = tokenise.tokenise(tmp_path, tmp_path / "tokenizer.json", tmp_path)
+    found = tokenise.tokenise_corpus(tmp_path, tmp_path / "tokenizer.json", tmp_path)
     assert found["dtype"] == "uint32"
     assert decode(tmp_path, "train")[0] in sentences
 

@@ -84,7 +84,7 @@ def published(server, tmp_path, sentences, monkeypatch):
 def test_the_tokenizer_of_gpt2_cuts_as_the_merges_say(server, published, tmp_path, policy, sentences):
     store = Remote(tmp_path / "downloads", "http://127.0.0.1:9", None, policy)
     store_first = Remote(tmp_path / "downloads", policy=policy)
-    tokenizer.from_merges(store_first.fetch_gpt2_merges(), tmp_path / "gpt2.json")
+    tokenizer.write_gpt2_tokenizer(store_first.fetch_gpt2_merges(), tmp_path / "gpt2.json")
     assert store.fetch_gpt2_merges() == store_first.fetch_gpt2_merges()
     assert len(server.seen) == 1, "downloaded once"
     ours, trained = tokenizer.load_encoder(tmp_path / "gpt2.json"), tokenizer.load_encoder(published)
@@ -103,7 +103,7 @@ def test_ids_are_those_that_tiktoken_reads_from_the_same_file(server, published,
 
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     (tmp_path / "vocab.bpe").write_bytes(server.files["/vocab.bpe"])
-    tokenizer.from_merges(tmp_path / "vocab.bpe", tmp_path / "gpt2.json")
+    tokenizer.write_gpt2_tokenizer(tmp_path / "vocab.bpe", tmp_path / "gpt2.json")
     tokens = [bytes.fromhex(t) for t in json.loads((tmp_path / "gpt2.json").read_text())["tokens"]]
     stands_for = {byte: char for char, byte in tokenizer._byte_of_character().items()}
     (tmp_path / "encoder.json").write_text(
@@ -154,9 +154,9 @@ def test_a_tokenizer_that_cannot_be_trained_is_refused(tmp_path, name, message):
 def test_bytes(tmp_path):
     texts = ["ünï — 漢字 🙂", "\x00 zero <|endoftext|>", " lead"]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
-    documents.fetch("mine", Corpus(source="jsonl", files=[str(tmp_path / "in.jsonl")]), tmp_path)
+    documents.gather_documents("mine", Corpus(source="jsonl", files=[str(tmp_path / "in.jsonl")]), tmp_path)
     tokenizer.train_tokenizer("bytes", iter(()), tmp_path / "tokenizer.json")
-    found = tokenise.tokenise(tmp_path, tmp_path / "tokenizer.json", tmp_path)
+    found = tokenise.tokenise_corpus(tmp_path, tmp_path / "tokenizer.json", tmp_path)
     assert (found["tokenizer"], found["vocab_size"], found["dtype"]) == ("bytes", 257, "uint16")
     ids = [np.fromfile(tmp_path / f"{split}.bin", dtype="<u2") for split in ("train", "val")]
     documents_ = [
@@ -177,7 +177,7 @@ def corpus(tmp_path, monkeypatch, sentences):
     chance = random.Random(5)
     (tmp_path / "in.txt").write_text("\n".join(" ".join(chance.choices(sentences, k=8)) for _ in range(DOCUMENTS)))
     row = Corpus(source="text", files=[str(tmp_path / "in.txt")], document="line")
-    documents.fetch("mine", row, tmp_path)
+    documents.gather_documents("mine", row, tmp_path)
     tokenizer.train_tokenizer("bpe-512", iter(sentences), tmp_path / "tokenizer.json")
     return tmp_path
 
@@ -189,8 +189,8 @@ def result(folder):
 def started(corpus, out):
     """Tokenising in a process of its own, at the moment when some shards are finished."""
     code = (
-        "import sys; from pathlib import Path; from scaleproof.measure.corpus.tokenise import tokenise\n"
-        "root, out = map(Path, sys.argv[1:]); tokenise(root, root / 'tokenizer.json', out, processes=2)"
+        "import sys; from pathlib import Path; from scaleproof.measure.corpus.tokenise import tokenise_corpus\n"
+        "root, out = map(Path, sys.argv[1:]); tokenise_corpus(root, root / 'tokenizer.json', out, processes=2)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, corpus, out], stderr=subprocess.DEVNULL)
     while len(list(out.glob("shards/*.json"))) < 4:
@@ -203,7 +203,7 @@ def started(corpus, out):
 def test_killed_work_is_continued_and_gives_the_same_bytes(corpus, tmp_path, capsys, monkeypatch):
     assert len(encode.documents_by_group(corpus / "documents.parquet")) > 64, "several shards of several groups"
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    tokenise.tokenise(corpus, corpus / "tokenizer.json", whole, processes=1)
+    tokenise.tokenise_corpus(corpus, corpus / "tokenizer.json", whole, processes=1)
     process = started(corpus, cut)
     children = psutil.Process(process.pid).children()
     os.kill(process.pid, signal.SIGKILL)
@@ -215,7 +215,7 @@ def test_killed_work_is_continued_and_gives_the_same_bytes(corpus, tmp_path, cap
     damaged.write_bytes(b"\0" * damaged.stat().st_size)  # as after a power cut
     made, original = [], encode.encode_shard
     monkeypatch.setattr(encode, "encode_shard", lambda *args: made.append(args[-1].number) or original(*args))
-    tokenise.tokenise(corpus, corpus / "tokenizer.json", cut, processes=1)
+    tokenise.tokenise_corpus(corpus, corpus / "tokenizer.json", cut, processes=1)
     shards = len(
         list(tokenise._shards(encode.documents_by_group(corpus / "documents.parquet"), np.zeros(DOCUMENTS, bool)))
     )
@@ -231,9 +231,9 @@ def test_shards_of_another_tokenizer_are_not_used(corpus, tmp_path, sentences):
     process.kill()
     process.wait()
     tokenizer.train_tokenizer("bpe-300", iter(sentences), corpus / "other.json")
-    found = tokenise.tokenise(corpus, corpus / "other.json", out, processes=2)
+    found = tokenise.tokenise_corpus(corpus, corpus / "other.json", out, processes=2)
     assert found["tokenizer"] == "bpe-300"
-    tokenise.tokenise(corpus, corpus / "other.json", tmp_path / "fresh", processes=1)
+    tokenise.tokenise_corpus(corpus, corpus / "other.json", tmp_path / "fresh", processes=1)
     assert result(out) == result(tmp_path / "fresh")
 
 
@@ -245,5 +245,5 @@ def die(*_):
 def test_a_process_that_the_system_kills_is_said(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(encode, "encode_shard", die)
     with pytest.raises(UserError, match=r"a tokenising process was killed .*finished shards are kept"):
-        tokenise.tokenise(corpus, corpus / "tokenizer.json", tmp_path / "out", processes=2)
+        tokenise.tokenise_corpus(corpus, corpus / "tokenizer.json", tmp_path / "out", processes=2)
     assert not (tmp_path / "out/train.bin").exists()

@@ -272,7 +272,7 @@ def test_the_doctor_waits_for_runs_and_they_for_it(gpus, monkeypatch, tmp_path):
         held.clear()
 
     look = Look("look", "gpu", lambda: judged(bool(held), "", "", held=list(held)))
-    monkeypatch.setattr("scaleproof.measure.launch.device_lock.device_lock", lock)
+    monkeypatch.setattr("scaleproof.measure.launch.device_lock.hold_devices", lock)
     monkeypatch.setattr("scaleproof.measure.machine.gpus.cuda_devices", lambda: gpus)
     monkeypatch.setattr(doctor_gpu, "checks", lambda *arguments: [look])
     monkeypatch.setattr(doctor_cpu, "checks", lambda folder: [])

@@ -9,7 +9,7 @@ import pytest
 
 from scaleproof.measure.doctor import speed
 from scaleproof.measure.doctor.speed import USUAL, Layer, MachineSpeed, this_machine
-from scaleproof.measure.launch.device_lock import device_lock, device_names
+from scaleproof.measure.launch.device_lock import device_names, hold_devices
 
 TINY = Layer("cpu", "fp32", 64, 32)
 
@@ -80,7 +80,7 @@ def test_a_gpu_that_a_run_uses_is_left_alone(tmp_path, monkeypatch):
     on_gpu = Layer("cuda", "fp32", 64, 32)
     monkeypatch.setattr(speed, "_training_flops", lambda layer: 1e12)
     assert speed._train_undisturbed(on_gpu) == 1e12
-    with device_lock(device_names([]), "another campaign"), pytest.raises(SystemExit, match="a run uses the GPU"):
+    with hold_devices(device_names([]), "another campaign"), pytest.raises(SystemExit, match="a run uses the GPU"):
         speed._train_undisturbed(on_gpu)
 
 

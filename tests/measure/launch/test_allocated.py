@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic import campaign, cells
 
-from scaleproof.driver.cluster.request import job, job_together
+from scaleproof.driver.cluster.request import job_together, request_of_run
 from scaleproof.driver.cluster.site import Site
 from scaleproof.driver.cluster.slurm import sbatch_options
 from scaleproof.measure.launch import allocated
@@ -36,7 +36,7 @@ def cell(kind: str):
 
 @pytest.mark.parametrize("kind", SBATCH)
 def test_sbatch_line(kind):
-    line = sbatch_options(Site().resources(job(cell(kind), campaign().resources)))
+    line = sbatch_options(Site().resources(request_of_run(cell(kind), campaign().resources)))
     assert line == SBATCH[kind].split()
 
 
@@ -58,9 +58,11 @@ def test_torchrun_line_of_a_node():
 
 
 def test_cores_and_memory_are_the_campaigns():
-    asked = job(cell(TWO_NODES), campaign(resources={"cpus_per_device": 8, "memory_per_device": 60.5}).resources)
+    asked = request_of_run(
+        cell(TWO_NODES), campaign(resources={"cpus_per_device": 8, "memory_per_device": 60.5}).resources
+    )
     assert (asked.cores, asked.memory_mb) == (32, 242_000)
-    assert job(cell(ONE_GPU), campaign(resources={"exclusive": False}).resources).exclusive is False
+    assert request_of_run(cell(ONE_GPU), campaign(resources={"exclusive": False}).resources).exclusive is False
 
 
 def test_cells_together_ask_for_the_largest_and_the_time_of_all():
@@ -100,14 +102,14 @@ def test_the_allocation_as_slurm_describes_it(monkeypatch, tres, devices):
     monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     monkeypatch.setattr(slurm, "describe_job", lambda job: said)
     monkeypatch.setattr(slurm, "run_command", lambda *command: "n1\nn2")
-    found = slurm.allocation()
+    found = slurm.current_allocation()
     recorded = {"job_id": "5", "nodelist": "n[1-2]", "partition": "gpu"}
     assert found == Allocation("5", ("n1", "n2"), 8, devices, recorded)
 
 
 def test_outside_of_an_allocation(monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    assert slurm.allocation() is None
+    assert slurm.current_allocation() is None
 
 
 @pytest.mark.parametrize(

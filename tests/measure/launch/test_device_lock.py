@@ -3,7 +3,7 @@
 import pytest
 from synthetic import cells
 
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.machine.gpus import Gpu
 
 
@@ -20,22 +20,22 @@ def test_the_second_run_waits_and_says_for_whom(tmp_path, capsys):
         if len(pauses) == 3:
             raise StillWaiting
 
-    with device_lock(["core-0", "core-1"], "demo ddp-n1x2/rep1", tmp_path):
-        with pytest.raises(StillWaiting), device_lock(["core-1", "core-2"], "other", tmp_path, pause):
+    with hold_devices(["core-0", "core-1"], "demo ddp-n1x2/rep1", tmp_path):
+        with pytest.raises(StillWaiting), hold_devices(["core-1", "core-2"], "other", tmp_path, pause):
             pytest.fail("both hold core-1")
-        with device_lock(["core-2"], "elsewhere", tmp_path):  # was given back, and nobody has it
+        with hold_devices(["core-2"], "elsewhere", tmp_path):  # was given back, and nobody has it
             pass
     error = capsys.readouterr().err
     assert error.count("waiting for demo ddp-n1x2/rep1 (process") == 1
     assert "which uses core-1" in error
-    with device_lock(["core-0", "core-1"], "the next", tmp_path):
+    with hold_devices(["core-0", "core-1"], "the next", tmp_path):
         pass
 
 
 def test_the_wait_ends_when_the_first_run_does(tmp_path):
-    first = device_lock(["core-0"], "first", tmp_path)
+    first = hold_devices(["core-0"], "first", tmp_path)
     first.__enter__()
-    with device_lock(["core-0"], "second", tmp_path, lambda seconds: first.__exit__(None, None, None)):
+    with hold_devices(["core-0"], "second", tmp_path, lambda seconds: first.__exit__(None, None, None)):
         pass
 
 

@@ -12,7 +12,7 @@ from measure.reference.test_replay import cell
 
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.launch import replay
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.launch.replay import replay_cell
 from scaleproof.measure.reference.replay import replay_fields
 from scaleproof.measure.reference.schema import workload_name
@@ -96,7 +96,7 @@ def test_it_waits_for_a_run_on_the_same_devices(tokens, instead, capfd):
         replay_cell(cell(), "x", tokens)
         done.set()
 
-    with device_lock(devices_of(cell(), []), "x ddp-n1x1/rep1"):
+    with hold_devices(devices_of(cell(), []), "x ddp-n1x1/rep1"):
         thread = threading.Thread(target=ask)
         thread.start()
         assert not done.wait(1.5)

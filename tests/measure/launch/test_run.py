@@ -30,7 +30,7 @@ def test_an_interrupted_run_publishes_nothing(monkeypatch, tmp_path, tokens, cel
     def interrupted(*arguments):
         raise Interrupted("stopped by SIGTERM", 143)
 
-    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", interrupted)
+    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_supervised", interrupted)
     with pytest.raises(Interrupted):
         launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path / "rep1")
     assert [p.name for p in (tmp_path / "rep1").iterdir()] == ["train.log"]
@@ -46,7 +46,7 @@ GIVEN = {"nodelist": "n[1-2]", "nnodes": "2", "elapsed": "00:00:01"}
 def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:
     """As inside of Slurm job 5 with these nodes, of which Slurm says later that n1 alone is left."""
     monkeypatch.setenv("SLURM_JOB_ID", "5")
-    monkeypatch.setattr(launch, "allocation", lambda: Allocation("5", hosts, 2, devices, GIVEN))
+    monkeypatch.setattr(launch, "current_allocation", lambda: Allocation("5", hosts, 2, devices, GIVEN))
     monkeypatch.setattr(
         slurm, "describe_job", lambda job, patience: {"NodeList": "n1", "NumNodes": "1", "RunTime": "00:01:02"}
     )
@@ -67,7 +67,7 @@ def in_job(monkeypatch, *hosts: str, devices: int = 0) -> None:
 def test_a_run_that_the_end_of_its_job_cuts_off_is_no_failed_run(monkeypatch, tmp_path, tokens, cell, line):
     in_job(monkeypatch, "n1")
     monkeypatch.setattr(
-        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.CommandOutcome(1, False, [line])
+        "scaleproof.measure.launch.attempt.run_supervised", lambda *arguments: launch.CommandOutcome(1, False, [line])
     )
     with pytest.raises(Interrupted, match="left to the next job"):
         launch.run_one_of_several(PlannedRun(cell, "c", tokens, HANGS), tmp_path / "rep1")
@@ -83,7 +83,7 @@ def test_ranks_that_the_end_of_their_job_reaches_first_have_not_crashed(
     in_job(monkeypatch, "n1")
     monkeypatch.setattr(slurm, "describe_job", lambda job, patience: {"JobState": state})
     outcome = launch.CommandOutcome(1, False, ["ConnectionError: closed by peer"])
-    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
+    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_supervised", lambda *arguments: outcome)
     if ended:
         with pytest.raises(Interrupted, match="the scheduler has ended the job"):
             launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path)
@@ -113,7 +113,7 @@ def test_a_run_that_is_told_to_end_before_slurm_s_limit(monkeypatch, tmp_path, t
     facts = {"JobState": "RUNNING", "TimeLimit": "00:07:00", "RunTime": elapsed}
     monkeypatch.setattr(slurm, "describe_job", lambda job, patience: facts)
     outcome = launch.CommandOutcome(1, False, log)
-    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", lambda *arguments: outcome)
+    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_supervised", lambda *arguments: outcome)
     assert launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), tmp_path).failure.failure_class == kind
 
 
@@ -125,7 +125,8 @@ def test_after_a_lost_node_the_runs_that_follow_are_left_to_the_next_job(monkeyp
     two = cells(workload={"tokenizer": "bpe-512", "seq_len": 32}, vary={"geometry": ["2x1"]})[0]
     in_job(monkeypatch, "n1", "n2")
     monkeypatch.setattr(
-        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: launch.CommandOutcome(1, False, NODE_LOST)
+        "scaleproof.measure.launch.attempt.run_supervised",
+        lambda *arguments: launch.CommandOutcome(1, False, NODE_LOST),
     )
     with pytest.raises(Interrupted, match="node n2 was lost during the run; the runs that follow"):
         launch.run_one_of_several(PlannedRun(two, "c", tokens, HANGS), tmp_path)
@@ -161,7 +162,7 @@ def test_a_new_attempt_clears_what_an_old_one_left(monkeypatch, tmp_path, tokens
     for name in ("training_metrics.json", "RUN_COMPLETE.txt", "train.log"):
         (out / name).write_text("old")
     monkeypatch.setattr(
-        "scaleproof.measure.launch.attempt.run_watched",
+        "scaleproof.measure.launch.attempt.run_supervised",
         lambda *arguments: launch.CommandOutcome(7, False, ["last words"]),
     )
     metrics = launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), out)
@@ -181,7 +182,7 @@ def test_an_attempt_whose_folder_was_taken_away_cannot_publish(monkeypatch, tmp_
         begin_attempt(out, "the-next-attempt", [])
         return launch.CommandOutcome(0, False, [])
 
-    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_watched", replaced)
+    monkeypatch.setattr("scaleproof.measure.launch.attempt.run_supervised", replaced)
     with pytest.raises(FileNotFoundError):
         launch.run_cell(PlannedRun(cell, "c", tokens, HANGS), out)
     assert [p.name for p in out.iterdir()] == [".attempt-the-next-attempt"]

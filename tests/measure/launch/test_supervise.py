@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from patience import HANGS, alive, wait_until
 
-from scaleproof.measure.launch.supervise import Interrupted, run_watched
+from scaleproof.measure.launch.supervise import Interrupted, run_supervised
 
 
 def python(code: str) -> list[str]:
@@ -18,7 +18,7 @@ def python(code: str) -> list[str]:
 
 
 def test_output_goes_to_the_log_without_places_of_this_machine(tmp_path):
-    outcome = run_watched(python("import os; print('from', os.getcwd())"), dict(os.environ), tmp_path / "log", HANGS)
+    outcome = run_supervised(python("import os; print('from', os.getcwd())"), dict(os.environ), tmp_path / "log", HANGS)
     assert outcome.exit_code == 0
     assert outcome.tail == ["from ."]
     assert (tmp_path / "log").read_text() == "from .\n"
@@ -30,7 +30,7 @@ def test_a_program_that_asks_a_question_gets_no_answer(tmp_path):
     before = os.dup(0)
     os.dup2(reader, 0)
     try:
-        outcome = run_watched(python("input('y/n? ')"), dict(os.environ), tmp_path / "log", HANGS)
+        outcome = run_supervised(python("input('y/n? ')"), dict(os.environ), tmp_path / "log", HANGS)
     finally:
         os.dup2(before, 0)
         for descriptor in (before, reader, writer):
@@ -41,7 +41,7 @@ def test_a_program_that_asks_a_question_gets_no_answer(tmp_path):
 @pytest.mark.fault("the log of a run is on a full disk", "the ranks go on: their output is still read")
 def test_a_log_that_cannot_be_written_stops_nobody():
     """More than a pipe holds: a program whose output nobody reads stands still."""
-    outcome = run_watched(python("print('line\\n' * 50_000, 'end')"), dict(os.environ), Path("/dev/full"), HANGS)
+    outcome = run_supervised(python("print('line\\n' * 50_000, 'end')"), dict(os.environ), Path("/dev/full"), HANGS)
     assert (outcome.exit_code, outcome.timed_out, outcome.tail[-1]) == (0, False, " end")
 
 
@@ -53,7 +53,7 @@ def test_the_whole_group_ends_at_the_limit(tmp_path):
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()  # limit-child"])
         signal.pause()  # limit-parent
     """
-    outcome = run_watched(python(code), dict(os.environ), tmp_path / "log", 1.5)
+    outcome = run_supervised(python(code), dict(os.environ), tmp_path / "log", 1.5)
     assert outcome.timed_out
     wait_until(lambda: not alive("limit-child") and not alive("limit-parent"))
 
@@ -76,7 +76,7 @@ def test_a_program_is_ended_after_the_time_that_it_was_given(tmp_path, is_stubbo
             print("KeyboardInterrupt")
     """
     code = code.format(is_stubborn=is_stubborn, tidied=str(tmp_path / "tidied"))
-    outcome = run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS, end_after=2.0)
+    outcome = run_supervised(python(code), dict(os.environ), tmp_path / "log", HANGS, end_after=2.0)
     assert (outcome.ended, outcome.timed_out, outcome.tail) == (True, False, ["begun"])
     assert 2.0 < outcome.ranks_s < HANGS
     assert (tmp_path / "tidied").exists() != is_stubborn
@@ -84,16 +84,16 @@ def test_a_program_is_ended_after_the_time_that_it_was_given(tmp_path, is_stubbo
 
 
 def test_a_program_that_is_done_before_is_not_ended(tmp_path):
-    outcome = run_watched(python("raise SystemExit(3)"), dict(os.environ), tmp_path / "log", HANGS, end_after=HANGS)
+    outcome = run_supervised(python("raise SystemExit(3)"), dict(os.environ), tmp_path / "log", HANGS, end_after=HANGS)
     assert (outcome.exit_code, outcome.ended) == (3, False)
 
 
 LAUNCHER = """
 import os, sys, pathlib
-from scaleproof.measure.launch.supervise import Interrupted, run_watched
+from scaleproof.measure.launch.supervise import Interrupted, run_supervised
 command = [sys.executable, "-c", "import signal; print('started', flush=True); signal.pause()  # {marker}"]
 try:
-    run_watched(command, dict(os.environ), pathlib.Path({log!r}), {limit})
+    run_supervised(command, dict(os.environ), pathlib.Path({log!r}), {limit})
 except Interrupted as stopped:
     print(stopped)
     sys.exit(stopped.code)
@@ -125,7 +125,7 @@ def test_a_stubborn_program_does_not_outlive_the_signal(tmp_path):
         signal.pause()  # stubborn-parent
     """
     with pytest.raises(Interrupted, match="stopped by SIGINT"):
-        run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS)
+        run_supervised(python(code), dict(os.environ), tmp_path / "log", HANGS)
     wait_until(lambda: not alive("stubborn-rank") and not alive("stubborn-parent"))
 
 
@@ -133,12 +133,12 @@ def test_ranks_that_are_ended_together_with_the_launcher_have_not_failed(tmp_pat
     """As Slurm ends a job: the signal reaches all at once, and the ranks may be gone before the launcher looks."""
     code = "import os, signal, sys; os.kill(os.getppid(), signal.SIGTERM); sys.exit(1)"
     with pytest.raises(Interrupted, match="stopped by SIGTERM"):
-        run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS)
+        run_supervised(python(code), dict(os.environ), tmp_path / "log", HANGS)
 
 
 def test_a_run_that_is_done_when_the_signal_comes_is_done(tmp_path):
     code = "import os, signal; os.kill(os.getppid(), signal.SIGTERM)"
-    assert run_watched(python(code), dict(os.environ), tmp_path / "log", HANGS).exit_code == 0
+    assert run_supervised(python(code), dict(os.environ), tmp_path / "log", HANGS).exit_code == 0
 
 
 @pytest.mark.fault("the launcher's parent is killed", "the run ends with it")

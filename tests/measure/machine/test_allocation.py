@@ -3,7 +3,7 @@
 import pytest
 
 from scaleproof.measure.machine import allocation as slurm
-from scaleproof.measure.machine.provenance import provenance
+from scaleproof.measure.machine.provenance import provenance_fields
 
 REST = (
     "JobName=wrap UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901758 Nice=0 Account=(null) QOS=(null) "
@@ -58,11 +58,11 @@ def asked(monkeypatch):
 )
 def test_a_job_knows_its_own_node_and_name(monkeypatch, asked, number, name, node):
     monkeypatch.setenv("SLURM_JOB_ID", number)
-    own = slurm.allocation()
+    own = slurm.current_allocation()
     assert (own.job, own.hosts) == (name, (node,))
     assert own.recorded["job_id"] == name
     assert own.recorded["nodelist"] == node
-    assert provenance("x", own.known_at_start)["scheduler"]["job_id"] == name
+    assert provenance_fields("x", own.known_at_start)["scheduler"]["job_id"] == name
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_number_of_an_outer_job_s_array_is_not_believed(monkeypatch, asked):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
-    assert slurm.allocation().job == "7"
+    assert slurm.current_allocation().job == "7"
     slurm.cancel_own_job()
     mark = "Comment=scaleproof-lost-first-node"  # by which the driver knows that nobody has cancelled it by hand
     assert asked == [("scontrol", "update", "JobId=7", mark), ("scancel", "7")]
@@ -95,7 +95,7 @@ def test_a_task_ends_and_signals_itself_alone(monkeypatch, asked):
     slurm.cancel_own_job()
     assert asked.pop() == ("scancel", "4_2")
     asked.clear()
-    slurm.signal_steps(slurm.allocation().job, "USR1")
+    slurm.signal_steps(slurm.current_allocation().job, "USR1")
     assert asked[0][asked[0].index("--jobs") + 1] == "4_2"
     assert asked[1:] == [("scancel", "--signal=USR1", "4_2.0")]
 

@@ -38,7 +38,7 @@ def test_topology():
 def test_the_head_of_the_matrix_is_no_row_of_it(monkeypatch):
     """What a command prints loses the blanks in front of its first line."""
     monkeypatch.setattr(provenance, "run_command", lambda *words: TOPO.strip())
-    monkeypatch.setattr(provenance, "gpus", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(2)])
+    monkeypatch.setattr(provenance, "ask_nvidia_smi", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(2)])
     assert provenance.links_between(["GPU-0", "GPU-1"]) == {(0, 1): "NV18"}
 
 
@@ -46,7 +46,7 @@ def test_what_joins_devices_is_known_in_the_order_of_the_ranks(monkeypatch):
     """CUDA may number devices, or a user may list them, in another order than nvidia-smi."""
     matrix = "GPU0 X NV18 PHB\nGPU1 NV18 X SYS\nGPU2 PHB SYS X"
     monkeypatch.setattr(provenance, "run_command", lambda *words: matrix)
-    monkeypatch.setattr(provenance, "gpus", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(3)])
+    monkeypatch.setattr(provenance, "ask_nvidia_smi", lambda: [{"index": str(i), "uuid": f"GPU-{i}"} for i in range(3)])
     assert provenance.links_between(["GPU-2", "GPU-0", "GPU-1"]) == {(0, 1): "PHB", (0, 2): "SYS", (1, 2): "NV18"}
     assert provenance.links_between(["GPU-1"]) == {}
     assert provenance.links_between(["GPU-1", "MIG-7"]) == {}, "a part of a device has no link of its own"
@@ -85,7 +85,7 @@ else:
     monkeypatch.setenv("SCALEPROOF_IMAGE", "sha256:0123")
     monkeypatch.setenv("APPTAINER_NAME", "/home/someone/scaleproof.sif")
     monkeypatch.setenv("LOADEDMODULES", f"gcc/13:{Path.home()}/modules/mine")
-    found = provenance.inventory()
+    found = provenance.ask_node_commands()
     assert found["gpus"] == provenance.gpu_rows(SMI)[:1]
     assert found["gpu_topology"] == provenance.topology_lines(TOPO)
     assert found["cuda_driver"] == "12.4"
@@ -98,7 +98,7 @@ def test_what_is_not_there_is_left_out(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("LOADEDMODULES", "gcc/13:cuda/12.8")
     monkeypatch.setenv("APPTAINER_NAME", "/home/someone/scaleproof.sif")
-    found = provenance.inventory()
+    found = provenance.ask_node_commands()
     assert "gpus" not in found
     assert "infiniband" not in found
     assert found["modules"] == ["gcc/13", "cuda/12.8"]
@@ -113,7 +113,7 @@ def test_a_field_that_the_driver_has_dropped_takes_no_others_along(monkeypatch):
         return "" if "clocks.applications.graphics" in fields else ", ".join(f"<{f}>" for f in fields)
 
     monkeypatch.setattr(provenance, "run_command", smi)
-    (gpu,) = provenance.gpus()
+    (gpu,) = provenance.ask_nvidia_smi()
     assert gpu["uuid"] == "<uuid>"
     assert gpu["bus"] == "<pci.bus_id>"
     assert "clock_sm_application" not in gpu

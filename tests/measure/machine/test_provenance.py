@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from scaleproof.measure.machine.provenance import kept_variables, provenance
+from scaleproof.measure.machine.provenance import kept_variables, provenance_fields
 
 
 def test_provenance_is_complete(repository, monkeypatch):
     monkeypatch.chdir(repository)
-    found = provenance(f"scaleproof train {repository}/config/x.yaml")
+    found = provenance_fields(f"scaleproof train {repository}/config/x.yaml")
     assert found["command_line"] == "scaleproof train ./config/x.yaml"
     assert len(found["code_sha256"]) == 64
     assert found["env"]["torch_version"].startswith("2.")
@@ -32,4 +32,4 @@ def test_only_listed_variables_are_repeated(monkeypatch):
 def test_slurm_is_recognised(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "42")
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
-    assert provenance("x")["scheduler"] == {"type": "slurm", "job_id": "42", "nodelist": "n[1-2]"}
+    assert provenance_fields("x")["scheduler"] == {"type": "slurm", "job_id": "42", "nodelist": "n[1-2]"}

@@ -13,11 +13,11 @@ from webserver import Server, serving
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.facts.counts import counts_of, inventory_of_shape
-from scaleproof.measure.model.build import build
+from scaleproof.ground.facts.counts import count_parameters_and_flops, inventory_of_shape
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.model.fetch import fetch_config
 from scaleproof.measure.model.inventory import inventory_of
-from scaleproof.measure.reference.network import build as build_for_replay
+from scaleproof.measure.reference.network import build_network as build_for_replay
 
 ARCHITECTURES = sorted((Path(__file__).parent / "architectures").glob("*.json"))
 DECODERS = [path for path in ARCHITECTURES if "bert" not in path.stem]
@@ -51,7 +51,7 @@ def written(folder: Path, **changes: object) -> dict[str, str]:
 def test_parameters_are_those_of_the_network_and_of_the_replay(path):
     encoder = path not in DECODERS
     cell = classifying(path) if encoder else cell_of({"config": str(path)})
-    own, other = build(cell, 4 * encoder), build_for_replay(cell.config["workload"], cell.work.seed, 4)
+    own, other = build_model(cell, 4 * encoder), build_for_replay(cell.config["workload"], cell.work.seed, 4)
     counted = [sum(p.numel() for p in network.parameters()) for network in (own, other)]
     assert counted == [inventory_of(cell, 4).parameters] * 2
     assert {p.dtype for p in own.parameters()} == {torch.float32}, "whatever the file says"
@@ -60,10 +60,10 @@ def test_parameters_are_those_of_the_network_and_of_the_replay(path):
 @pytest.mark.parametrize("path", DECODERS, ids=lambda path: path.stem)
 def test_flops_against_the_profiler_of_torch(path):
     cell = cell_of({"config": str(path)})
-    network = build(cell)
+    network = build_model(cell)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         network(torch.randint(512, (4, 33))).backward()
-    expected = counts_of(inventory_of(cell), 32).flops_per_token * 4 * 32
+    expected = count_parameters_and_flops(inventory_of(cell), 32).flops_per_token * 4 * 32
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.02)
 
 
@@ -73,17 +73,17 @@ def test_a_gpt2_by_its_file_is_that_of_its_shape(tmp_path):
     by_file = cell_of({"config": str(tmp_path / "config.json")})
     by_shape = cell_of({"layers": 2, "width": 64, "heads": 2, "context": 64})
     assert inventory_of(by_file) == inventory_of(by_shape) == inventory_of_shape(by_shape.workload.model, 512)
-    pairs = zip(build(by_file).parameters(), build(by_shape).parameters(), strict=True)
+    pairs = zip(build_model(by_file).parameters(), build_model(by_shape).parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
 def test_a_function_makes_the_model(tmp_path):
     (tmp_path / "own.py").write_text(FUNCTION)
     cell = cell_of({"module": f"{tmp_path}/own.py:build"})
-    assert sum(p.numel() for p in build(cell).parameters()) == inventory_of(cell).parameters
+    assert sum(p.numel() for p in build_model(cell).parameters()) == inventory_of(cell).parameters
     rows = torch.randint(512, (2, 33))
     replayed = build_for_replay(cell.config["workload"], cell.work.seed, 0)
-    assert build(cell)(rows).item() == pytest.approx(replayed(rows).mean().item(), rel=1e-6)
+    assert build_model(cell)(rows).item() == pytest.approx(replayed(rows).mean().item(), rel=1e-6)
     workload = cell.config["workload"]
     (tmp_path / "own.py").write_text(FUNCTION + "# another\n")
     with pytest.raises(UserError, match="was changed since the run"):

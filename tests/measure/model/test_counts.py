@@ -9,7 +9,7 @@ from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign, shape_of
 from scaleproof.ground.campaign.model_shapes import SHAPES
 from scaleproof.ground.facts.counts import count_gpt2
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 
 
 def test_gpt2_small_as_published():
@@ -33,7 +33,7 @@ FREE = {"layers": 3, "width": 96, "heads": 3, "context": 64}
 def built(seed: int = 1, **workload):
     data = {"title": "x", "workload": {"seq_len": 32, **workload}, "work": {"seed": seed}}
     cell = expand_cells(Campaign.model_validate(data))[0]
-    return cell, build(cell)
+    return cell, build_model(cell)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape
-from scaleproof.ground.facts.counts import counts_of, inventory_of_shape
+from scaleproof.ground.facts.counts import count_parameters_and_flops, inventory_of_shape
 from scaleproof.measure.model.encoder import Classifier
 
 SHAPE = EncoderShape(d_model=32, heads=2, layers=2, feed_forward=48, context=40)
@@ -91,5 +91,5 @@ def test_flops_against_the_profiler_of_torch(model):
     samples = torch.cat([torch.randint(300, (6, 32)), torch.zeros(6, 1, dtype=torch.int64)], dim=1)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model(samples).backward()
-    expected = counts_of(inventory_of_shape(SHAPE, 300, 4), 32).flops_per_token * 6 * 32
+    expected = count_parameters_and_flops(inventory_of_shape(SHAPE, 300, 4), 32).flops_per_token * 6 * 32
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.02)

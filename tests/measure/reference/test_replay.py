@@ -39,14 +39,14 @@ def trained(c: Cell, tokens: Path, steps: int) -> list[float]:
     """Losses of the trainer's own model, batches and optimizer on one device, without its loop."""
     import torch
 
-    from scaleproof.measure.model.build import build
+    from scaleproof.measure.model.build import build_model
     from scaleproof.measure.strategy import strategy_class
     from scaleproof.measure.trainer.batches import Batches
 
     file = open_split(tokens, "train", c.workload)
     plan = SamplePlan(file.n_samples, c.batch.global_, c.work.seed)
     device = torch.device("cpu")
-    strategy = strategy_class("single")(c, build(c, 4), device)
+    strategy = strategy_class("single")(c, build_model(c, 4), device)
     batches = Batches(file, plan, c.batch, range(1), device)
     losses = []
     for step in range(steps):
@@ -95,12 +95,12 @@ def test_a_model_as_built_has_the_same_losses(request, corpus, keys):
     """In fp32, whatever the cell's precision is; and not once its positions, or its mode, are others."""
     import torch
 
-    from scaleproof.measure.model.build import build
+    from scaleproof.measure.model.build import build_model
     from scaleproof.measure.trainer.measure import losses_as_built
 
     folder, c = request.getfixturevalue(corpus), cell(**keys, execution={"precision": "bf16"})
     reference, file = replay(c.config, folder), open_split(folder, "train", c.workload)
-    plan, model, device = SamplePlan(file.n_samples, 8, c.work.seed), build(c, 4), torch.device("cpu")
+    plan, model, device = SamplePlan(file.n_samples, 8, c.work.seed), build_model(c, 4), torch.device("cpu")
     assert losses_as_built(model, plan, file, device) == pytest.approx(reference.first_losses, rel=2e-6)
     assert len(reference.first_losses) == 4
     assert reference.decayed == sum(p.numel() for p in model.parameters() if p.dim() > 1)
@@ -115,21 +115,21 @@ def test_an_update_is_watched(tokens, precision):
     """The norm of the gradients is the replay's, and the factor is that of clipping; nothing is said in fp16."""
     import torch
 
-    from scaleproof.measure.model.build import build
+    from scaleproof.measure.model.build import build_model
     from scaleproof.measure.strategy import strategy_class
     from scaleproof.measure.trainer.batches import Batches
     from scaleproof.measure.trainer.updates import UpdateWitness
 
     c = cell(execution={"precision": precision, "strategy": "single"}, work={"optimizer": {"max_grad_norm": 0.5}})
     reference, file = replay(c.config, tokens), open_split(tokens, "train", c.workload)
-    strategy = strategy_class("single")(c, build(c), torch.device("cpu"))
+    strategy = strategy_class("single")(c, build_model(c), torch.device("cpu"))
     batches = Batches(file, SamplePlan(file.n_samples, 8, c.work.seed), c.batch, range(1), torch.device("cpu"))
     for step in range(2):
         strategy.micro_step(batches.take(step, 0), boundary=True)
         witness = UpdateWitness(strategy)
-        witness.before()
+        witness.note_gradients()
         strategy.update(step)
-        witness.after()
+        witness.note_update()
         if precision == "fp16":
             assert (witness.gradient_norm, witness.scaled_by) == (None, None)
             continue

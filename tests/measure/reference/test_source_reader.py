@@ -47,7 +47,7 @@ def written(folder: Path) -> dict[str, dict[str, Any]]:
 
 def reading(folder: Path, row: dict[str, Any], later: dict[str, Any] | None = None) -> tuple[int, str, list[str]]:
     """Gather a corpus, and read its source again, as `later` or the same row names it."""
-    described = documents.fetch("some", Corpus(**row), folder / "corpus")
+    described = documents.gather_documents("some", Corpus(**row), folder / "corpus")
     return read_source(described, folder / "corpus/documents.parquet", Corpus(**(later or row)), folder)
 
 
@@ -96,7 +96,7 @@ def test_rows_by_another_field_are_named(tmp_path: Path) -> None:
 
 def test_what_changed_since_is_said_and_not_accused(tmp_path: Path) -> None:
     row = written(tmp_path)["pattern"]
-    described = documents.fetch("some", Corpus(**row), tmp_path / "corpus")
+    described = documents.gather_documents("some", Corpus(**row), tmp_path / "corpus")
     store = tmp_path / "corpus/documents.parquet"
     (tmp_path / "c.txt").write_text("Later")
     assert read_source(described, store, Corpus(**row), tmp_path)[1:] == (
@@ -113,7 +113,7 @@ def test_what_changed_since_is_said_and_not_accused(tmp_path: Path) -> None:
 
 def test_a_download_is_read_where_it_is_kept_and_a_recorded_hash_is_that_of_the_table(tmp_path: Path) -> None:
     files = written(tmp_path)
-    described = documents.fetch("some", Corpus(**files["jsonl"]), tmp_path / "corpus")
+    described = documents.gather_documents("some", Corpus(**files["jsonl"]), tmp_path / "corpus")
     store = tmp_path / "corpus/documents.parquet"
     described["files"][0]["file"] = "rows.jsonl.gz"
     row = {"source": "hub", "repository": "a/b", "revision": "main", "files": ["rows.jsonl.gz"], "format": "jsonl"}

@@ -94,7 +94,7 @@ def measure_all(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_rank
             out.mkdir()
             run_id = f"20260101T000000Z-{ranks:04x}{len(paths):04x}"
             provenance = PROVENANCE | {"timestamp_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-            request = Request.of(
+            request = Request.for_cell(
                 cell, folder, out, campaign="matrix", run_id=run_id, time_limit=HANGS, provenance=provenance
             )
             request.write(out / "request.json")

@@ -13,7 +13,7 @@ from torch._dynamo.utils import counters
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.corpus.reader import NO_TOKEN, open_split
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy.native import Single
 from scaleproof.measure.trainer.request import Request
 
@@ -60,7 +60,7 @@ def results(tokens: Path, tmp_path_factory: pytest.TempPathFactory, run_ranks) -
     paths = []
     for cell in expand_cells(Campaign.model_validate(data)):
         path = root / f"{cell.slug}.request.json"
-        Request.of(cell, tokens, root, campaign="waits", run_id="1", time_limit=HANGS, provenance={}).write(path)
+        Request.for_cell(cell, tokens, root, campaign="waits", run_id="1", time_limit=HANGS, provenance={}).write(path)
         paths.append(str(path))
     (root / "list.json").write_text(json.dumps(paths))
     run_ranks("program_host_waits", 1, root / "list.json")
@@ -124,7 +124,7 @@ def test_an_encoders_step_reads_nothing(monkeypatch, labelled):
     }
     data = {"title": "waits", "workload": workload, "work": {"global_batch": 4}, "execution": {"strategy": "single"}}
     chosen = expand_cells(Campaign.model_validate(data))[0]
-    strategy = Single(chosen, build(chosen, 4), torch.device("cpu"))
+    strategy = Single(chosen, build_model(chosen, 4), torch.device("cpu"))
     samples = torch.from_numpy(open_split(labelled, "train", chosen.workload).read(np.arange(32)))
     assert (samples == NO_TOKEN).any()
     with Waits() as waits:

@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import UserError
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy import native, zero
 from scaleproof.measure.strategy.base import Precision, make_optimizer
 from scaleproof.measure.strategy.native import Single
@@ -33,8 +33,8 @@ def cell(work: dict | None = None, **execution):
 def test_clipping_within_the_update_is_clipping(max_norm):
     """Against torch's own clipping, over four steps; where nothing is clipped the weights are the same to the bit."""
     chosen = cell({"optimizer": {"max_grad_norm": max_norm}})
-    strategy = Single(chosen, build(chosen), torch.device("cpu"))
-    plain = build(chosen)
+    strategy = Single(chosen, build_model(chosen), torch.device("cpu"))
+    plain = build_model(chosen)
     optimizer = make_optimizer(plain, chosen)
     torch.manual_seed(1)
     for step in range(4):
@@ -57,7 +57,7 @@ def test_clipping_within_the_update_is_clipping(max_norm):
 @pytest.mark.parametrize("execution", [{"fused_optimizer": False}])
 def test_an_optimizer_that_cannot_clip_is_not_asked_to(execution):
     chosen = cell({"optimizer": {"max_grad_norm": 1e-3}}, **execution)
-    strategy = Single(chosen, build(chosen), torch.device("cpu"))
+    strategy = Single(chosen, build_model(chosen), torch.device("cpu"))
     strategy.micro_step(torch.randint(300, (4, 17)), boundary=True)
     strategy.update(0)
     assert "grad_scale" not in vars(strategy.optimizer)
@@ -66,9 +66,9 @@ def test_an_optimizer_that_cannot_clip_is_not_asked_to(execution):
 def test_gradients_of_a_cuda_graph_are_added_to_tensors_that_stay():
     """What the graph itself has made is overwritten when it runs again, with the next micro-batch."""
     chosen = cell({"global_batch": 8, "micro_batch": 4}, compile="reduce-overhead")
-    strategy = Single(chosen, build(chosen), torch.device("cpu"))
+    strategy = Single(chosen, build_model(chosen), torch.device("cpu"))
     places = [parameter.grad.data_ptr() for parameter in strategy.module.parameters()]
-    plain = Single(cell({"global_batch": 8, "micro_batch": 4}), build(chosen), torch.device("cpu"))
+    plain = Single(cell({"global_batch": 8, "micro_batch": 4}), build_model(chosen), torch.device("cpu"))
     torch.manual_seed(1)
     for step in range(3):
         for boundary in (False, True):
@@ -103,7 +103,7 @@ def test_fsdp_shards_on_the_cells_device_whatever_the_machine_has(monkeypatch):
     monkeypatch.setattr(native, "init_device_mesh", lambda device, shape: (device, shape))
     chosen = cell(strategy="fsdp")
     monkeypatch.setattr(native.dist, "get_world_size", lambda: chosen.sharing_devices)
-    native.FSDP(chosen, build(chosen), torch.device("cpu"))
+    native.FSDP(chosen, build_model(chosen), torch.device("cpu"))
     assert meshes == [("cpu", (chosen.sharing_devices,))] * 3, "each block and the whole"
 
 
@@ -122,7 +122,7 @@ def test_every_strategy_starts_from_the_same_loss_scale(monkeypatch, strategy, p
 
     monkeypatch.setattr(zero, "_import_deepspeed", lambda device: SimpleNamespace(initialize=initialize))
     chosen = cell(strategy=strategy, precision=precision)
-    zero.Zero(chosen, build(chosen), torch.device("cpu"))
+    zero.Zero(chosen, build_model(chosen), torch.device("cpu"))
     scaler = engine.torch_autocast_z0_gradscaler
     assert (scaler and scaler.get_scale()) == scale
     if strategy == "zero1":

@@ -29,10 +29,10 @@ def test_learning_rate(schedule, expected):
 def test_only_matrices_decay():
     from synthetic import cells
 
-    from scaleproof.measure.model.build import build
+    from scaleproof.measure.model.build import build_model
 
     cell = cells()[0]
-    model = build(cell)
+    model = build_model(cell)
     decaying, still = make_optimizer(model, cell).param_groups
     assert decaying["weight_decay"] == 0.1
     assert still["weight_decay"] == 0.0

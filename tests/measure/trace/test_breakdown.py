@@ -9,7 +9,7 @@ from scaleproof.ground.facts.kernel_classes import class_of, collective_of
 from scaleproof.ground.records.profile_schema import Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.events import Trace
-from scaleproof.measure.trace.timeline import timeline
+from scaleproof.measure.trace.timeline import timeline_of_median_step
 
 
 def profile(made, world=None) -> Profile:
@@ -155,7 +155,7 @@ def test_the_fields_of_older_summaries_are_there():
 
 
 def test_the_timeline_shows_one_step_of_all_ranks():
-    spans = timeline(StepBreakdown(trace(late={1: 20})))
+    spans = timeline_of_median_step(StepBreakdown(trace(late={1: 20})))
     assert set(spans["rank"]) == {0, 1}
     mine = spans[spans["rank"] == 0]
     reduce = mine[mine["what"] == "all_reduce"]

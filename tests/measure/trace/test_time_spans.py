@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scaleproof.measure.trace.time_spans import difference, intersection, ns_in_windows, total_ns, union
+from scaleproof.measure.trace.time_spans import difference, intersection, merge_spans, ns_in_windows, total_ns
 
 LONG = 400
 
@@ -24,7 +24,7 @@ def test_sets_of_time_are_what_a_bitmap_says(seed):
         return starts, starts + random.integers(0, 30, 12)
 
     first, second = some(), some()
-    a, b = union(*first), union(*second)
+    a, b = merge_spans(*first), merge_spans(*second)
     assert (bitmap(a) == bitmap(first)).all()
     assert (a[0][1:] > a[1][:-1]).all(), "disjoint, in order"
     assert (bitmap(intersection(a, b)) == (bitmap(first) & bitmap(second))).all()
@@ -39,14 +39,14 @@ def test_sets_of_time_are_what_a_bitmap_says(seed):
 
 def test_short_pauses_are_filled_where_asked_for():
     starts, ends = np.array([0, 12, 30]), np.array([10, 20, 40])
-    assert total_ns(union(starts, ends)) == 28
-    assert total_ns(union(starts, ends, pause=2)) == 30
-    assert total_ns(union(starts, ends, pause=10)) == 40
+    assert total_ns(merge_spans(starts, ends)) == 28
+    assert total_ns(merge_spans(starts, ends, pause=2)) == 30
+    assert total_ns(merge_spans(starts, ends, pause=10)) == 40
 
 
 def test_nothing_is_nothing():
-    empty = union(np.array([]), np.array([]))
-    full = union(np.array([0]), np.array([5]))
+    empty = merge_spans(np.array([]), np.array([]))
+    full = merge_spans(np.array([0]), np.array([5]))
     assert total_ns(empty) == total_ns(intersection(empty, full)) == total_ns(difference(empty, full)) == 0
     assert total_ns(difference(full, empty)) == 5
     assert ns_in_windows(empty, np.array([0]), np.array([9])).tolist() == [0]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from scaleproof.measure.trainer.beside import LEAST_S, foreign_hooks, time_beside
+from scaleproof.measure.trainer.beside import LEAST_S, foreign_hooks, time_other_functions
 
 
 def busy() -> None:
@@ -33,7 +33,7 @@ def trained(model: nn.Module) -> None:
 
 def test_a_function_of_no_library_is_named():
     model = network()
-    times = time_beside(model, lambda: (trained(model), busy()))
+    times = time_other_functions(model, lambda: (trained(model), busy()))
     assert times["test_beside.py:busy"] >= 0.01
     assert set(times) <= {"test_beside.py:busy", "test_beside.py:trained"}  # which calls torch itself
 
@@ -42,7 +42,7 @@ def test_what_a_library_is_called_for_counts():
     def dump() -> None:
         json.dumps(list(range(100_000)))
 
-    times = time_beside(network(), dump)
+    times = time_other_functions(network(), dump)
     (name,) = times
     assert name.endswith("dump")
     assert times[name] > LEAST_S
@@ -56,15 +56,15 @@ def test_what_happens_once_does_not_count():
         if len(calls) == 1:
             busy()
 
-    assert "test_beside.py:busy" not in time_beside(network(), step)
+    assert "test_beside.py:busy" not in time_other_functions(network(), step)
     assert len(calls) == 2
 
 
 def test_a_models_own_package_is_training():
     model = network()
-    assert time_beside(model, busy)
+    assert time_other_functions(model, busy)
     model.add_module("own", type("Own", (nn.Module,), {"__module__": __name__})())
-    assert time_beside(model, busy) == {}
+    assert time_other_functions(model, busy) == {}
 
 
 @pytest.mark.parametrize("hook", [noted, functools.partial(noted, 1)])

@@ -6,7 +6,7 @@ from torch import nn
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy.native import Single
 from scaleproof.measure.trainer.census import compiled_parts, graph_nodes, weights_checksum
 
@@ -53,4 +53,4 @@ def test_what_is_compiled_is_read_back(value, parts):
         "execution": {"strategy": "single", "compile": value, "device": "cpu"},
     }
     (cell,) = expand_cells(Campaign.model_validate(data))
-    assert compiled_parts(Single(cell, build(cell), torch.device("cpu")).module) == parts
+    assert compiled_parts(Single(cell, build_model(cell), torch.device("cpu")).module) == parts

@@ -155,7 +155,7 @@ def test_tokens_that_are_deleted_in_a_run_change_nothing_in_it(run_tiny, one, to
 
 def test_what_one_machine_cannot_do_is_not_tried(run_tiny, monkeypatch):
     monkeypatch.setattr(
-        "scaleproof.measure.launch.attempt.run_watched", lambda *arguments: pytest.fail("ranks were started")
+        "scaleproof.measure.launch.attempt.run_supervised", lambda *arguments: pytest.fail("ranks were started")
     )
     run = run_tiny(execution={"geometry": "2x1"})
     assert run.metrics.status == "not_applicable"

@@ -25,7 +25,7 @@ def chain(corpus: samples.SplitSamples, ranks: int, accumulation: int, change=la
     total = 0
     for rank in range(ranks):
         module = nn.Identity()
-        with FedTokens(GLOBAL // ranks // accumulation, 33, torch.device("cpu")).of(module) as fed:
+        with FedTokens(GLOBAL // ranks // accumulation, 33, torch.device("cpu")).record(module) as fed:
             for step in STEPS:
                 for part in rows_of(corpus, step).chunk(ranks * accumulation)[rank::ranks]:
                     module(change(step, part))
@@ -61,7 +61,7 @@ def test_other_tokens_change_it(corpus, where):
 def test_absent_tokens_are_part_of_a_row():
     rows = torch.tensor([[5, 6, -1, -1, 2], [5, 6, 7, -1, 2]])
     module = nn.Identity()
-    with FedTokens(2, 5, torch.device("cpu")).of(module) as fed:
+    with FedTokens(2, 5, torch.device("cpu")).record(module) as fed:
         module(rows)
     powers = np.cumprod(np.full(5, samples.MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     hashes = (rows.numpy().view(np.uint64) * powers).sum(axis=1, dtype=np.uint64) ** 2

@@ -13,7 +13,7 @@ from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.corpus.reader import SamplePlan, held_out_ids, open_split
 from scaleproof.measure.machine import gpus
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.reference.samples import checksum
 from scaleproof.measure.strategy.native import Single
 from scaleproof.measure.trainer import measure, session, validation
@@ -285,7 +285,7 @@ def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
     steps, weights = [], []
     for on_host in (False, True):
         moved.clear()
-        strategy = Single(chosen, build(chosen), torch.device("cpu"))
+        strategy = Single(chosen, build_model(chosen), torch.device("cpu"))
 
         def step(first: int, count: int, strategy: Single = strategy) -> None:
             strategy.micro_step(tokens, boundary=True)
@@ -317,7 +317,7 @@ def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkey
     workload = {"model": {"layers": 1, "width": 32, "heads": 2, "context": 32}, "tokenizer": "bpe-512", "seq_len": 32}
     (chosen,) = expand_cells(Campaign.model_validate({"title": "x", "workload": workload}))
     file = open_split(tokens, "train", chosen.workload)
-    model, device = build(chosen), torch.device("cpu")
+    model, device = build_model(chosen), torch.device("cpu")
     moves = []
 
     def too_large(to: torch.device) -> None:
@@ -360,11 +360,11 @@ def test_a_validation_of_a_compiled_cell_makes_no_second_graph(tokens, monkeypat
         "execution": {"strategy": "single", "compile": True, "device": "cpu"},
     }
     chosen = expand_cells(Campaign.model_validate(data))[0]
-    strategy = Single(chosen, build(chosen), torch.device("cpu"))
+    strategy = Single(chosen, build_model(chosen), torch.device("cpu"))
     file = open_split(tokens, "val", chosen.workload)
     before = compiled_graphs()
     strategy.micro_step(torch.randint(512, (4, 33)), boundary=True)
-    with FedTokens(4, 33, torch.device("cpu")).of(strategy.module) as fed:
+    with FedTokens(4, 33, torch.device("cpu")).record(strategy.module) as fed:
         strategy.micro_step(torch.randint(512, (4, 33)), boundary=True)
     assert len(fed.sums) == 1
     assert compiled_graphs() == before + 1, "nor do the tokens that are noted in the window"

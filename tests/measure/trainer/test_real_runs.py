@@ -132,13 +132,13 @@ def test_validation_is_the_loss_of_the_held_out_samples(run_tiny, make_cell, tok
     import torch
 
     from scaleproof.measure.corpus.reader import TokenFile, held_out_ids
-    from scaleproof.measure.model.build import build
+    from scaleproof.measure.model.build import build_model
 
     run = run_tiny(
         execution={"geometry": "1x2"}, work={"validation_samples": 61, "optimizer": {"learning_rate": 1e-30}}
     )
     file = TokenFile(tokens, "val", 32)
-    model = build(make_cell())  # hardly changed by such a learning rate
+    model = build_model(make_cell())  # hardly changed by such a learning rate
     with torch.no_grad():
         loss = model(torch.from_numpy(file.read(held_out_ids(file.n_samples, 61))))
     assert run.metrics.validation.samples == 61

@@ -9,7 +9,7 @@ from scaleproof.measure.trainer.updates import UpdateLog
 
 def log_of(rates: list[float], calls_a_step: int = 1, decay_at: int | None = None) -> UpdateLog:
     optimizer = AdamW([{"params": nn.Linear(2, 2).parameters()}, {"params": []}], lr=1.0, weight_decay=0.1)
-    with UpdateLog().of(optimizer) as log:
+    with UpdateLog().record(optimizer) as log:
         for step, rate in enumerate(rates):
             for group in optimizer.param_groups:
                 group |= {"lr": rate, "weight_decay": 0.3 if step == decay_at else 0.1}
@@ -55,7 +55,7 @@ def moments_of(first: int, count: int, rates: list[float]) -> list[float]:
         tensor.grad = torch.full_like(tensor, rate)
     for _ in range(first):
         optimizer.step()
-    with UpdateLog(first).of(optimizer) as log:
+    with UpdateLog(first).record(optimizer) as log:
         for _ in range(count):
             optimizer.step()
     return log.moments

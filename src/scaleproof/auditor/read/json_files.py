@@ -14,7 +14,7 @@ from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSp
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.tracker_series import SeriesReader, read_json_steps, tag_of
-from scaleproof.ground.errors import first_fault
+from scaleproof.ground.errors import describe_first_fault
 
 MOST_BROKEN = 5  # lines of one file that are named
 KEY_OF_KNOWN_PROGRAM = re.compile(r'"(training_config|train_time_per_epoch|log_history|nccl_env|tokens_per_sec\w*)":')
@@ -44,7 +44,7 @@ def read_json(
         data, problem = text_files.parse_json(text)
     except ValueError as error:
         if is_named or KEY_OF_KNOWN_PROGRAM.search(opening):
-            raise UnreadableFile(f"it is cut off or no JSON: {first_fault(error)[:100]}") from None
+            raise UnreadableFile(f"it is cut off or no JSON: {describe_first_fault(error)[:100]}") from None
         return False
     if problem and not KEY_OF_KNOWN_PROGRAM.search(opening):
         if is_named:

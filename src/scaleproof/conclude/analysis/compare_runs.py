@@ -16,7 +16,7 @@ from scaleproof.ground.comparison import (
     why_incomparable,
     with_simultaneous_intervals,
 )
-from scaleproof.ground.confidence import ratio
+from scaleproof.ground.confidence import ratio_of_independent
 from scaleproof.ground.errors import UserError, path_fault, shortened
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
@@ -113,7 +113,7 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
         why = f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
     rate_a = cell_rate(runs_a)
     rate_b = cell_rate(runs_b)
-    b_over_a = ratio(rate_b, rate_a)
+    b_over_a = ratio_of_independent(rate_b, rate_a)
     return Compared(
         a=_compared_name(a, first_a.cell),
         b=_compared_name(b, first_b.cell),

@@ -11,8 +11,8 @@ from typing import Any
 
 from scaleproof.conclude.analysis.run_tables import cell_rate, configuration, measured_by_cell, rates_of_cells
 from scaleproof.conclude.checks.comparability import provenance
-from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio
-from scaleproof.ground.errors import damaged_file, first_fault
+from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio_of_independent
+from scaleproof.ground.errors import damaged_file, describe_first_fault
 from scaleproof.ground.records.metrics import Measured, Printed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun
 
@@ -35,7 +35,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
         try:
             fields = dict(provenance(run))
         except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
-            raise damaged_file(run.folder / METRICS, first_fault(error)) from None
+            raise damaged_file(run.folder / METRICS, describe_first_fault(error)) from None
         if isinstance(run.metrics, Measured):
             fields["parameters"] = run.metrics.model.parameters
             fields |= {f"{DTYPE_OF}{name}": run.metrics.dtypes.get(name) for name in DTYPES}
@@ -92,7 +92,7 @@ class MeasuredCell:
         paired = paired_ratio(self.rates, other.rates, value, level, others)
         if paired:
             return paired
-        independent = ratio(cell_rate(self.runs), cell_rate(other.runs), level)
+        independent = ratio_of_independent(cell_rate(self.runs), cell_rate(other.runs), level)
         if independent.n < FEWEST_REPEATS:
             return Estimate(value, None, None, independent.n, None, None)
         return independent

@@ -11,7 +11,7 @@ import pandas as pd
 from scaleproof.conclude.analysis.loss_curves import TimeToLoss, curves_of, times_to_loss
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.columns import COLUMNS, combined_columns
-from scaleproof.ground.confidence import Estimate, pooled_rate, rate
+from scaleproof.ground.confidence import Estimate, pooled_rate, rate_with_interval
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest_level
@@ -133,7 +133,7 @@ def _model_in_words(model: Mapping[str, Any]) -> str:
 def cell_rate(runs: Sequence[TimedRun]) -> Estimate:
     """The rate of a cell in tokens/s with its interval, from its runs with numbers."""
     windows = [run.metrics.window for run in runs]
-    return rate([w.tokens for w in windows], [w.wall_time_s for w in windows])
+    return rate_with_interval([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
 
 def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:

@@ -17,7 +17,7 @@ from scaleproof.ground.confidence import (
     FEWEST_REPEATS,
     Estimate,
     paired_ratio,
-    ratio,
+    ratio_of_independent,
     scaled,
     times_per_second,
 )
@@ -296,7 +296,7 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
     base_jobs = times_per_second(list(base_seconds.values()))
     # A ratio of rates is the inverse ratio of seconds.
     paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value, cell.confidence)
-    return paired or ratio(jobs, base_jobs, cell.confidence)
+    return paired or ratio_of_independent(jobs, base_jobs, cell.confidence)
 
 
 def _best_single(

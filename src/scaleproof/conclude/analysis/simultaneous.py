@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import chdtri, fdtri, stdtrit
 
 from scaleproof.conclude.analysis.studentized_range import largest_of_others, studentized_range
-from scaleproof.ground.campaign.repeats import GROWTH, rounds
+from scaleproof.ground.campaign.repeats import GROWTH, repeats_at_looks
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, OWN_NOISE, UNEQUAL_NOISE, Estimate, are_unequal
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
@@ -236,7 +236,9 @@ def _resolution(n: int, effect: float, confidence: float, shown_by: Callable[[in
     are added in rounds, after each of which results are looked at: so their numbers are those of looks, and they are
     judged at ROUND_CONFIDENCE. The probabilities count in that the noise is an estimate (`detectable_by_cells`).
     """
-    looks = [repeats for repeats in takewhile(lambda repeats: repeats <= MOST_REPEATS, rounds(n)) if repeats > n]
+    looks = [
+        repeats for repeats in takewhile(lambda repeats: repeats <= MOST_REPEATS, repeats_at_looks(n)) if repeats > n
+    ]
     in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
     enough = (repeats for repeats in looks if shown_by(repeats, ROUND_CONFIDENCE) <= effect)
     return Resolution(

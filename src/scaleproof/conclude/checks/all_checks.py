@@ -26,7 +26,7 @@ from scaleproof.conclude.checks.campaign_parts import Arms, ScalingSeries, of_ar
 from scaleproof.conclude.checks.copies import of_all_runs
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import (
     AT_A_TIME,
@@ -97,7 +97,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         for run in commands
         if isinstance(run.metrics, Printed) and run.metrics.watched
     ]
-    findings += of_watched.noting(watched)
+    findings += of_watched.findings_on(watched)
     findings += [_unusable_record(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     findings += [
         _unusable_record(run, "its record has no census, which others of its version have")
@@ -105,7 +105,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     ]
     if with_numbers:  # else there is nothing to check
         findings += [finding for check in of_runs for finding in _findings_on_all_runs(check, with_numbers)]
-        findings += of_all_runs.noting([runs])  # failed ones as well
+        findings += of_all_runs.findings_on([runs])  # failed ones as well
     if any_level := [*with_numbers, *commands]:
         findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, any_level)]
     subjects: list[tuple[Iterable, Sequence]] = [
@@ -175,7 +175,7 @@ def _series_problem(run: TimedRun) -> str:
     except UserError as error:
         return str(error)
     except ODD as error:
-        return first_fault(error)
+        return describe_first_fault(error)
 
 
 def _runs_without_census(runs: Sequence[Run]) -> list[Run]:
@@ -265,7 +265,7 @@ def audit_campaign(
         *((of_series, series), (of_trace, traces), (of_arms, arms), (of_excluded_node, excluded)),
     ]
     checks = [name for register, subjects in parts if subjects for name in check_names(register)]
-    findings = [finding for register, subjects in parts for finding in register.noting(subjects)]
+    findings = [finding for register, subjects in parts for finding in register.findings_on(subjects)]
     return own.model_copy(
         update={
             "checks": [*own.checks, *checks],

@@ -8,7 +8,7 @@ from scaleproof.conclude.checks.updates import clipping_problems, learning_rate,
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded, zero_stage
 from scaleproof.ground.errors import plural
-from scaleproof.ground.facts.counts import Counts, Inventory, counts_of, inventory_of_shape
+from scaleproof.ground.facts.counts import Counts, Inventory, count_parameters_and_flops, inventory_of_shape
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run
 from scaleproof.ground.number_format import integer, megabytes, significant
 from scaleproof.ground.records.census import Census, ProbedStep
@@ -46,7 +46,7 @@ def vocabulary_of(run: MeasuredRun) -> int:
 def counts_of_run(run: MeasuredRun) -> Counts:
     """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
     ledger = run.metrics.ledger
-    return counts_of(inventory_of_run(run), ledger.tokens_consumed / ledger.samples_consumed)
+    return count_parameters_and_flops(inventory_of_run(run), ledger.tokens_consumed / ledger.samples_consumed)
 
 
 def geometry_of(run: MeasuredRun) -> tuple[int, int]:

@@ -22,9 +22,9 @@ from scaleproof.ground.files import write_json
 from scaleproof.measure.corpus.reader import open_split
 from scaleproof.measure.launch import local
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.launch.failure import explain_failure
-from scaleproof.measure.machine.allocation import allocation
+from scaleproof.measure.machine.allocation import current_allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices
 from scaleproof.measure.model.inventory import inventory_of
@@ -260,7 +260,7 @@ def find_frontier(
     Waits while a run uses the same devices. Raises NoTrial where the cell cannot run here, TrialFailed where a trial
     fails for another reason than memory although the smallest micro-batch runs: it says nothing of what fits.
     """
-    gpus, nodes = cuda_devices(), allocation()
+    gpus, nodes = cuda_devices(), current_allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         raise NoTrial(f"{cell.slug} cannot run here: {reason}")
@@ -283,7 +283,7 @@ def find_frontier(
     allowed = micro_batches(cell, samples)
     state, per_sample = expected_bytes(cell)
     start = int(max(nbytes - state, 0) / per_sample / 4)  # a search begins best near a quarter of the answer
-    with device_lock(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
+    with hold_devices(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
             answer = search_largest(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
             return add_fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
@@ -304,7 +304,7 @@ def _trial_figures(
     """
     run_id = uuid.uuid4().hex[:8]
     attempt = begin_attempt(out, run_id, ())
-    nodes = allocation()
+    nodes = current_allocation()
     try:
         write_json(attempt / SETTINGS, settings)
         request = write_request(

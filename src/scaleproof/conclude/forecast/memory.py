@@ -239,7 +239,7 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
     """
     empty = Path()
     requests = [
-        asdict(Request.of(cell, empty, empty, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}))
+        asdict(Request.for_cell(cell, empty, empty, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}))
         for cell in cells
     ]
     done = subprocess.run(

@@ -19,10 +19,10 @@ from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.facts.counts import Counts
-from scaleproof.ground.facts.counts import counts_of as counts_of_inventory
+from scaleproof.ground.facts.counts import count_parameters_and_flops as counts_of_inventory
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import peak
-from scaleproof.ground.number_format import integer, significant, size
+from scaleproof.ground.number_format import bytes_text, integer, significant
 from scaleproof.ground.records.run import METRICS
 from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.measure.doctor.speed import Layer, MachineSpeed, this_machine
@@ -32,7 +32,7 @@ from scaleproof.measure.model.inventory import inventory_of
 CORPORA = RESULTS / "corpora"
 
 
-def counts_of(cell: Cell) -> Counts | None:
+def counts_of_cell(cell: Cell) -> Counts | None:
     """Parameters and FLOPs of a cell's model; None of a command's, and of a classifier, where they follow from text."""
     if cell.command is not None or cell.workload.task == "classification":
         return None
@@ -41,7 +41,7 @@ def counts_of(cell: Cell) -> Counts | None:
 
 def one_device_state(cell: Cell) -> float | None:
     """Bytes of weights, gradients and optimizer state on one device; None where the model is not known."""
-    counts, execution = counts_of(cell), cell.execution
+    counts, execution = counts_of_cell(cell), cell.execution
     if counts is None:
         return None
     return state_bytes(execution.strategy, execution.precision, counts.parameters, cell.sharing_devices)
@@ -51,7 +51,7 @@ def models_list(loaded: LoadedCampaign) -> str:
     """A line for each model of a campaign: its parameters, and the work of a token; "" without any."""
     lines = {}
     for cell in loaded.cells:
-        counts, name = counts_of(cell), cell.workload.model
+        counts, name = counts_of_cell(cell), cell.workload.model
         if counts is None:
             continue
         label = name if isinstance(name, str) else name.slug()
@@ -77,7 +77,7 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         cell.slug for cell in loaded.cells if cell.execution.device != "cpu" and (one_device_state(cell) or 0) > least
     ]
     if large:
-        note += f"\nThe state alone is more than the {size(least)} of a device here: {', '.join(large)}"
+        note += f"\nThe state alone is more than the {bytes_text(least)} of a device here: {', '.join(large)}"
     return note
 
 
@@ -105,7 +105,7 @@ def _corpus_line(name: str, corpus: Corpus) -> str:
         parts.append("there already")
     else:
         files = len(corpus.remote_files)
-        total = size(corpus.size) if corpus.size else "of unknown size"
+        total = bytes_text(corpus.size) if corpus.size else "of unknown size"
         at_most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
         parts.append(f"downloads {at_most}{files} file{'s' if files > 1 else ''}, {total}")
     parts.append(f"licence {corpus.licence}")
@@ -174,7 +174,7 @@ class RunTimes:
 
     def _steps_s(self, cell: Cell) -> float:
         """Seconds of warm-up and window by their FLOPs; unknown shapes count as nothing."""
-        counts = counts_of(cell)
+        counts = counts_of_cell(cell)
         if counts is None:
             return 0.0
         tokens = (cell.work.steps + cell.work.warmup_steps) * cell.batch.global_ * cell.workload.seq_len

@@ -18,12 +18,12 @@ from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.forecast_report import SweepLink
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.launch.failure import explain_failure
-from scaleproof.measure.machine.allocation import Allocation, allocation
+from scaleproof.measure.machine.allocation import Allocation, current_allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
-from scaleproof.measure.machine.provenance import provenance
+from scaleproof.measure.machine.provenance import provenance_fields
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
 PROGRAM = "scaleproof.conclude.forecast.sweep_program"
@@ -73,7 +73,7 @@ def measure_sweep(
     while a run uses the same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted
     where it was stopped.
     """
-    gpus, nodes = cuda_devices(), allocation()
+    gpus, nodes = cuda_devices(), current_allocation()
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
         raise UserError(f"{group} cannot be swept here: {reason}")
@@ -88,9 +88,9 @@ def measure_sweep(
         "calls": CALLS,
         "limit_s": LIMIT_S,
     }
-    with device_lock(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
+    with hold_devices(devices_of(cell, gpus), f"the sweep of {loaded.name} {group}"):
         results = [run_launch(loaded.name, cell, out, settings, loaded.time_limit_s, nodes) for _ in range(launches)]
-    origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]))
+    origin = provenance_fields(" ".join(["scaleproof", *sys.argv[1:]]))
     any_rank = results[0].ranks[0]
     return Sweep(
         nodes=group.nodes,

@@ -22,7 +22,7 @@ from scaleproof.conclude.forecast.collective import (
     exclusion_list,
     judge_node_pairs,
 )
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular, write_atomic
 from scaleproof.ground.findings.forecast_report import NodePair, SweepLink, SweepRow
 
@@ -185,7 +185,7 @@ def from_nccl_tests(path: Path, group: Group) -> Sweep:
         results = [{key: row[key] for key in row} for row in data["results"]]  # fails where a row is not an object
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         written = "all_reduce_perf -J FILE writes one"
-        raise UserError(f"{path} is not a JSON file of nccl-tests ({first_fault(error)}); {written}") from None
+        raise UserError(f"{path} is not a JSON file of nccl-tests ({describe_first_fault(error)}); {written}") from None
     name = next((collective for collective in COLLECTIVES if program.startswith(collective)), None)
     if version != NCCL_TESTS_VERSION or name is None:
         raise UserError(

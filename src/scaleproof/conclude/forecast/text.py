@@ -19,7 +19,7 @@ from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import NodePair
-from scaleproof.ground.number_format import fixed, integer, percent, significant, size
+from scaleproof.ground.number_format import bytes_text, fixed, integer, percent, significant
 from scaleproof.ground.records.scaling_report import Resolution
 
 
@@ -191,9 +191,9 @@ def _cells_text(names: list[str], plan: Plan) -> str:
 def frontier_text(cell: str, frontier: FrontierResult) -> str:
     """The answer of a search for the largest micro-batch of `cell`, then a table of its trials."""
     if frontier.largest is None:
-        head = f"{cell}: not even the smallest micro-batch fits into {size(frontier.limit)}"
+        head = f"{cell}: not even the smallest micro-batch fits into {bytes_text(frontier.limit)}"
     else:
-        head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {size(frontier.limit)}"
+        head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {bytes_text(frontier.limit)}"
         head += {
             "ran out of memory": "; the next one ran out of memory",
             "largest allowed": "; the batch or the corpus allows no larger one",
@@ -207,7 +207,7 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
     rows = [
         [
             trial.micro_batch,
-            "out of memory" if trial.nbytes is None else size(trial.nbytes),
+            "out of memory" if trial.nbytes is None else bytes_text(trial.nbytes),
             "" if trial.tokens_per_s is None else integer(trial.tokens_per_s),
             trial.retries,
         ]
@@ -221,7 +221,7 @@ def _plan_row(row: PlanRow) -> list[str]:
     step = row.step
     tokens = row.tokens_per_s
     plan = row.plan
-    memory = "" if row.memory_bytes is None else size(row.memory_bytes)
+    memory = "" if row.memory_bytes is None else bytes_text(row.memory_bytes)
     memory += " (counted)" if row.counted else ""
     memory += f", {row.fits}" if row.memory_bytes is not None and row.fits != "unknown" else ""
     return [

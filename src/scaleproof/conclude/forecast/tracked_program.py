@@ -54,7 +54,7 @@ def track_memory(request: Request) -> dict[str, Any]:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    from scaleproof.measure.model.build import build
+    from scaleproof.measure.model.build import build_model
     from scaleproof.measure.strategy import strategy_class
 
     cell = request.cell
@@ -69,7 +69,7 @@ def track_memory(request: Request) -> dict[str, Any]:
             patch("scaleproof.measure.strategy.native.init_device_mesh") as make_mesh,
         ):
             make_mesh.return_value = mesh
-            model = build(cell)
+            model = build_model(cell)
             small = [parameter for parameter in model.parameters() if parameter.numel() <= PERSISTENT]
             small_bytes = sum(parameter.numel() * parameter.element_size() for parameter in small)
             patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place

@@ -9,7 +9,7 @@ from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.files import write_atomic
-from scaleproof.ground.html import environment
+from scaleproof.ground.html import jinja_environment
 from scaleproof.ground.number_format import in_unit
 from scaleproof.ground.records.run import read_run
 
@@ -23,6 +23,6 @@ def write_campaign_page(inputs: PageInputs, loaded: LoadedCampaign, results: Pat
         write_page(inputs, out)
         return in_unit(conclude(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit)
     runs = [read_run(folder).metrics for folder in loaded.runs(results)]
-    template = environment(HOUSE).get_template("rehearsal.html.j2")
+    template = jinja_environment(HOUSE).get_template("rehearsal.html.j2")
     write_atomic(out, template.render(title=loaded.campaign.title, runs=runs))
     return loaded.campaign.title

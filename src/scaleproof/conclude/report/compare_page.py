@@ -19,7 +19,7 @@ from scaleproof.ground.comparison import Compared, claim_on
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular, write_atomic
 from scaleproof.ground.findings.finding import SEVERITIES, read_findings
-from scaleproof.ground.html import environment
+from scaleproof.ground.html import jinja_environment
 from scaleproof.ground.number_format import estimate, number
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, parse_metrics
 from scaleproof.ground.records.result_file import Estimated
@@ -65,7 +65,7 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     refused = [(name, cell.why or "") for name, cell in named if cell.ratio is None]
     name_a, name_b = (Path(side.path).name for side in (a, b))
     return (
-        environment(HOUSE)
+        jinja_environment(HOUSE)
         .get_template("compare.html.j2")
         .render(
             title=f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}",
@@ -157,7 +157,7 @@ def write_index(results: Path) -> list[IndexedCampaign]:
     folders = [path.parent for pattern in ("*", "published/*") for path in results.glob(f"{pattern}/report.html")]
     entries = [_index_entry(folder, results) for folder in sorted(folders)]
     entries.sort(key=lambda entry: entry.date, reverse=True)
-    page = environment(HOUSE).get_template("index.html.j2").render(entries=entries)
+    page = jinja_environment(HOUSE).get_template("index.html.j2").render(entries=entries)
     write_atomic(results / "index.html", page)
     return entries
 

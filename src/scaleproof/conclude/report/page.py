@@ -33,7 +33,7 @@ from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.findings.finding import SEVERITIES, Correction, Finding
-from scaleproof.ground.html import environment, linked, with_findings
+from scaleproof.ground.html import jinja_environment, link_cells, link_findings
 from scaleproof.ground.number_format import in_unit, number
 from scaleproof.ground.records.claims import CLAIMS
 from scaleproof.ground.records.evidence import CHECKED, MEANING
@@ -84,7 +84,9 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     claims = claims_report(inputs).model_dump_json(indent=2, by_alias=True)
     write_atomic(out.parent / CLAIMS, in_unit(inputs.without_hosts(claims), inputs.report.unit))
     rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
-    page = environment(HOUSE, number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
+    page = (
+        jinja_environment(HOUSE, number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
+    )
     write_atomic(out, in_unit(inputs.without_hosts(page), inputs.report.unit))
 
 
@@ -132,8 +134,8 @@ def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
         "whole_job": _whole_job(inputs.report),
         "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.on_page(inputs.report)],
         "trust": trust,
-        "trust_text": with_findings(trust.text, severities) if trust else "",
-        "trust_elsewhere": with_findings(trust.elsewhere, severities) if trust else "",
+        "trust_text": link_findings(trust.text, severities) if trust else "",
+        "trust_elsewhere": link_findings(trust.elsewhere, severities) if trust else "",
     }
 
 
@@ -205,7 +207,7 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Mark
         "severity_of": _severities(findings),
         "base": f"{folder}/",
     }
-    return Markup(environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
+    return Markup(jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
 
 
 def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
@@ -215,10 +217,10 @@ def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
     """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
     unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
-    text = linked(f"{bullet.text} (see {', '.join(unnamed)})" if unnamed else bullet.text, slugs)
+    text = link_cells(f"{bullet.text} (see {', '.join(unnamed)})" if unnamed else bullet.text, slugs)
     if not bullet.basis:
         return label + text
-    return label + text + Markup(' <span class="soft">({})</span>').format(linked(bullet.basis, slugs))
+    return label + text + Markup(' <span class="soft">({})</span>').format(link_cells(bullet.basis, slugs))
 
 
 def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:

@@ -12,7 +12,7 @@ import pandas as pd
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport
-from scaleproof.ground.number_format import duration, fixed, integer, significant
+from scaleproof.ground.number_format import duration_text, fixed, integer, significant
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import job_end_counts
@@ -75,7 +75,7 @@ def when(runs: list[Run]) -> str:
     first, last = min(starts), max(start + length for start, length in zip(starts, lengths, strict=True))
     end = f"{last:%H:%M}" if last.date() == first.date() else f"{last:%Y-%m-%d %H:%M}"
     seconds = sum(run.metrics.total_wall_time_s or 0 for run in runs)
-    return f"{first:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration(seconds)}"
+    return f"{first:%Y-%m-%d %H:%M} to {end} UTC; {plural(len(runs), 'run')} took {duration_text(seconds)}"
 
 
 def machine_text(runs: list[Run]) -> str:

@@ -39,7 +39,7 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
         raise damaged_file(folder / "runs.csv", "it ends too early")
     for file, table in (("runs.csv", runs), ("cells.csv", cells)):
         for name in table:
-            fault = COLUMNS[name].fault(table[name]) if name in COLUMNS else ""
+            fault = COLUMNS[name].fault_of(table[name]) if name in COLUMNS else ""
             if fault:
                 raise damaged_file(folder / file, fault)
     return runs, cells, report

@@ -11,10 +11,8 @@ OWN = "SLURM_(JOB_?ID|CLUSTER_NAME|CONF|ARRAY_.*)"
 CLEAN = f"unset $(compgen -e | grep -E '^(SLURM|SRUN|SBATCH)_' | grep -vE '^{OWN}$')"
 
 
-def arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
-    """Group `jobs` as they are submitted: those of `rules` ("all": any) that ask for the same together,
-    others alone.
-    """
+def group_into_arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
+    """Group `jobs` for submission: jobs of `rules` ("all": of any) with equal requests in one array, others alone."""
     alike: dict[object, list[Any]] = {}
     for job in jobs:
         # The tasks of an array get the same nodes; what has failed must not get its node again.
@@ -24,8 +22,8 @@ def arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
     return [group[start : start + LARGEST] for group in alike.values() for start in range(0, len(group), LARGEST)]
 
 
-def script(commands: Sequence[str]) -> str:
-    """Return the batch script for sbatch: a job's command, or those of an array's tasks, counted from 1."""
+def batch_script(commands: Sequence[str]) -> str:
+    """Return the script for sbatch: a single command, or for an array a `case` that picks the task's, from 1 on."""
     body = commands[0]
     if len(commands) > 1:
         cases = "".join(f"{task})\n{command}\n;;\n" for task, command in enumerate(commands, 1))

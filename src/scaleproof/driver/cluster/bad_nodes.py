@@ -58,10 +58,10 @@ class BadNodes:
         """The nodes that are asked for no more."""
         return self._given | set(self._excluded)
 
-    def job_submitted(self, number: str, job: Any) -> None:
-        """Remember what a submitted job makes; give a new campaign the list of nodes excluded so far.
+    def note_submitted(self, number: str, job: Any) -> None:
+        """Remember the files that the job with the scheduler's id `number` makes.
 
-        `number`: the scheduler's job id.
+        The first job of a campaign also gives it the list of the nodes excluded so far.
         """
         self._outputs_of_job[number] = files_of(job)
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
@@ -70,8 +70,8 @@ class BadNodes:
             if self._excluded:  # because of other campaigns' jobs, or of corpora's
                 self._note(campaign, list(self._excluded.values()))
 
-    def job_failed(self, number: str, state: str, end: JobEnd) -> None:
-        """Remember on which nodes a job failed. `number`, `state`: the scheduler's job id, and its word for the end."""
+    def note_failed(self, number: str, state: str, end: JobEnd) -> None:
+        """Remember on which nodes a job failed. `number`: the scheduler's id of the job; `state`: how it ended."""
         if end.unstarted:
             state = NODE_STATES[0]
         if state not in FAILED_STATES:
@@ -118,9 +118,9 @@ class BadNodes:
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
     def excluded_for(self, job: Any, submission: Submission) -> frozenset[str]:
-        """Return the nodes that a job of Snakemake is kept from.
+        """Return the nodes that a job must not get: bad ones, and those on which it failed, if others are left.
 
-        Nodes on which this job failed are among them if other nodes are left. `submission`: all else that is asked for.
+        `submission`: all else that is asked for.
         """
         failed_on = self._failed_on.get(files_of(job), set()) - self.excluded
         elsewhere = frozenset(self.excluded | failed_on)

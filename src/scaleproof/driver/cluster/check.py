@@ -46,11 +46,11 @@ def line(verdict: Verdict) -> str:
     return f"OK    {verdict.evidence}" if verdict.ok else f"FAIL  {verdict.evidence}\n      {verdict.advice}"
 
 
-def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Verdict]:
-    """Try the cluster with the settings of the profile in `folder`, and return a verdict on each thing that was tried.
+def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Verdict]:
+    """Try the cluster with the settings of the profile in `folder`; return a verdict on each thing that was tried.
 
-    `results`: a folder that compute nodes are to write into. `loaded`: a campaign; Slurm is asked about its jobs, too.
-    Raises UserError where there is no Slurm, with what the campaign would ask of it.
+    The Slurm, partitions, accounting, each job of the campaign `loaded` (if given), and a small job whose nodes write
+    into `results`. Raises UserError where there is no Slurm; it lists the jobs that would have been sent.
     """
     profile = SnakemakeProfile(folder)
     site, defaults = profile.site, profile.resources("train")  # faults of the profile are told without Slurm, too
@@ -67,27 +67,27 @@ def check(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> 
     without_devices = defaults.get("gres") == "" or (
         bool(requests) and not any(request.with_devices for request in requests)
     )
-    partitions = _partitions()
+    partitions = _nodes_by_partition()
     own = partitions.get(partition, [])
     others = {name: rules for name, rules in profile.partitions.items() if name != partition}
-    checks += _usable(partition, partitions, not without_devices)
-    checks += [_named(name, rules, partitions) for name, rules in others.items()]
-    checks += _bookkeeping(profile.settings, config, account)
+    checks += _judge_training_partition(partition, partitions, not without_devices)
+    checks += [_judge_named_partition(name, rules, partitions) for name, rules in others.items()]
+    checks += _judge_job_records(profile.settings, config, account)
     if not any(nodes.state == "up" for nodes in own):
         return checks
     for request in requests:
-        checks += _job(request, profile, partitions)
+        checks += _judge_job(request, profile, partitions)
     if requests:
         limit = allocation.submit_limit(account, defaults.get("qos", ""), partition)
-        checks.append(_queue(requests, profile.settings, limit))
+        checks.append(_judge_number_of_jobs(requests, profile.settings, limit))
     devices = 0 if without_devices or not any(nodes.gpus for nodes in own) else 1
     count, longest = sum(int(nodes.number) for nodes in own), min(nodes.minutes for nodes in own)
     small = JobRequest(min(2, count), devices, 1, TRIAL_MB, int(min(TRIAL_MINUTES, longest)))
     return checks + try_nodes(profile.path.parent, site.resources(small), results)
 
 
-def _partitions() -> dict[str, list[Nodes]]:
-    """The partitions of the cluster, each with its nodes."""
+def _nodes_by_partition() -> dict[str, list[Nodes]]:
+    """Partition -> its groups of like nodes, as sinfo lists them."""
     partitions: dict[str, list[Nodes]] = {}
     for row in allocation.table_rows("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
         nodes = Nodes(*row)
@@ -95,8 +95,8 @@ def _partitions() -> dict[str, list[Nodes]]:
     return partitions
 
 
-def _named(name: str, rules: list[str], partitions: Mapping[str, list[Nodes]]) -> Verdict:
-    """Return whether a partition exists that set-resources of the profile names. `rules`: those whose jobs go there."""
+def _judge_named_partition(name: str, rules: list[str], partitions: Mapping[str, list[Nodes]]) -> Verdict:
+    """Return a verdict: does the partition exist that the profile's set-resources names for `rules`?"""
     who = " and ".join(rules)
     if name in partitions:
         return judged(True, f"partition {name}, for {who}")
@@ -104,10 +104,12 @@ def _named(name: str, rules: list[str], partitions: Mapping[str, list[Nodes]]) -
     return judged(False, f'partition "{name}" of the profile, for {who}, does not exist', fix)
 
 
-def _job(request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]) -> list[Verdict]:
-    """Return verdicts on a job of a campaign: would Slurm take it, and has it the right time?
+def _judge_job(
+    request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]
+) -> list[Verdict]:
+    """Return verdicts on a job of a campaign: would Slurm accept it, and is its time between both limits?
 
-    Where a cluster does not enforce a partition's limit at submission, a job beyond it would wait forever.
+    The partition's limit is compared here as well: some clusters accept a longer job, which then waits forever.
     """
     name = profile.resources(request.rule).get("slurm_partition", "")
     there = partitions.get(name, [])
@@ -156,10 +158,10 @@ def gpus_in(text: str) -> int:
     return max(map(int, numbers), default=int("gpu" in text))
 
 
-def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
-    """Return a verdict on the number of jobs that the campaign will send.
+def _judge_number_of_jobs(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
+    """Return a verdict: may the user have as many jobs in the queue as the profile sends?
 
-    `settings`: of the profile. `limit`: how many jobs a user may have in the queue; None: any number.
+    `settings`: of the profile. `limit`: jobs that a user may have in the queue (None: any number).
     """
     total, hours = sum(r.jobs for r in requests), sum(r.node_hours for r in requests)
     by_rule: Counter[str] = Counter()
@@ -173,8 +175,8 @@ def _queue(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: in
     return judged(False, f"{text}, but you may have {limit}", f"write `jobs: {limit}` in the profile")
 
 
-def _usable(name: str, partitions: Mapping[str, list[Nodes]], with_devices: bool) -> list[Verdict]:
-    """Return verdicts on the trainings' partition and its devices. `with_devices`: whether trainings ask for any."""
+def _judge_training_partition(name: str, partitions: Mapping[str, list[Nodes]], with_devices: bool) -> list[Verdict]:
+    """Return verdicts on the trainings' partition: is it up, and has it GPUs if trainings ask for them?"""
     names, own = ", ".join(partitions), partitions.get(name)
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
@@ -194,10 +196,10 @@ def _usable(name: str, partitions: Mapping[str, list[Nodes]], with_devices: bool
     ]
 
 
-def _bookkeeping(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
-    """Return verdicts on whether Snakemake hears of the end of jobs, and whether the account is one that counts.
+def _judge_job_records(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
+    """Return verdicts: does Snakemake learn how jobs end before Slurm forgets them, and is `account` charged at all?
 
-    `profile`: its settings. `config`: of Slurm, as scontrol shows it. `account`: that jobs are charged to; "": none.
+    `profile`: its settings. `config`: Slurm's, from `scontrol show config`. `account`: "" where jobs name none.
     """
     interval = int(profile.get("seconds-between-status-checks", 10))
     accounts = bool(allocation.run_command("sacct", "--allocations", "--jobs=1"))  # a heading at least

@@ -13,17 +13,17 @@ from scaleproof.measure.machine.gpus import Gpu, cuda_devices, torch_cuda_versio
 from scaleproof.measure.machine.network import interface_to, short_host
 
 
-def main(token: Path) -> None:
-    """Print what this node is as one line of JSON: versions, devices, network.
+def report_node(token: Path) -> None:
+    """Print one line of JSON on this node: versions, devices, network.
 
-    `token`: a file whose text is its name. Where it can be read here, a file of this node is written beside it, which
-    shows that the folder is shared.
+    `token`: a file whose text is its own name. A node that can read it writes a file beside it, which shows the driver
+    that the folder is shared.
     """
     here = short_host(socket.gethostname())
     reads = token.is_file() and token.read_text() == token.name
     if reads:
         token.with_name(f"{token.name}.{here}").touch()
-    torch, error = _torch()
+    torch, error = _torch_version()
     gpus, lost = usable_gpus(cuda_devices)
     report = {
         "host": here,
@@ -54,8 +54,8 @@ def device_problem(gpus: Sequence[Gpu]) -> str | None:
     return arch_problem(oldest.name, oldest.capability, cuda.get_arch_list())
 
 
-def _torch() -> tuple[str | None, str]:
-    """Return torch's version and "", or None and why torch cannot be imported: missing libraries show only then."""
+def _torch_version() -> tuple[str | None, str]:
+    """Return ("2.9.1", ""), or (None, error) where importing torch fails: only an import shows missing libraries."""
     from importlib import import_module
 
     try:
@@ -65,4 +65,4 @@ def _torch() -> tuple[str | None, str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    report_node(Path(sys.argv[1]))

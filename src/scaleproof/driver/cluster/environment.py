@@ -43,10 +43,10 @@ ADDRESS = re.compile(r"://[^/\s@]+@")  # with a user, a token or a password in i
 
 
 def job_environment(also: Collection[str] = (), environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables of `environment` that a job gets.
+    """Return the variables of `environment` that a job is sent.
 
-    `also`: further names, or patterns such as `MY_*`. A name that is given in full is sent whatever it looks like; of a
-    pattern, what looks like a secret is not; an address with a user or a password never is.
+    `also`: further names, sent whatever they look like, or patterns such as `MY_*`, of which anything like a secret
+    stays here. Addresses with a user or a password are never sent.
     """
     return {name: value for name, value in environment.items() if _is_sent(name, also) and not ADDRESS.search(value)}
 

@@ -17,7 +17,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 from snakemake_interface_executor_plugins.utils import format_cli_arg
 
-from scaleproof.driver.cluster.arrays import arrays, script
+from scaleproof.driver.cluster.arrays import batch_script, group_into_arrays
 from scaleproof.driver.cluster.bad_nodes import BadNodes
 from scaleproof.driver.cluster.environment import job_environment, withheld
 from scaleproof.driver.cluster.ledger import Ledger, files_of
@@ -91,7 +91,7 @@ class Executor(RemoteExecutor):
 
     def run_jobs(self, jobs: list[Any]) -> None:
         """Submit jobs that are ready."""
-        for group in arrays(jobs, self._array_rules):
+        for group in group_into_arrays(jobs, self._array_rules):
             for job in group:
                 self.run_job_pre(job)
             self._send(group)
@@ -135,8 +135,8 @@ class Executor(RemoteExecutor):
         )
         for task, job in enumerate(jobs, 1):
             identity = f"{number}_{task}" if several else number
-            self._ledger.job_submitted(identity, job)
-            self._bad_nodes.job_submitted(identity, job)
+            self._ledger.note_submitted(identity, job)
+            self._bad_nodes.note_submitted(identity, job)
             log = LOGS.absolute() / f"{submission.name}-{identity}.log"
             self.report_job_submission(SubmittedJobInfo(job, external_jobid=identity, aux={"log": log}))
         if self._stopped:  # meanwhile, by the other thread
@@ -153,7 +153,7 @@ class Executor(RemoteExecutor):
         full_name = JOB_PREFIX + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
         file = LOGS.absolute() / f"{full_name}{'-array' if several else ''}.sh"
         LOGS.mkdir(parents=True, exist_ok=True)
-        write_atomic(file, script([self.format_job_exec(job) for job in jobs]))
+        write_atomic(file, batch_script([self.format_job_exec(job) for job in jobs]))
         name = JOB_PREFIX + first.name if several else full_name
         submission = Submission(
             name=name,
@@ -180,10 +180,10 @@ class Executor(RemoteExecutor):
             self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
-        """Report the jobs that have ended, and yield the others: all jobs while the scheduler does not answer.
+        """Report the jobs that have ended, and yield the active ones: all while the scheduler does not answer.
 
-        Raises WorkflowError, also for what nobody expected: nothing is sent after that. Snakemake hears of it only once
-        all of its parts are there, and would wait for ever otherwise.
+        Any error becomes a WorkflowError, and nothing more is sent: Snakemake would wait forever for this generator
+        otherwise.
         """
         try:
             async for info in self._running_jobs(active_jobs):
@@ -220,7 +220,7 @@ class Executor(RemoteExecutor):
             if number in failures:
                 self.report_job_error(info, msg=failures[number], aux_logs=[str(log)])
             elif state and state.phase in OVER:
-                self._ledger.job_ended(number, state.name)
+                self._ledger.note_ended(number, state.name)
                 if state.phase == "done":
                     self._ends.clear()
                     log.unlink(missing_ok=True)
@@ -233,7 +233,7 @@ class Executor(RemoteExecutor):
         """Note the end of a job that did not end well, and return what to say of it, in the scheduler's words."""
         number, outputs = info.external_jobid, files_of(info.job)
         end = self._scheduler.end_of(number, state, info.aux["log"])
-        self._bad_nodes.job_failed(number, state.name, end)
+        self._bad_nodes.note_failed(number, state.name, end)
         words = self._not_again.get(outputs) or f"{self._scheduler.name} says of job {number}: {end.words}"
         if end.by_hand and outputs not in self._not_again:
             words += "; it was cancelled, and this snakemake does not send it again"
@@ -241,7 +241,7 @@ class Executor(RemoteExecutor):
             self._not_again[outputs] = words
         if end.kind:
             self._ends.append((end.kind, outputs))
-        self._ledger.job_ended(number, state.name, end.words)
+        self._ledger.note_ended(number, state.name, end.words)
         return f"{words}. {end.advice}"
 
     def _give_up(self, states: dict[str, JobState]) -> None:
@@ -280,7 +280,7 @@ class Executor(RemoteExecutor):
         if numbers := sorted({*self._ledger.open, *(info.external_jobid for info in active_jobs)}):
             self._scheduler.cancel(numbers)
             for number in numbers:
-                self._ledger.job_ended(number, "CANCELLED", "snakemake was stopped")
+                self._ledger.note_ended(number, "CANCELLED", "snakemake was stopped")
 
 
 def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
@@ -297,7 +297,7 @@ def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
         )
     for job, state in states.items():
         if state.phase in OVER:
-            ledger.job_ended(job, state.name)
+            ledger.note_ended(job, state.name)
     left = {job.partition("_")[0] for job in ledger.open}  # an array by its own number
     return sorted({*left, *scheduler.left_in(folder)})
 

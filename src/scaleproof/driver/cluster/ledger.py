@@ -35,8 +35,8 @@ class Ledger:
         """The files that a job makes; "" for a job that is not in the ledger."""
         return self._entries[number].makes if number in self._entries else ""
 
-    def job_submitted(self, number: str, job: Any) -> None:
-        """Note a job of Snakemake that is in the queue now. `number`: the scheduler's job id."""
+    def note_submitted(self, number: str, job: Any) -> None:
+        """Write down a job of Snakemake that was submitted under the scheduler's id `number`."""
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         params = getattr(job, "params", {})
         fingerprint = params.get("fingerprint") or params.get("fingerprints") or ""
@@ -44,8 +44,8 @@ class Ledger:
         text = fingerprint if isinstance(fingerprint, str) else " ".join(map(str, fingerprint))
         self._write(LedgerEntry(id=number, makes=files_of(job), fingerprint=text, submitted=now_utc()))
 
-    def job_ended(self, number: str, state: str, reason: str = "") -> None:
-        """Note how a job has ended, in the scheduler's words."""
+    def note_ended(self, number: str, state: str, reason: str = "") -> None:
+        """Write down how a job has ended, in the scheduler's words; the first end counts."""
         entry = self._entries.get(number)
         if entry and entry.ended is None:
             self._write(entry.model_copy(update={"ended": now_utc(), "state": state, "reason": reason}))

@@ -47,7 +47,7 @@ class SnakemakeProfile:
         for key in self.settings:
             if key not in known and (meant := [name for name in sorted(known) if edit_distance(key, name) <= 2]):
                 raise UserError(
-                    f'{self._lines.at(self.path, (key,))}snakemake has no option "{shortened(key)}". '
+                    f'{self._lines.place_prefix(self.path, (key,))}snakemake has no option "{shortened(key)}". '
                     f'Did you mean "{min(meant, key=lambda name: edit_distance(key, name))}"?'
                 )
 
@@ -72,7 +72,7 @@ class SnakemakeProfile:
     def site(self) -> Site:
         """Return how the cluster wants to be asked, from the profile's `config`. Raises UserError."""
         try:
-            return Site.of(self._parsed_pairs(("config",), self.settings.get("config")))
+            return Site.from_config(self._parsed_pairs(("config",), self.settings.get("config")))
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
 
@@ -91,7 +91,7 @@ class SnakemakeProfile:
         if isinstance(setting, Mapping):
             return {rule: self._parsed_pairs((*key_path, rule), assigned) for rule, assigned in setting.items()}
         by_rule: dict[str, dict[str, str]] = {}
-        for entry in _as_list(setting):
+        for entry in _list_of(setting):
             rule, colon, assigned = str(entry).partition(":")
             if not colon:
                 raise self._wrong(key_path, entry, "RULE: {NAME: VALUE}, such as train: {slurm_partition: gpu}")
@@ -104,7 +104,7 @@ class SnakemakeProfile:
         Values lose the quotes that keep Snakemake from evaluating them. `key_path`: of the profile, for messages.
         """
         entries: dict[str, Any] = dict(setting) if isinstance(setting, Mapping) else {}
-        for entry in [] if isinstance(setting, Mapping) else _as_list(setting):
+        for entry in [] if isinstance(setting, Mapping) else _list_of(setting):
             name, equals, value = str(entry).partition("=")
             if not equals:
                 raise self._wrong(key_path, entry, "NAME: VALUE, or a list of NAME=VALUE")
@@ -118,12 +118,12 @@ class SnakemakeProfile:
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:
         """What to raise for a value that a key of the profile cannot have; `place`: the keys down to it."""
-        where = f"{self._lines.at(self.path, place)}{dotted(place)}"
+        where = f"{self._lines.place_prefix(self.path, place)}{dotted(place)}"
         return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")
 
 
-def _as_list(setting: Any) -> list[Any]:
-    """A setting that may be one value, a list of values, or None for none."""
+def _list_of(setting: Any) -> list[Any]:
+    """The values of a setting as a list, from one value, a list, or None."""
     if setting is None:
         return []
     return setting if isinstance(setting, list) else [setting]

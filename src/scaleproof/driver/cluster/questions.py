@@ -5,7 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.driver.cluster.request import JobRequest, job, job_of_replay, job_together, too_short
+from scaleproof.driver.cluster.request import (
+    JobRequest,
+    complaint_on_job_time,
+    job_of_replay,
+    job_together,
+    request_of_run,
+)
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
@@ -71,7 +77,7 @@ class QueueRequest:
 def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
     """Return each different request among the jobs of a campaign that measure, with the number of its jobs."""
     grouped: dict[tuple[str, tuple[tuple[str, int | str], ...]], list[tuple[str, int]]] = {}
-    for rule, request, name, jobs in requests(loaded):
+    for rule, request, name, jobs in measuring_jobs(loaded):
         sent = as_sent(profile.site.resources(request), profile.replaced(rule))
         grouped.setdefault((rule, tuple(sent.items())), []).append((name, jobs))
     result = []
@@ -79,7 +85,7 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
         sent = dict(items)
         names = tuple(name for name, _ in entries)
         total = sum(jobs for _, jobs in entries)
-        reason = too_short(rule, int(sent["runtime"]), loaded.campaign.resources)
+        reason = complaint_on_job_time(rule, int(sent["runtime"]), loaded.campaign.resources)
         result.append(QueueRequest(rule, sent, names, total, reason))
     return result
 
@@ -100,22 +106,22 @@ def cure(reason: str) -> str:
     return next(advice for words, advice in CURES if re.search(words, reason.lower()))
 
 
-def requests(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:
-    """Yield the rule, the request, a name and the number of the jobs that measure."""
+def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, str, int]]:
+    """Yield (rule, request, name, how many) for each kind of job that measures: ("train", ..., "ddp-n1x2", 3)."""
     resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
     for shared in loaded.shared_jobs.values():
         runs = [cell for cell, _ in shared.runs]
         yield "shared_job", job_together(runs, resources), f"the {plural(len(runs), 'run')} of job {shared.name}", 1
     for cell in () if loaded.shared_jobs else loaded.cells:
-        yield "train", job(cell, resources), cell.slug, repeats
+        yield "train", request_of_run(cell, resources), cell.slug, repeats
     for name, (comparison, a, b) in loaded.comparisons.items():
         pairs = comparison.pairs + comparison.null_pairs
         yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
     for cell in loaded.traced:
-        yield "trace_capture", job(cell, resources), f"the trace of {cell.slug}", 1
+        yield "trace_capture", request_of_run(cell, resources), f"the trace of {cell.slug}", 1
     for cell in loaded.cells:
         if cell.searched:
-            yield "frontier", job(cell, resources), f"the micro-batch of {cell.slug}", 1
+            yield "frontier", request_of_run(cell, resources), f"the micro-batch of {cell.slug}", 1
     # A workload is replayed once, by its cell with the fewest devices, which comes last.
     largest_first = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
     for name, cell in {workload_name(cell.config): cell for cell in largest_first}.items():

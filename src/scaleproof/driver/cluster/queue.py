@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused, SoundJob, Submission, answer
+from scaleproof.driver.cluster.scheduler import (
+    JobEnd,
+    JobState,
+    Phase,
+    Refused,
+    SoundJob,
+    Submission,
+    run_scheduler_command,
+)
 
 FORGOTTEN = 4  # answers without a job, of which the first may be too early to have it
 PHASES: dict[str, Phase] = {
@@ -36,7 +44,9 @@ class Queue:
     def submit(self, job: Submission) -> str:
         """Send a job and return its number. Raises Refused."""
         line = filled(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
-        code, printed, errors = answer(["sh", "-c", f"{line} {shlex.quote(str(job.script))}"], self.environment())
+        code, printed, errors = run_scheduler_command(
+            ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"], self.environment()
+        )
         lines = printed.split()
         if code or not lines:
             words = " ".join((errors or printed).split()) or f"the submit command ended with exit code {code}"
@@ -50,7 +60,7 @@ class Queue:
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return the state of each of `jobs` that the queue answers for; None where it does not answer."""
         command = f"{self.status_command} {shlex.join(sorted(jobs))}"
-        code, printed, _ = answer(["sh", "-c", command], self.environment())
+        code, printed, _ = run_scheduler_command(["sh", "-c", command], self.environment())
         if code:
             return None
         states = {}
@@ -77,7 +87,7 @@ class Queue:
 
     def cancel(self, jobs: Sequence[str]) -> None:
         """End jobs."""
-        answer(["sh", "-c", f"{self.cancel_command} {shlex.join(jobs)}"], self.environment())
+        run_scheduler_command(["sh", "-c", f"{self.cancel_command} {shlex.join(jobs)}"], self.environment())
 
     def left_in(self, folder: Path) -> list[str]:
         """Nothing: a queue does not say who has sent its jobs, the ledger does."""

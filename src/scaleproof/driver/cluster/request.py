@@ -24,10 +24,10 @@ class JobRequest:
     exclusive: bool = True  # whether others are to stay away from the nodes
 
 
-def job(cell: Cell, resources: Resources) -> JobRequest:
-    """Return the request for one run of `cell`.
+def request_of_run(cell: Cell, resources: Resources) -> JobRequest:
+    """Return the request for a job that makes one run of `cell`.
 
-    Devices are asked for unless the cell says `device: cpu`: what `auto` finds is known only on the node.
+    It asks for GPUs unless the cell says `device: cpu`: what `auto` finds is known on the node alone.
     """
     geometry, on_cpu = cell.execution.geometry, cell.execution.device == "cpu"
     threads = cell.execution.threads_per_device
@@ -46,12 +46,12 @@ def job(cell: Cell, resources: Resources) -> JobRequest:
 
 def job_of_replay(cell: Cell, resources: Resources) -> JobRequest:
     """The request for the replay of `cell`, one process that nobody times: a part of one of the nodes of its run."""
-    return replace(job(cell, resources), nodes=1, exclusive=False)
+    return replace(request_of_run(cell, resources), nodes=1, exclusive=False)
 
 
 def job_together(cells: Sequence[Cell], resources: Resources) -> JobRequest:
     """Return the request for one run of each of `cells`, one after the other: room for the largest, time for all."""
-    jobs = [job(cell, resources) for cell in cells]
+    jobs = [request_of_run(cell, resources) for cell in cells]
     return JobRequest(
         nodes=max(request.nodes for request in jobs),
         devices=max(request.devices for request in jobs),
@@ -62,10 +62,11 @@ def job_together(cells: Sequence[Cell], resources: Resources) -> JobRequest:
     )
 
 
-def too_short(rule: str, minutes: float, resources: Resources) -> str | None:
-    """Return what is wrong with `minutes` for a job of `rule`; None where they exceed a run's own limit.
+def complaint_on_job_time(rule: str, minutes: float, resources: Resources) -> str | None:
+    """Return why `minutes` are too few for a job of `rule`: the scheduler would end it before its run ends itself.
 
-    A run that reaches its own limit ends as a row; one that the scheduler ends leaves none.
+    Such a run leaves no row. None where `minutes` exceed the run's own limit, and for rules whose jobs have no such
+    limit.
     """
     limit = resources.time_limit
     if rule not in STOPPING_RULES or minutes > limit:

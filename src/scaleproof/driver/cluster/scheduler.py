@@ -92,8 +92,13 @@ class Scheduler(Protocol):
         """Return jobs of an earlier driver in `folder` that have not ended, by what the scheduler knows alone."""
 
 
-def answer(command: Sequence[str], environment: Mapping[str, str], timeout: float = 120.0) -> tuple[int, str, str]:
-    """Run a command of a scheduler; its exit code, what it prints, and what it says of errors."""
+def run_scheduler_command(
+    command: Sequence[str], environment: Mapping[str, str], timeout: float = 120.0
+) -> tuple[int, str, str]:
+    """Run a command of a scheduler; return its exit code, its output and its errors.
+
+    124 where it does not answer within `timeout` seconds, 127 where it cannot be started.
+    """
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", env=dict(environment), timeout=timeout

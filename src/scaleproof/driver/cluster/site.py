@@ -56,8 +56,8 @@ class Site:
     exclusive: bool = True  # whether the site lets a job have whole nodes
 
     @classmethod
-    def of(cls, config: Mapping[str, Any] | None) -> "Site":
-        """Return the site that a profile's `config` describes. Raises UserError for unknown keys and values."""
+    def from_config(cls, config: Mapping[str, Any] | None) -> "Site":
+        """Return the site that a profile's `config` describes. Raises UserError for unknown keys and wrong values."""
         config = dict(config or {})
         known = [field.name for field in fields(cls)]
         if campaign := [key for key in config if key in Campaign.model_fields]:

@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from scaleproof.driver.cluster.scheduler import JobEnd, JobState, Phase, Refused, SoundJob, Submission, answer
+from scaleproof.driver.cluster.scheduler import (
+    JobEnd,
+    JobState,
+    Phase,
+    Refused,
+    SoundJob,
+    Submission,
+    run_scheduler_command,
+)
 from scaleproof.ground.files import write_atomic
 from scaleproof.measure.machine.allocation import (
     LOST_FIRST_NODE,
@@ -91,7 +99,7 @@ class Slurm:
         lines = [f"#SBATCH {shlex.quote(option)}" for option in options]  # so that it can be sent by hand as well
         write_atomic(job.script, "\n".join([shell, *lines, rest]))
         command = ["sbatch", "--parsable", *options, *chain, str(job.script)]
-        code, printed, errors = answer(command, self._environment())
+        code, printed, errors = run_scheduler_command(command, self._environment())
         number = printed.strip().rpartition("\n")[2].partition(";")[0]  # NUMBER;CLUSTER below what a site may print
         if code == 0 and number.isdigit():
             if shares:
@@ -99,7 +107,7 @@ class Slurm:
             if job.tasks > 1:
                 self._arrays.add(number)
             return number
-        words = in_its_words(errors + printed) or f"sbatch ended with exit code {code}"
+        words = join_error_lines(errors + printed) or f"sbatch ended with exit code {code}"
         too_many = bool(TOO_MANY.search(words)) and not FOR_EVER.search(words)
         raise Refused(words, passing=too_many or bool(AWAY.search(words)) or code == 124, too_many=too_many)
 
@@ -127,7 +135,7 @@ class Slurm:
         if unread_s <= CONTROLLER_MEMORY_S:  # else a task may have run, and have been dropped since
             states |= dict.fromkeys(self._cancelled_tasks(missing, states), CANCELLED_TASK)
         if missing:
-            states |= accounted(missing)
+            states |= states_by_accounting(missing)
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
 
     def _cancelled_tasks(self, missing: Set[str], states: Mapping[str, JobState]) -> list[str]:
@@ -195,9 +203,9 @@ def _options(job: Submission) -> list[str]:
 
 
 def shares_nodes(resources: Mapping[str, Any]) -> bool:
-    """Whether a job measures, but has not its nodes for itself: such jobs are sent to run one after the other.
+    """Whether a job measures on nodes that it does not have for itself; such jobs are sent one after the other.
 
-    On one node they would wait for each other's devices inside of their allocations, at the cost of their time.
+    Side by side they would wait for each other's devices inside their allocations, and use up their own time.
     """
     has_whole_nodes = "--exclusive" in shlex.split(str(resources.get("slurm_extra") or ""))
     return "devices_per_node" in resources and not has_whole_nodes
@@ -217,8 +225,8 @@ def state_of(name: str, reason: str = "") -> JobState:
     return JobState(name, phase, notable, bool(FOR_EVER.match(notable)))
 
 
-def accounted(jobs: Set[str]) -> dict[str, JobState]:
-    """Return the states that Slurm's accounting has of `jobs`; empty on a cluster without accounting."""
+def states_by_accounting(jobs: Set[str]) -> dict[str, JobState]:
+    """Return job -> state as Slurm's accounting has them; empty on a cluster without accounting."""
     numbers = f"--jobs={','.join(sorted(jobs))}"
     table = run_command("sacct", "--noheader", "--allocations", "--parsable2", numbers, "--format=JobID,State")
     entries = (line.split("|") for line in table.splitlines())
@@ -240,12 +248,15 @@ def in_words(facts: Mapping[str, str]) -> str:
 
 def why_refused(line: Sequence[str]) -> str | None:
     """Return Slurm's reason against the job of an sbatch line with --test-only; None where it would take it."""
-    code, _, errors = answer(line, os.environ, ANSWER_S)
-    return (in_its_words(errors) or f"exit code {code}") if code else None
+    code, _, errors = run_scheduler_command(line, os.environ, ANSWER_S)
+    return (join_error_lines(errors) or f"exit code {code}") if code else None
 
 
-def in_its_words(text: str) -> str:
-    """All that sbatch or srun says, on one line: the site's own words often come first, and a general one last."""
+def join_error_lines(text: str) -> str:
+    """All that sbatch or srun says of an error, on one line without prefixes: "QOS limit; Job violates policy".
+
+    All, because the site's own explanation often comes first, and a general one last.
+    """
     prefix = re.compile(r"^(?:(?:sbatch|srun|allocation failure|error): )+")
     lines = [prefix.sub("", line.strip()) for line in text.splitlines()]
     return "; ".join(dict.fromkeys(filter(None, lines)))

@@ -34,10 +34,11 @@ WORDS = re.compile(r"(Slurm (?:says|refuses|does not|takes no).*?)(?:\. For furt
 
 
 def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdict]:
-    """Send a job and return verdicts on what its nodes say.
+    """Send a small job to the cluster, and return verdicts on what each of its nodes reports.
 
-    That is the shared folder, Python, torch, its use of a GPU, the network between nodes. `profile`: its folder.
-    `resources`: what the job asks for. `results`: where its folder is made; it stays there if a node does not answer.
+    These are on the shared folder, Python, torch, torch's use of a GPU, and the network between nodes. `profile`: its
+    folder. `resources`: what the job asks for. The job's folder is made in `results`, and stays if a node does not
+    answer.
     """
     folder = results.absolute() / f".cluster-check-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
@@ -46,12 +47,12 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
     program = f"{sys.executable} -m scaleproof.driver.cluster.compute_node {token}"
     command = f"srun --nodes={count} --ntasks={count} --ntasks-per-node=1 {program}"
     (folder / "Snakefile").write_text(WORKFLOW.format(resources=dict(resources), command=command))
-    printed = _snakemake(folder, profile)
-    answers = _answers(folder / "answers")
+    printed = _run_trial_workflow(folder, profile)
+    answers = _read_answers(folder / "answers")
     writers = {path.suffix[1:] for path in folder.glob("token.*")}  # hosts
     if len(answers) == count:
         shutil.rmtree(folder)
-        others = _network(answers)
+        others = _judge_network(answers)
     else:
         others = [_missing_answers_verdict(len(answers), count, _why(printed), results / folder.name)]
     needs_gpu = bool(resources["devices_per_node"])
@@ -72,8 +73,8 @@ def _missing_answers_verdict(answers: int, nodes: int, why: str, folder: Path) -
     return judged(False, f"{number}: {why}", cure(why) if was_refused else check_sharing)
 
 
-def _snakemake(folder: Path, profile: Path) -> str:
-    """Run the workflow in `folder`, and return what Snakemake prints; what does not end in time is cancelled."""
+def _run_trial_workflow(folder: Path, profile: Path) -> str:
+    """Run the workflow in `folder`, and return what Snakemake prints; it is cancelled after WAIT seconds."""
     own = ("--workflow-profile", "none", "--retries", "0", "--seconds-between-status-checks", "2")
     command = [sys.executable, "-m", "snakemake", "--profile", str(profile.resolve()), *own]
     pipe, merged = subprocess.PIPE, subprocess.STDOUT
@@ -96,8 +97,8 @@ def _why(printed: str) -> str:
     return words[-1].rstrip(". ")
 
 
-def _answers(file: Path) -> list[dict[str, Any]]:
-    """What each node said of itself; a site's own greeting may be among it, in braces as well."""
+def _read_answers(file: Path) -> list[dict[str, Any]]:
+    """The JSON report of each node in `file`; other lines (a site's greeting may have braces, too) are left out."""
     answers = []
     for line in re.findall(r"^\{.*\}$", file.read_text() if file.is_file() else "", re.MULTILINE):
         with contextlib.suppress(ValueError):
@@ -120,11 +121,11 @@ def _node_checks(node: dict[str, Any], writers: set[str], results: Path, needs_g
         judged(node["python"] == here, f"{host}: Python {node['python']}", f"use that of the login node, {here}"),
         judged(bool(node["torch"]), f"{host}: torch {torch}", "install the environment where compute nodes see it"),
     ]
-    return [*checks, _device(node)] if needs_gpu and node["torch"] else checks
+    return [*checks, _judge_device(node)] if needs_gpu and node["torch"] else checks
 
 
-def _device(node: dict[str, Any]) -> Verdict:
-    """Return whether torch can use the GPU that the job asked for on `node`."""
+def _judge_device(node: dict[str, Any]) -> Verdict:
+    """Return a verdict: can torch use the GPU that the job asked for? `node`: the report of a node."""
     problem = node["device_problem"]
     if not node["devices"] and problem is None:
         fix = "torch has no CUDA there, or the driver does not answer (nvidia-smi): see docs/gpu.md"
@@ -133,8 +134,8 @@ def _device(node: dict[str, Any]) -> Verdict:
     return judged(problem is None, f"{node['host']}: {evidence}", "docs/gpu.md says which torch fits which device")
 
 
-def _network(answers: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """Return whether the nodes reach each other by name. `answers`: what each said of itself."""
+def _judge_network(answers: Sequence[dict[str, Any]]) -> list[Verdict]:
+    """Return verdicts: does each node reach the others by name? `answers`: the nodes' reports."""
     if len(answers) < 2:
         return [judged(True, "one node: no network between nodes to look at")]
     fix = "it has no route to the other by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"

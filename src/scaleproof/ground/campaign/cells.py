@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve_batch
 from scaleproof.ground.campaign.cell_checks import check_cell, check_command
-from scaleproof.ground.campaign.command import Scalar, Setting, check_axes, fill_in, placeholders, product, words_of
+from scaleproof.ground.campaign.command import Scalar, Setting, check_axes, fill_in, placeholders, product_of, words_of
 from scaleproof.ground.campaign.config import (
     AXES,
     SECTIONS,
@@ -76,7 +76,7 @@ class Cell:
         """Tokens or samples of a step of its command, where the campaign says so. Raises UserError."""
         given = self.workload.per_step
         texts = {name: setting.text for name, setting in self.settings.items()}
-        return product(given.amount, self.values_of_command() | texts) if given else None
+        return product_of(given.amount, self.values_of_command() | texts) if given else None
 
     @cached_property
     def words(self) -> list[str]:
@@ -222,7 +222,7 @@ def expand_cells(campaign: Campaign) -> list[Cell]:
     _check_count(campaign, axes)
     for name, values in axes.items():
         _check_distinct_names(name, values)
-    choices = [*_not_excluded(campaign, axes), *map(_values_given, campaign.cells)]
+    choices = [*_combinations_to_run(campaign, axes), *map(_values_given, campaign.cells)]
     if not choices:
         raise UserError("exclude: every combination is excluded; nothing is left to run", key=("exclude",))
     cells: dict[str, Cell] = {}
@@ -263,10 +263,10 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
         )
 
 
-def _not_excluded(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
+def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """The combinations of `axes` (name -> values) that no `exclude` matches, each as axis -> value.
 
-    Raises UserError where an `exclude` matches none.
+    Raises UserError for an `exclude` that matches no combination.
     """
     excluded = [_values_given(entry) for entry in campaign.exclude]
     unmatched = set(range(len(excluded)))  # places in `exclude`
@@ -336,7 +336,7 @@ def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[
     """The values of an axis with a name of the user's: {label: value} keeps its labels, a list gets them, "lr0.1"."""
     if isinstance(values, dict):
         return [Setting(label, str(value)) for label, value in values.items()]
-    return [Setting.of(axis, value) for value in values]
+    return [Setting.from_value(axis, value) for value in values]
 
 
 def _values_given(choice: Choice) -> dict[str, Any]:
@@ -346,7 +346,7 @@ def _values_given(choice: Choice) -> dict[str, Any]:
         for name in choice.model_fields_set
         if name != "settings" and getattr(choice, name) is not None
     }
-    return declared | {name: Setting.of(name, value) for name, value in choice.settings.items()}
+    return declared | {name: Setting.from_value(name, value) for name, value in choice.settings.items()}
 
 
 def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:

@@ -56,7 +56,7 @@ class Setting(NamedTuple):
         return self.label
 
     @classmethod
-    def of(cls, name: str, value: Scalar) -> "Setting":
+    def from_value(cls, name: str, value: Scalar) -> "Setting":
         """The setting of a plain value of the axis `name`, which stands in the label of a number or a bool: "lr0.1"."""
         if isinstance(value, bool):
             return cls(name if value else f"no{name}", str(value).lower())
@@ -215,10 +215,10 @@ def files_of(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def product(text: Amount, values: Mapping[str, object]) -> int:
-    """The value of a number or of a product such as "{micro_batch} * {devices}". Raises UserError.
+def product_of(text: Amount, values: Mapping[str, object]) -> int:
+    """The value of a number or a product such as "{micro_batch} * {devices}": 32 for {"micro_batch": 8, "devices": 4}.
 
-    `values`: placeholder -> what stands for it.
+    Raises UserError for any other text.
     """
     factors = fill_in(str(text), values).split("*")
     try:

@@ -273,7 +273,7 @@ def _matching_files(pattern: str, where: str) -> list[Path]:
     if "://" in pattern:
         raise UserError(f"{where} is an address; local files stand here, and `source: http` has `urls`")
     if not _has_wildcard(pattern):
-        if (fault := _not_a_file(path)) is not None:
+        if (fault := _fault_of_kind(path)) is not None:
             hint = "" if path.exists() or path.is_symlink() else f".{nearest_path(path)}"
             raise UserError(f"{where} {fault}{hint}")
         return [path]
@@ -283,7 +283,7 @@ def _matching_files(pattern: str, where: str) -> list[Path]:
     matches = sorted(islice(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor))), MOST_FILES + 1))
     regular = [match for match in matches if match.is_file()]
     if not regular:
-        first = f"; {matches[0]} {_not_a_file(matches[0])}" if matches else ""
+        first = f"; {matches[0]} {_fault_of_kind(matches[0])}" if matches else ""
         hint = nearest_path(fixed / "*") if not matches and fixed.is_dir() else ""
         raise UserError(f"{where} matches no file{first}.{hint}")
     return regular
@@ -294,8 +294,8 @@ def _has_wildcard(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
-def _not_a_file(path: Path) -> str | None:
-    """What a path is that should be a file, to be said after it: "is a folder; ..."; None for a regular file."""
+def _fault_of_kind(path: Path) -> str | None:
+    """Why a path is no regular file, to be said after it: "is a folder; write ..."; None for a regular file."""
     if path.is_file():
         return None
     if path.is_dir():
@@ -306,7 +306,7 @@ def _not_a_file(path: Path) -> str | None:
 
 
 def check_local(name: str, corpus: Corpus) -> None:
-    """Check by their first bytes that local files are what the table says of the corpus. Raises UserError."""
+    """Raise UserError where local files are empty, or do not begin as files of the kind that the table says."""
     paths = [Path(path) for path in local_files(name, corpus)]
     if paths and not any(path.stat().st_size for path in paths):
         names = ", ".join(map(str, paths[:3])) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
@@ -314,13 +314,16 @@ def check_local(name: str, corpus: Corpus) -> None:
     for path in paths:
         with path.open("rb") as file:
             start = file.read(1 << 16)
-        reason = _other_kind(path, start) or _file_fault(path, start, corpus)
+        reason = _fault_of_first_bytes(path, start) or _file_fault(path, start, corpus)
         if reason:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {reason}")
 
 
-def _other_kind(path: Path, start: bytes) -> str | None:
-    """What a file is that begins (`start`) like no corpus, or not as the suffix of its name says; None for others."""
+def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
+    """What is wrong with a file that begins with the bytes `start`, to be said after its path; None where nothing is.
+
+    A packed file without the suffix for it, a suffix without the packing, or a kind of file that is no corpus.
+    """
     for suffix, magic in PACKED.items():
         if start.startswith(magic) and path.suffix != suffix:
             return f"is packed; rename it to {path.name}{suffix}, and it will be unpacked"

@@ -74,7 +74,7 @@ class LoadedCampaign:
             place = error.key
             if place and ("vary", place[-1]) in lines:  # where the file gives the values of that key
                 place = ("vary", place[-1])
-            raise UserError(f"{lines.at(path, place)}{error}") from None
+            raise UserError(f"{lines.place_prefix(path, place)}{error}") from None
 
     @property
     def time_limit_s(self) -> float:

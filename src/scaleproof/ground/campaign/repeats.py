@@ -54,11 +54,11 @@ class RepeatUntil(Section):
 
     def looks(self) -> Sequence[int]:
         """The numbers of repeats after which results are looked at: 3, 4, 5, 7, 9, 12, if `at_most` is 12."""
-        return [*takewhile(lambda repeats: repeats < self.at_most, rounds(self.at_least)), self.at_most]
+        return [*takewhile(lambda repeats: repeats < self.at_most, repeats_at_looks(self.at_least)), self.at_most]
 
 
-def rounds(first: int) -> Iterator[int]:
-    """Numbers of repeats from one look to the next, without end: 3, 4, 5, 7, 9, 12, 15, 19, 24, ..."""
+def repeats_at_looks(first: int) -> Iterator[int]:
+    """Yield the number of repeats at each look, without end: from 3 on 3, 4, 5, 7, 9, 12, 15, 19, 24, ..."""
     repeats = first
     while True:
         yield repeats

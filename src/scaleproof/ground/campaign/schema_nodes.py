@@ -15,12 +15,12 @@ def follow_reference(node: Schema, schema: Schema) -> Schema:
     return node
 
 
-def alternatives(node: Schema, schema: Schema) -> list[Schema]:
-    """What a value may be: the members of a union, also of unions inside it; else the node alone."""
+def union_members(node: Schema, schema: Schema) -> list[Schema]:
+    """The schemas of which a value must match one: all members of a union (nested ones too), else the node itself."""
     node = follow_reference(node, schema)
     if "anyOf" not in node:
         return [node]
-    return [alternative for member in node["anyOf"] for alternative in alternatives(member, schema)]
+    return [alternative for member in node["anyOf"] for alternative in union_members(member, schema)]
 
 
 def node_at(schema: Schema, place: Place) -> Schema:
@@ -28,7 +28,7 @@ def node_at(schema: Schema, place: Place) -> Schema:
     node = schema
     for step in place:
         inner: Schema = {}
-        for option in alternatives(node, schema):
+        for option in union_members(node, schema):
             if isinstance(step, int):
                 prefix = option.get("prefixItems", [])  # of a tuple: a schema for each place
                 inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
@@ -44,7 +44,7 @@ def node_at(schema: Schema, place: Place) -> Schema:
 def properties_at(schema: Schema, place: Place) -> Schema:
     """The keys that are allowed below a place -> their schemas."""
     properties: Schema = {}
-    for option in alternatives(node_at(schema, place), schema):
+    for option in union_members(node_at(schema, place), schema):
         properties |= option.get("properties", {})
     return properties
 
@@ -62,7 +62,7 @@ def section_named(word: object, options: list[Schema], schema: Schema) -> str:
 def choices_at(node: Schema, schema: Schema) -> list[str]:
     """The words that are allowed at a node; none where it is not a choice of words."""
     choices: list[Any] = []
-    for option in alternatives(node, schema):
+    for option in union_members(node, schema):
         choices += option.get("enum", [])
         if "const" in option:
             choices.append(option["const"])

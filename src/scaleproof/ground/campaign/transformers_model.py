@@ -117,13 +117,13 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
         raise UserError(f"{place} is no JSON: {shortened(str(error))}", key_) from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
         raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
-    for reason in refusals(architecture):
+    for reason in reasons_not_measurable(architecture):
         raise UserError(f"{place} ({architecture['model_type']}) cannot be measured exactly: {reason}", key_)
     return architecture
 
 
-def refusals(architecture: Mapping[str, JsonValue]) -> Iterator[str]:
-    """Why a model with this config.json cannot be measured; nothing where it can."""
+def reasons_not_measurable(architecture: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Yield each reason why a model with this config.json cannot be measured exactly."""
     for name, reason in REFUSED.items():
         if architecture.get(name) not in (None, 1, 1.0, False):  # with these the key changes nothing
             yield f"{name}: {reason}"

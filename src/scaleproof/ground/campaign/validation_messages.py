@@ -17,11 +17,11 @@ from scaleproof.ground.campaign.geometry import GEOMETRY
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import (
     Schema,
-    alternatives,
     choices_at,
     node_at,
     properties_at,
     section_named,
+    union_members,
 )
 from scaleproof.ground.errors import Place, did_you_mean, plural, same_name, shortened
 
@@ -62,17 +62,17 @@ LIMITS = (
 class Lines(dict[Place, int]):
     """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
 
-    def at(self, path: Path, place: Place) -> str:
-        """`path, line n: ` of a place, or of the nearest one around it that is in the file."""
+    def place_prefix(self, path: Path, place: Place) -> str:
+        """How a message begins: "campaign.yaml, line 3: "; for a place not in the file, the line around it."""
         while place and place not in self:
             place = place[:-1]
         return f"{path}, line {self[place]}: " if place else f"{path}: "
 
 
-def messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
-    """One message for each faulty place of a file, in the order of lines; at most 20.
+def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
+    """One message for each faulty place of a file, in the order of lines; at most 20. `data`: the content of the file.
 
-    Of places inside each other the deepest one counts, and the first fault there. `data`: the content of the file.
+    Of places inside each other the deepest counts, and of its faults the first.
     """
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
     errors = sorted(
@@ -136,7 +136,7 @@ def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool
 
 def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
     """What is said of pydantic's `error` at `place` of a file with the content `data`, beginning with path and line."""
-    at = lines.at(path, place)
+    at = lines.place_prefix(path, place)
     if error["type"] == "missing":
         return f"{at}{_missing_text(place, error['loc'][-1], schema)}"
     if error["type"] == "extra_forbidden":
@@ -173,7 +173,7 @@ def nearest_valid_name(text: str) -> str:
 def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     """What to say of a missing key, or entry of a list, `name` at `place`."""
     if isinstance(name, int):
-        items = alternatives(node_at(schema, place), schema)
+        items = union_members(node_at(schema, place), schema)
         number = next((item["minItems"] for item in items if item.get("minItems")), name + 1)
         return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
     whole = place if place[-1:] == (name,) else (*place, name)
@@ -202,10 +202,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
 
 
 def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
-    """A hint where the key `name` belongs, with a leading space; empty where no section has it.
-
-    `of_cell`: it stands among the keys of a cell, which the sections at the top have.
-    """
+    """A hint to which section the key `name` belongs, or "". `of_cell`: the key stands in a cell's description."""
     places = []
     waiting: list[Place] = [()]  # sections that are still to be looked through
     while waiting:
@@ -225,7 +222,7 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
 def _allowed_at(place: Place, schema: Schema, value: object) -> str:
     """What is allowed in place of a faulty `value`: `allowed: ...`, with a hint for the word or list that is meant."""
     node = node_at(schema, place)
-    options = alternatives(node, schema)
+    options = union_members(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
     hint = _list_hint(value, array, schema) if array else _one_value_hint(place, value, options, schema)
     allowed = _allowed_text(node, schema)
@@ -235,7 +232,7 @@ def _allowed_at(place: Place, schema: Schema, value: object) -> str:
 
 
 def _one_value_hint(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
-    """A hint where one value is allowed: the word that a wrong one resembles, or what to write in place of a list."""
+    """A hint at a key of one value: the nearest allowed word, or how to write the given list; else ""."""
     choices = [word for option in options for word in choices_at(option, schema)]
     if not isinstance(value, list):
         return (
@@ -245,7 +242,7 @@ def _one_value_hint(place: Place, value: object, options: list[Schema], schema: 
             or section_named(value, options, schema)
             or _word_hint(value, options, choices)
         )
-    if not value or not all(_fits(entry, options, choices) for entry in value):
+    if not value or not all(_is_allowed_alone(entry, options, choices) for entry in value):
         return ""
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."
@@ -258,8 +255,8 @@ def _one_value_hint(place: Place, value: object, options: list[Schema], schema: 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     """A hint for a number in quotes, with a unit, or with a point or an exponent, with a leading space; else empty."""
     text = str(value)
-    minutes = _minutes(text) if unit == "minutes" else None
-    if minutes is not None and _fits(minutes, options, []):
+    minutes = _parse_minutes(text) if unit == "minutes" else None
+    if minutes is not None and _is_allowed_alone(minutes, options, []):
         return f" Write {minutes:g} (minutes)."
     if THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
@@ -270,13 +267,13 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
         return f" Write {percent[1]} %."
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     number = float(match[1]) if match else math.inf
-    if match is None or match[2] not in unit or math.isinf(number) or not _fits(number, options, []):
+    if match is None or match[2] not in unit or math.isinf(number) or not _is_allowed_alone(number, options, []):
         return ""
     return f" Write {int(number) if number.is_integer() else match[1]}."
 
 
-def _minutes(text: str) -> float | None:
-    """The minutes of a time as 2h, 1 day, 1:30:00 or 1-12:00:00, as schedulers write it; None for another text."""
+def _parse_minutes(text: str) -> float | None:
+    """The minutes of a time as schedulers write it: 2h, 1 day, 1:30:00, 1-12:00:00; None for any other text."""
     if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(h|hours?|d|days?)", text):
         return float(match[1]) * (60 if match[2].startswith("h") else 1440)
     if match := re.fullmatch(r"(?:([0-9]{1,3})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", text):
@@ -327,16 +324,16 @@ def _list_hint(value: object, array: Schema, schema: Schema) -> str:
     if isinstance(value, list | None) or array.get("minItems", 0) > 1:
         return ""
     if isinstance(value, dict):
-        of_mappings = any(option.get("type") == "object" for option in alternatives(array.get("items", {}), schema))
+        of_mappings = any(option.get("type") == "object" for option in union_members(array.get("items", {}), schema))
         hint = " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]."
         return hint if of_mappings else ""
     items = array.get("items", {})
-    would_fit = _fits(value, alternatives(items, schema), choices_at(items, schema))
+    would_fit = _is_allowed_alone(value, union_members(items, schema), choices_at(items, schema))
     return f" Write [{shortened(value, 60)}]." if would_fit else ""
 
 
-def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
-    """Whether a value without the brackets around it would be taken, as far as its kind tells."""
+def _is_allowed_alone(value: object, options: list[Schema], choices: list[str]) -> bool:
+    """Whether a value from a list would be allowed without the brackets, by its type, pattern and limits."""
     if isinstance(value, str):
         patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
         free = [pattern for pattern in patterns if pattern or not choices]
@@ -351,7 +348,7 @@ def _fits(value: object, options: list[Schema], choices: list[str]) -> bool:
 def _allowed_text(node: Schema, schema: Schema) -> str:
     """A few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
     words: list[str] = []
-    for option in alternatives(node, schema):
+    for option in union_members(node, schema):
         words += _alternative_text(option, node, schema)
     return "; ".join(dict.fromkeys(words)) or node.get("description", "text, a number, true or false")
 

@@ -21,8 +21,17 @@ from ruamel.yaml.scalarint import HexInt
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.schema_nodes import properties_at
-from scaleproof.ground.campaign.validation_messages import Lines, dotted, messages
-from scaleproof.ground.errors import LFS, POINTER, Place, UserError, first_fault, nearest_name, path_fault, shortened
+from scaleproof.ground.campaign.validation_messages import Lines, dotted, fault_messages
+from scaleproof.ground.errors import (
+    LFS,
+    POINTER,
+    Place,
+    UserError,
+    describe_first_fault,
+    nearest_name,
+    path_fault,
+    shortened,
+)
 from scaleproof.ground.number_format import integer
 
 CAMPAIGNS = Path("config/campaigns")
@@ -158,7 +167,7 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
-        raise UserError("\n".join(messages(path, lines, error, _cached_schema(model), data))) from None
+        raise UserError("\n".join(fault_messages(path, lines, error, _cached_schema(model), data))) from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
 
@@ -185,7 +194,7 @@ def _parse_document(path: Path) -> Any:
         name = re.match(r'found duplicate key "(.*?)"', error.problem or "", re.DOTALL)
         raise UserError(f"{path}, line {line}: {name[1] if name else 'a key'} is given twice") from None
     except MarkedYAMLError as error:
-        raise UserError(f"{path}{_parser_fault(error, text.split(LINE_END))}") from None
+        raise UserError(f"{path}{_describe_yaml_fault(error, text.split(LINE_END))}") from None
     except YAMLError as error:
         raise UserError(f"{path}{_line_of(text, error)}: not valid YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
@@ -193,13 +202,13 @@ def _parse_document(path: Path) -> Any:
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # a number or a tag that cannot be built
         long = LONG_NUMBER.search(text)
         where = f", line {text[: long.start()].count(LINE_END) + 1}" if long else ""
-        raise UserError(f"{path}{where}: not valid YAML: {first_fault(error)}") from None
+        raise UserError(f"{path}{where}: not valid YAML: {describe_first_fault(error)}") from None
 
 
-def _parser_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Where the document in `lines` is not YAML, in the parser's words, and what its author may have meant.
+def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
+    """Where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...", to stand after the path.
 
-    Begins with `, line 3, column 5: `, to stand after the path.
+    In the parser's words, which for the commonest slips are replaced by what the author probably meant.
     """
     conflict = next((n for n, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))), None)
     if conflict:
@@ -312,7 +321,7 @@ class _Reader:
 
     def _tag_error(self, tag: object, place: Place) -> UserError:
         """The error for a tag such as !!python/object."""
-        where = self.lines.at(self.path, place)
+        where = self.lines.place_prefix(self.path, place)
         return UserError(
             f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
         )

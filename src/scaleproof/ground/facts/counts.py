@@ -51,11 +51,11 @@ class Counts:
     source: str = FLOPS_SOURCE
 
 
-def counts_of(inventory: Inventory, tokens_per_sample: float) -> Counts:
-    """Parameters of a network and FLOPs of a token in a sample of `tokens_per_sample` tokens, padding left out.
+def count_parameters_and_flops(inventory: Inventory, tokens_per_sample: float) -> Counts:
+    """Parameters of a network, and FLOPs of training on one token of a sample of `tokens_per_sample` tokens.
 
-    For an encoder `tokens_per_sample` is the mean over samples, which gives the least that samples of that mean
-    take. GPT-2 small with 50,257 entries has 124,439,808 parameters, of which 123,532,032 take part in matrix products.
+    GPT-2 small: 124,439,808 parameters, of which 123,532,032 take part in matrix products. Padding does not count. For
+    an encoder `tokens_per_sample` is a mean, which gives the least FLOPs that samples of this mean take.
     """
     weights = inventory.block_weights + inventory.token_weights
     attention = 12 * inventory.attention_width * tokens_per_sample
@@ -99,4 +99,4 @@ def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inven
 
 def count_gpt2(shape: ModelShape, vocab_size: int, seq_len: int) -> Counts:
     """Counts of a GPT-2 with tied embeddings."""
-    return counts_of(inventory_of_shape(shape, vocab_size), seq_len)
+    return count_parameters_and_flops(inventory_of_shape(shape, vocab_size), seq_len)

@@ -9,10 +9,10 @@ MIXED = (2, 2, 12)
 
 
 def state_bytes(strategy: str, precision: str, parameters: int, devices: int) -> float:
-    """Bytes of weights, gradients and optimizer state on one of `devices` that share them, without activations.
+    """Bytes of weights, gradients and optimizer state on one of `devices` that share them; no activations.
 
-    Autocast keeps fp32 weights and gradients, and so does FSDP2, whose low-precision copies live only while a block is
-    in use; DeepSpeed's stages 1 to 3 keep the weights in low precision. Offloaded state counts where it is: not here.
+    Autocast keeps fp32 weights and gradients; so does FSDP2, whose low-precision copies live only while a block is
+    used. DeepSpeed's stages 1 to 3 keep low-precision weights. State that is offloaded to the host does not count.
     Raises KeyError for an unknown strategy.
     """
     has_low_weights = precision in LOW and zero_stage(strategy)

@@ -76,11 +76,11 @@ class Findings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_sentences(cls, data: Any) -> Any:
-        """The content of a file of any schema as one of today: in 1.1 a correction is a sentence, not a mapping."""
+    def _upgrade_from_1_1(cls, data: Any) -> Any:
+        """The content of a file in today's form: in schema 1.1 a correction could be a sentence, not a mapping."""
         if not isinstance(data, dict) or data.get("schema_version") != "1.1":
             return data
-        return data | {"findings": [_with_sentence(finding) for finding in data["findings"]]}
+        return data | {"findings": [_move_sentence_to_evidence(finding) for finding in data["findings"]]}
 
     def of(self, cell: str) -> list[Finding]:
         """Findings about the figures of a cell: its runs and its place in a scaling series."""
@@ -114,8 +114,8 @@ def read_findings(path: Path) -> Findings:
     return read_record(path, Findings.model_validate_json)
 
 
-def _with_sentence(finding: dict[str, Any]) -> dict[str, Any]:
-    """A finding whose correction, if it is a sentence, has become part of the evidence."""
+def _move_sentence_to_evidence(finding: dict[str, Any]) -> dict[str, Any]:
+    """A finding of schema 1.1: a correction that is a sentence becomes the end of the evidence."""
     corrected = finding.get("corrected")
     if not isinstance(corrected, str):
         return finding

@@ -127,8 +127,8 @@ class Check(Generic[Subject]):
         """The findings of this check on one subject; empty where nothing is wrong."""
         return [self._make_finding(flag, subject) for flag in self.function(subject)]
 
-    def noting(self, subject: Subject) -> list[Finding]:
-        """The findings on a subject, or a note where the check breaks.
+    def findings_on(self, subject: Subject) -> list[Finding]:
+        """The findings on a subject; one note where the check itself breaks.
 
         Raises UserError where a file that the check reads is at fault.
         """
@@ -223,10 +223,10 @@ class Register(Generic[Subject]):
         subjects = list(subjects)
         return [finding for check in self for subject in subjects for finding in check(subject)]
 
-    def noting(self, subjects: Iterable[Subject]) -> list[Finding]:
+    def findings_on(self, subjects: Iterable[Subject]) -> list[Finding]:
         """As `findings`, with a note for each check that breaks."""
         subjects = list(subjects)
-        return [finding for check in self for subject in subjects for finding in check.noting(subject)]
+        return [finding for check in self for subject in subjects for finding in check.findings_on(subject)]
 
 
 def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_regular
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
@@ -173,7 +173,7 @@ def read_profile(path: Path) -> Profile:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; make it with: scaleproof trace summary {path.parent}") from None
     except (ValidationError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a profile of schema 1.0: {first_fault(error)}") from None
+        raise UserError(f"{path} is not a profile of schema 1.0: {describe_first_fault(error)}") from None
 
 
 def mean_of_field(profile: Profile, name: str) -> float | None:

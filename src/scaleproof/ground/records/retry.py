@@ -13,7 +13,7 @@ from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 MEASURED = ("runs", "together", "compare", "traces", "reference", "logs", "plans", JOBS)
 
 
-def forget_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
+def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
     """Remove the folders in `runs` and `traces` whose run or trace failed or is damaged; returns them.
 
     `campaign`: the folder of its results; `anyway`: remove sound folders, too. Everything computed from them goes as

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
-from scaleproof.ground.records.steps import elapsed, loss_series, median, read_steps, window_steps
+from scaleproof.ground.records.steps import loss_series, median, read_steps, step_ends_s, window_steps
 from scaleproof.ground.snakemake_command import RESULTS, results_option, snakemake_command
 
 METRICS = "training_metrics.json"
@@ -89,7 +89,7 @@ class Run:
     @cached_property
     def elapsed(self) -> np.ndarray:
         """Seconds since the window began, at the end of each of its steps."""
-        return elapsed(self.steps)
+        return step_ends_s(self.steps)
 
     @cached_property
     def waits(self) -> np.ndarray:
@@ -183,7 +183,7 @@ def read_run(folder: Path) -> Run:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no run in this folder") from None
     except ValidationError as error:
-        raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {first_fault(error)}") from None
+        raise DamagedMetrics(f"{path} is not a metrics file of schema 3: {describe_first_fault(error)}") from None
     if isinstance(metrics, Measured):
         return MeasuredRun(folder, metrics)
     return TimedRun(folder, metrics) if isinstance(metrics, Timed) else Run(folder, metrics)

@@ -60,7 +60,7 @@ class TrainingConfig(RecordSection):
     dataset_subset_sizes: dict[str, int] = Field(description="Samples of each split at this seq_len.")
 
     @classmethod
-    def of(cls, cell: Cell, **names: Any) -> "TrainingConfig":
+    def for_cell(cls, cell: Cell, **names: Any) -> "TrainingConfig":
         """The section for a run of `cell`. `names`: the fields that say model and data in words."""
         strategy, batch = cell.execution.strategy, cell.batch
         is_zero = is_deepspeed(strategy)

@@ -82,10 +82,10 @@ def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
     return [run["loss"] for run in by_step.split({"loss": losses})]
 
 
-def elapsed(rows: np.ndarray) -> np.ndarray:
-    """Seconds since the window began, at the end of each of its steps, on the rank that ends it last.
+def step_ends_s(rows: np.ndarray) -> np.ndarray:
+    """Seconds from the begin of the window to the end of each step, on the rank that ends it last.
 
-    Each rank's step times are added up by themselves. `rows`: of one run, warm-up included.
+    `rows`: all rows of a run, warm-up included. Each rank's step times are summed by themselves.
     """
     window = rows[_in_window(rows)]
     steps, ranks = window["step"], window["rank"]

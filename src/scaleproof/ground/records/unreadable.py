@@ -28,10 +28,10 @@ def read_or_mark_unreadable(folder: Path, campaign: str, cell: Cell, repeat: int
 def unreadable_run(folder: Path, campaign: str, cell: Cell, repeat: int, problem: str) -> Run:
     """The run that was planned in `folder`, as one without numbers. `problem`: what is wrong with its metrics."""
     reason = problem.replace(str(folder / METRICS), f"{cell.slug}/{folder.name}/{METRICS}")
-    return Run(folder, without_numbers(campaign, cell, repeat, reason))
+    return Run(folder, make_unreadable_run(campaign, cell, repeat, reason))
 
 
-def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> UnreadableRun:
+def make_unreadable_run(campaign: str, cell: Cell, repeat: int, reason: str) -> UnreadableRun:
     """The metrics of a planned run whose file is damaged: its plan, and `reason`, why it has no numbers."""
     return UnreadableRun(
         failure=Failure(failure_class=UNREADABLE, reason=reason),
@@ -41,7 +41,7 @@ def without_numbers(campaign: str, cell: Cell, repeat: int, reason: str) -> Unre
         fingerprint=cell.fingerprint,
         config=cell.config,
         data={"vocab_size": cell.vocab_size},
-        training_config=TrainingConfig.of(
+        training_config=TrainingConfig.for_cell(
             cell,
             model_name=str(cell.config["workload"]["model"]),
             model_size="unknown",

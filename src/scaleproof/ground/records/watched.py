@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_regular
 
 PATTERN = "watched.*.json"
@@ -94,5 +94,5 @@ def read_watched(folder: Path) -> list[WatchedRank]:
         try:
             ranks.append(WatchedRank.model_validate_json(read_regular(file)))
         except ValidationError as error:
-            raise UserError(f"{file} is not a record of scaleproof.watch: {first_fault(error)}") from None
+            raise UserError(f"{file} is not a record of scaleproof.watch: {describe_first_fault(error)}") from None
     return sorted(ranks, key=lambda rank: rank.rank)

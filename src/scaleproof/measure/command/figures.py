@@ -17,8 +17,8 @@ from scaleproof.ground.records.evidence import WorkUnit
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep, ReadLog
 from scaleproof.ground.records.steps import ROW
 from scaleproof.ground.records.watched import NEVER_STEPPED, WatchedRank
-from scaleproof.measure.command.lines_with_units import log_by_units
-from scaleproof.measure.command.progress import FEWEST, Count, Progress, progress_between, progress_of
+from scaleproof.measure.command.lines_with_units import read_lines_with_units
+from scaleproof.measure.command.progress import FEWEST, Count, Progress, find_progress, progress_between
 
 NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
@@ -60,10 +60,10 @@ def read_figures(
     printed = log_by_patterns(lines, figures) if isinstance(figures, Patterns) else _log_read_by(log, figures, read)
     steps = _timed(printed)
     if not steps and not printed.spans and figures == "auto":
-        printed = log_by_units(lines, arrivals) or printed
+        printed = read_lines_with_units(lines, arrivals) or printed
         steps = _timed(printed)
     if not steps and not printed.spans:
-        counted = progress_of(lines, arrivals) if figures == "auto" else _progress_of_steps(printed.steps, arrivals)
+        counted = find_progress(lines, arrivals) if figures == "auto" else _progress_of_steps(printed.steps, arrivals)
         seen = [line.strip() for line in lines if line.strip()]
         if counted:
             return _figures_of_progress(counted, cell, seen[-1])

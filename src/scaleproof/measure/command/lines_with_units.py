@@ -17,12 +17,12 @@ TIME = re.compile(rf"\b(?:dt|time|took)[ :=]{{1,3}}{NUMBER} ?(ms|s)\b", re.IGNOR
 OF_CLOCK = (0.3, 1.1)  # of the time between the lines: what the times of the steps in between add up to
 
 
-def log_by_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
-    """Return the log of lines that have the number of a step, and its rate or time; None where they are too few.
+def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
+    """Return the log of lines with the number of a step and its rate or time; None where there are too few.
 
-    `arrivals`: when the launcher received each line. A "time" may run since the start, or be of several steps: it
-    counts where every step has a line, where some are shorter than those before, and where all add up to what the
-    clock saw.
+    `arrivals`: when the launcher received each line. A printed "time" may run from the start, or be of several steps.
+    It counts as time of a step if every step has a line, some times are shorter than the one before, and their sum is
+    what the clock saw.
     """
     steps = list(_steps_of(lines))
     numbers = [step.step for step in steps]

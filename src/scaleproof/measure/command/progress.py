@@ -56,12 +56,13 @@ class Progress:
     counts_to: int | None
 
 
-def progress_of(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
-    """The training progress in `lines`, which the launcher received at `arrivals`; None where they count nothing.
+def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
+    """The progress of the training that `lines`, received at `arrivals`, print; None where they count nothing.
 
-    Lines with the same words are one series; that of the training is the longest among those with a loss, else among
-    those that speak of steps, else that of bars without a description, else that of bare numbers, where the first ones
-    rise evenly ("499 2.85e-08"). Where the number falls, an epoch has begun: what was between is in no entry.
+    Lines that differ in numbers alone are one series. The training's is the longest of the first kind that exists:
+    lines with a loss; lines that speak of steps; bars without a description; bare numbers that rise evenly at first
+    ("499 2.85e-08").
+    Where the number falls, a new epoch has begun; the time between two epochs is in no entry.
     """
     series: dict[str, list[int]] = defaultdict(list)  # words -> places of lines
     for place, line in enumerate(lines[: len(arrivals)]):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
-from scaleproof.measure.corpus.documents import fetch
+from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
 from scaleproof.measure.corpus.forms import NotADocument, documents_of_file
 from scaleproof.measure.corpus.remote import Remote
@@ -52,7 +52,7 @@ def trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> i
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        fetch(name, corpus, Path(folder))
+        gather_documents(name, corpus, Path(folder))
         documents = list(read_documents(Path(folder) / "documents.parquet"))
     if any(len(word) > LONGEST_WORD for text in documents for word in text.split()):
         return None

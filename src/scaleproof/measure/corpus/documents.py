@@ -26,13 +26,12 @@ GROUP_BYTES = 1_000_000  # text in one row group: what a tokenising process take
 _SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 
 
-def fetch(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> dict[str, Any]:  # noqa: B008  (frozen)
-    """Gather the documents of `corpus` into `out`/documents.parquet and describe them in `out`/corpus.json.
+def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> dict[str, Any]:  # noqa: B008  (frozen)
+    """Write the documents of `corpus` to `out`/documents.parquet, and their description to `out`/corpus.json.
 
-    Empty documents are dropped and counted; halves of surrogate pairs become U+FFFD and are counted. Returns the
-    description: counts, bytes of UTF-8, sha256 over the documents (each ended by a zero byte), source, revision,
-    licence, and the files that were read. Raises UserError where nothing is left, or a file is not what it was
-    said to be.
+    Empty documents are dropped, halves of surrogate pairs become U+FFFD; both are counted.
+    Returns the description: counts, UTF-8 bytes, sha256 over the documents (a zero byte after each), source, revision,
+    licence, and the files read. Raises UserError where no document is left, or a file is not as the corpus table says.
     """
     check_local(name, corpus)
     out.mkdir(parents=True, exist_ok=True)
@@ -116,7 +115,7 @@ def _documents(
         yield from dataset.documents(commit)
     if corpus.remote:
         for file in corpus.remote_files:
-            path, record = remote.have(corpus, file)
+            path, record = remote.download(corpus, file)
             sources.append({"file": file, **record})
             yield from _documents_in_file(name, corpus, path, file)
 

@@ -28,9 +28,9 @@ from scaleproof.measure.corpus.store import (
     check_room,
     checked_with,
     disk_full,
-    have_file,
     keep_checked,
     keep_file,
+    keep_or_fetch,
     sibling_path,
 )
 
@@ -80,30 +80,30 @@ class HubFile:
     def check(self) -> None:
         """Ask the hub whether it has the file that the table describes. Raises UserError."""
         try:
-            with refusals(self):
+            with library_errors_as_denied(self):
                 _stated_sha256(self, _file_metadata(self, is_patient=False))
         except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
 
 
 def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Have the file as `target`, from huggingface_hub's cache or the hub; returns its record, as `have_file` does.
+    """Have the file as `target`, from huggingface_hub's cache or the hub; returns its record, as `keep_or_fetch` does.
 
     The next process goes on where this one was ended. Raises UserError where the file is not to be had.
     """
     advice = f"\nWithout a network, put the file at {target}"
-    return have_file(target, file.size, file.sha256, {file.url: lambda: _fetch_file(file, target)}, advice)
+    return keep_or_fetch(target, file.size, file.sha256, {file.url: lambda: _fetch_file(file, target)}, advice)
 
 
 def _fetch_file(file: HubFile, target: Path) -> dict[str, Any]:
     """Copy the file from the cache, or download it; returns its record. Raises Denied."""
-    with refusals(file):
+    with library_errors_as_denied(file):
         return _copy_from_cache(file, target) or _download_from_hub(file, target)
 
 
 @contextmanager
-def refusals(file: HubFile) -> Iterator[None]:
-    """Raise Denied, with a reason in words, for whatever the library raises about the file."""
+def library_errors_as_denied(file: HubFile) -> Iterator[None]:
+    """Turn whatever the library raises in the `with` block about the file into Denied, with a reason in words."""
     try:
         yield
         return

@@ -31,10 +31,11 @@ class Remote:
     policy: RetryPolicy = RetryPolicy()  # noqa: RUF009  (frozen)
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
-        """How the variables of `environment` say that servers are reached. `folder`: where downloads are kept.
+    def from_environment(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
+        """The way to the servers that the variables of `environment` describe. `folder`: where downloads are kept.
 
-        HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; sent to the hub alone, and never written down.
+        HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written
+        down.
         Raises UserError where the mirror is no address.
         """
         endpoint = environment.get("HF_ENDPOINT") or HUB
@@ -74,8 +75,8 @@ class Remote:
             gated=corpus.gated,
         )
 
-    def have(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
-        """Path and record of the corpus' file `name`, downloaded if it is not here. Raises UserError."""
+    def download(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
+        """Path and record of the corpus' file `name`, which is downloaded unless it is here. Raises UserError."""
         known = corpus.known.get(name, Known())
         version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":

@@ -36,15 +36,15 @@ class WrongChecksum(Denied):
 Fetch = Callable[[], dict[str, Any]]
 
 
-def have_file(
+def keep_or_fetch(
     target: Path, size: int | None, sha256: str | None, offers: Mapping[str, Fetch], advice: str = ""
 ) -> dict[str, Any]:
-    """Make sure that `target` exists: kept if intact, else fetched from the first of `offers` (address -> fetch).
+    """Keep `target` if it is intact, else fetch it from the first of `offers` (address -> fetch) that works.
 
-    Returns what is written to `target`.json as well: size, sha256, source, and what the checksum was compared with:
-    `table`, `hub` (what the hub states of the file), or `first use` (nothing was known; later runs compare with it).
-    Two processes may ask for the same file at once. Raises UserError where no address gave it; a part never has its
-    name. `size`, `sha256`: what the corpus table knows. `advice`: what else can be done.
+    Returns the record, which is also written to `target`.json: size, sha256, source, and what the checksum was compared
+    with: the corpus `table`, what the `hub` states, or nothing yet (`first use`; later runs compare with this one).
+    `size`, `sha256`: what the table says. `advice`: what else the user can do. Two processes may call this for one file
+    at once. Raises UserError where no address gave the file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:

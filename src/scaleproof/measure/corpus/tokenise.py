@@ -17,7 +17,7 @@ import numpy as np
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_record, sha256_of, whole_file, write_json
-from scaleproof.ground.progress import progress
+from scaleproof.ground.progress import show_progress
 from scaleproof.measure.corpus import encode, tokenizer
 from scaleproof.measure.corpus.encode import SPLITS, Shard
 from scaleproof.measure.corpus.labels import write_labels
@@ -27,14 +27,14 @@ LARGEST = 16  # row groups in a shard
 COPY_BYTES = 1 << 22  # bytes in memory while shards are joined
 
 
-def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict[str, Any]:
-    """Encode `corpus_dir`/documents.parquet into `out`/{train,val}.bin and describe them in `out`/tokens.json.
+def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict[str, Any]:
+    """Encode `corpus_dir`/documents.parquet into `out`/{train,val}.bin, and describe them in `out`/tokens.json.
 
-    Files are flat little-endian token ids, uint16 up to 65,536 entries and uint32 above; each document is followed by
-    end-of-text. Text that spells a special token is encoded as ordinary text. The bytes depend only on the documents
-    and the tokenizer, not on the number of processes, nor on how often the work was killed: finished shards are in
-    `out`/shards, and a later call goes on with the others. Memory: a row group of text per process, and 9 bytes per
-    document. Returns the description. Raises UserError on a corpus of one document, which cannot be split, and where a
+    The files are flat little-endian token ids, uint16 for up to 65,536 entries, uint32 above; end-of-text follows each
+    document. Text that spells a special token is encoded as ordinary text. The bytes depend on documents and tokenizer
+    alone, not on the number of processes. Finished shards stay in `out`/shards until the end, so a call that was killed
+    is continued by the next one. Memory: a row group of text for each process, and 9 bytes for each document.
+    Returns the description. Raises UserError where the corpus is one document, which cannot be split, and where a
     process is killed.
     """
     source = read_record(corpus_dir / "corpus.json", json.loads)
@@ -52,7 +52,7 @@ def tokenise(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int |
         print(f"tokenise: {len(shards) - len(unfinished)} of {len(shards)} shards are there already", file=sys.stderr)
     work = partial(encode.encode_shard, store, tokenizer_file, dtype, folder)
     n_groups = sum(len(shard.groups) for shard in unfinished)
-    for _ in progress(_encode_groups(work, unfinished, processes), n_groups, "tokenise", "groups"):
+    for _ in show_progress(_encode_groups(work, unfinished, processes), n_groups, "tokenise", "groups"):
         pass  # going through the groups encodes them
     description = {
         **{name: source[name] for name in ("corpus", "source", "revision", "licence", "replaced_characters")},

@@ -70,10 +70,11 @@ def _entry_count(name: str) -> int:
     return int(match[1])
 
 
-def from_merges(merges: Path, out: Path) -> None:
-    """Write GPT-2's own tokenizer to `out`: `merges` is its vocab.bpe, one merge a line.
+def write_gpt2_tokenizer(merges: Path, out: Path) -> None:
+    """Write GPT-2's own tokenizer to `out`. `merges`: the file vocab.bpe, a version and then one merge a line.
 
-    Ids are those of GPT-2: its bytes in the order of their printable stand-ins, the merges in order, end-of-text.
+    The ids are GPT-2's: first its bytes, in the order of the characters that stand for them, then the merges, then
+    end-of-text.
     """
     byte_of = _byte_of_character()
     tokens = [bytes([byte]) for byte in byte_of.values()]

@@ -21,8 +21,8 @@ from scaleproof.measure.corpus.store import (
     Denied,
     check_room,
     disk_full,
-    have_file,
     keep_checked,
+    keep_or_fetch,
     read_json,
     say_of_file,
     sibling_path,
@@ -66,10 +66,10 @@ class BrokenOff(Exception):
         self.wait = wait
 
 
-def transfer_once(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
-    """Bring `target`.part to its full length in one request, continuing the part if `url` still has the same file.
+def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
+    """Fetch what `target`.part still lacks, in one request; from the first byte where `url` has another file now.
 
-    Raises Denied or BrokenOff; UserError where the disk is full. What came stays in the part.
+    Raises Denied or BrokenOff, after which `target`.part keeps what came; UserError where the disk is full.
     """
     part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
     known = read_json(note) if part.exists() else {}
@@ -234,7 +234,7 @@ def public_url(url: str) -> str:
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
     """Have the file as `target`, from the first address that gives it; returns its record. Raises UserError."""
     offers = {public_url(url): partial(_download_from, url, remote_file, target, policy) for url in remote_file.urls}
-    return have_file(target, remote_file.size, remote_file.sha256, offers)
+    return keep_or_fetch(target, remote_file.size, remote_file.sha256, offers)
 
 
 def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
     while True:
         bytes_before = _bytes_of_file(part)
         try:
-            transfer_once(url, remote_file, target, policy)
+            continue_download(url, remote_file, target, policy)
             record = keep_checked(part, target, remote_file.sha256, None, source=public_url(url))
             sibling_path(target, ".part.json").unlink(missing_ok=True)
             return record

@@ -94,7 +94,7 @@ def look_on_ranks(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, 
     for cell in chosen:
         path = root / f"{cell.slug}.json"
         names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
-        request = Request.of(cell, tokens, root, provenance={}, **names)
+        request = Request.for_cell(cell, tokens, root, provenance={}, **names)
         request.write(path)
         paths.append(str(path))
     (root / CELLS).write_text(json.dumps(paths))

@@ -180,13 +180,13 @@ def _train_undisturbed(layer: Layer) -> float:
     """`_training_flops` of `layer`; ends this program where a run, which it would disturb, uses the GPU."""
     if layer.device == "cpu":
         return _training_flops(layer)
-    from scaleproof.measure.launch.device_lock import device_lock, device_names
+    from scaleproof.measure.launch.device_lock import device_names, hold_devices
     from scaleproof.measure.machine.gpus import cuda_devices
 
     def give_up(_: float) -> None:
         raise SystemExit("a run uses the GPU")
 
-    with device_lock(device_names(cuda_devices()[:1]), "a look at this machine's speed", pause=give_up):
+    with hold_devices(device_names(cuda_devices()[:1]), "a look at this machine's speed", pause=give_up):
         return _training_flops(layer)
 
 

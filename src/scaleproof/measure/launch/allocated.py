@@ -16,7 +16,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.measure.launch import local
 from scaleproof.measure.machine.allocation import Allocation, cancel_own_job, daemon_port, without_job
 from scaleproof.measure.machine.network import interface_to, short_host
-from scaleproof.measure.machine.provenance import hardware
+from scaleproof.measure.machine.provenance import describe_hardware
 from scaleproof.measure.trainer.request import VARIABLE, Request
 
 FIRST_PORT, PORTS = 20_000, 12_000  # below the ports that systems hand out by themselves
@@ -68,11 +68,11 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
     return without_job(local.rank_environment(cell, heartbeat, cores, gpus))
 
 
-def shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
-    """Which nodes or devices the cell needs and the job lacks, as a sentence; None where none is known to be missing.
+def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
+    """A sentence on the nodes or devices that the cell needs and the job lacks; None where none is known to be missing.
 
-    `visible`: CUDA devices on this node; None where torch has no CUDA, so that devices are not looked for. A device
-    that was given but does not work would otherwise pass for a machine without any, and the run be made on its CPU.
+    `visible`: CUDA devices on this node (None: torch has no CUDA, and none are looked for). Without this, a job whose
+    device does not work would silently run on the CPU.
     """
     geometry, hosts = cell.execution.geometry, allocation.hosts
     if len(hosts) < geometry.nodes:
@@ -102,7 +102,7 @@ def main(request_path: Path, port: int, program: str) -> None:
     """Write this node's record, choose its interface, and become torchrun of `program`. `port`: of the rendezvous."""
     request = Request.read(request_path)
     here = short_host(socket.gethostname())
-    write_json(request_path.parent / NODE.format(host=here), hardware())
+    write_json(request_path.parent / NODE.format(host=here), describe_hardware())
     chosen = interface_to(request.hosts)
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         if chosen and not os.environ.get(variable):  # what the site has set stands

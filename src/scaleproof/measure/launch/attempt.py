@@ -11,7 +11,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import disk_filled_up, full_disk_text
 from scaleproof.measure.launch import allocated, local
-from scaleproof.measure.launch.supervise import CommandOutcome, Heartbeat, run_watched
+from scaleproof.measure.launch.supervise import CommandOutcome, Heartbeat, run_supervised
 from scaleproof.measure.machine.allocation import Allocation, signal_steps
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.trainer.request import PlannedRun, Request
@@ -44,7 +44,7 @@ def write_request(
 
     `nodes`: the allocation, None on one machine. `provenance`: of the metrics: code, machine, command line.
     """
-    request = Request.of(
+    request = Request.for_cell(
         plan.cell,
         plan.tokens,
         attempt,
@@ -93,7 +93,7 @@ def run_ranks(
             start = local.forked_command if forked else local.torchrun_command
             command = [*under, *start(cell, path, program)]
             env, remote = local.rank_environment(cell, heartbeat.path, available_cores(), request.gpus), None
-        outcome = run_watched(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
+        outcome = run_supervised(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()
     if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):

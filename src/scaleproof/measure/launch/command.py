@@ -27,7 +27,7 @@ from scaleproof.measure.command.program import program_of
 from scaleproof.measure.launch import allocated
 from scaleproof.measure.launch.failure import TAIL, explain_failure, failed_metrics
 from scaleproof.measure.launch.other_programs import OtherPrograms
-from scaleproof.measure.launch.supervise import CommandOutcome, run_watched
+from scaleproof.measure.launch.supervise import CommandOutcome, run_supervised
 from scaleproof.measure.machine.allocation import Allocation, signal_steps, without_job
 from scaleproof.measure.trainer.request import Request
 
@@ -117,7 +117,7 @@ def _run_command(
     try:
         seconds = request.cell.work.seconds
         with OtherPrograms() as others:
-            outcome = run_watched(list(words), environment, log, limit, remote=remote, end_after=seconds)
+            outcome = run_supervised(list(words), environment, log, limit, remote=remote, end_after=seconds)
         return outcome if remote else replace(outcome, others_cpu=others.share)  # remote: not our descendants
     except (FileNotFoundError, PermissionError) as error:
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None

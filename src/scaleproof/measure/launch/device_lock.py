@@ -39,7 +39,7 @@ def device_names(gpus: Sequence[Gpu]) -> list[str]:
 
 
 @contextmanager
-def device_lock(
+def hold_devices(
     devices: Sequence[str], owner: str, folder: Path | None = None, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[None]:
     """Hold the lock of each of `devices` (sorted names) on behalf of `owner`, a text that a waiting run prints.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.campaign.cells import Cell
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.reference.planned import LIMIT_S, PlannedSteps
 from scaleproof.measure.reference.schema import Reference
@@ -27,7 +27,7 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
     has no losses and says so. Raises UserError where a token file is missing or not the one that its tokens.json
     describes.
     """
-    with device_lock(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
+    with hold_devices(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
         began = time.perf_counter()
         plan = PlannedSteps(cell.config, tokens)
         reference = plan.reference()

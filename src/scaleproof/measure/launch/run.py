@@ -21,21 +21,21 @@ from scaleproof.measure.launch import allocated, local
 from scaleproof.measure.launch.allocated import NODE
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.command import attempt_command
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.launch.failure import explain_failure, failed_metrics
 from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
 from scaleproof.measure.machine.allocation import (
     JOB_OVER,
     TIME_OVER,
     Allocation,
-    allocation,
+    current_allocation,
     end_of_job,
     recorded_at_end,
 )
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
 from scaleproof.measure.machine.network import loopback_problem
-from scaleproof.measure.machine.provenance import kept_variables, provenance
+from scaleproof.measure.machine.provenance import kept_variables, provenance_fields
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
@@ -60,7 +60,7 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: Re
     if cell.command is None:  # raises UserError where the tokens do not suffice
         SamplePlan(open_split(plan.tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     owner = f"{plan.campaign} {cell.slug}/rep{plan.repeat}"
-    with device_lock(devices_of(cell, cuda_devices()), owner):
+    with hold_devices(devices_of(cell, cuda_devices()), owner):
         return _run_on_own_devices(plan, out, program, read)
 
 
@@ -68,9 +68,9 @@ def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog
     """Make and publish a run as `run_cell` says, with the devices already locked."""
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-    nodes = allocation()
+    nodes = current_allocation()
     attempt = begin_attempt(out, run_id, (METRICS, STEPS, LAUNCHER, COMPLETE, LOG, BENCHMARK))
-    origin = provenance(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None)
+    origin = provenance_fields(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None)
     request = write_request(
         plan,
         attempt=attempt,
@@ -125,7 +125,7 @@ def _make_attempt(
     """Make the run of a request in `attempt`; returns its metrics, and how it ended (None: never started)."""
     cell = request.cell
     gpus = cuda_devices()
-    shortage = allocated.shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
+    shortage = allocated.describe_shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
     if shortage:
         return failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)

@@ -114,7 +114,7 @@ class CommandOutcome:
     ended: bool = False  # by us, after the time that it was given: a proper end, whatever its exit code
 
 
-def run_watched(
+def run_supervised(
     command: list[str],
     env: dict[str, str],
     log: Path,
@@ -123,11 +123,11 @@ def run_watched(
     remote: Callable[[str], None] | None = None,
     end_after: float | None = None,
 ) -> CommandOutcome:
-    """Run `command` in its own process group for at most `limit` seconds; its scrubbed output goes into `log`.
+    """Run `command` in its own process group for at most `limit` seconds, and return how it ended.
 
-    `heartbeat`: the marks of its ranks, looked at meanwhile. `remote`: sends a signal, by its name without SIG, to all
-    processes that are not its children: on other nodes, or under another parent. `end_after`: seconds after which it
-    is ended as if it had done so itself, by SIGINT first.
+    Its output goes into `log`, without private paths. `heartbeat`: the marks by which its ranks show progress.
+    `remote`: sends a signal (a name without SIG) to processes that are no children of ours, as on other nodes.
+    `end_after`: seconds after which it is asked to end, by SIGINT first, which counts as its own end.
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
     received: list[int] = []
@@ -222,7 +222,7 @@ def _copy_output(
 
     `arrivals` takes the moment of each line. What is printed after `ending` is set is read and dropped.
     """
-    assert process.stdout is not None  # run_watched pipes it
+    assert process.stdout is not None  # run_supervised pipes it
     with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
         for line in process.stdout:
             if ending.is_set():

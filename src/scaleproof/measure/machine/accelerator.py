@@ -38,7 +38,7 @@ def release_memory(device: torch.device) -> None:
         accelerator.empty_cache()
 
 
-def forget_peaks(device: torch.device) -> None:
+def reset_peaks(device: torch.device) -> None:
     """Reset peaks of memory, and the count of the allocator's retries."""
     if is_accelerator(device):
         accelerator.reset_peak_memory_stats(device)

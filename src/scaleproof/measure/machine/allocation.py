@@ -77,7 +77,7 @@ class Allocation:
         return {name: value for name, value in self.recorded.items() if name not in AT_END}
 
 
-def allocation() -> Allocation | None:
+def current_allocation() -> Allocation | None:
     """The Slurm allocation of this process, None outside of one. Raises UserError where Slurm does not know it.
 
     Of the environment only the number is believed: a job that was submitted from within a task of an array has that

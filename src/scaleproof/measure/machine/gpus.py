@@ -118,10 +118,10 @@ def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
 def _visible_gpus(
     devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """The `devices` that the value of CUDA_VISIBLE_DEVICES lets programs see; all where it is None (not set).
+    """The `devices` that programs see with `variable` as CUDA_VISIBLE_DEVICES; all where it is None (not set).
 
-    Its entries are indices, (beginnings of) UUIDs, or MIG instances, which `instance` finds by their UUID. As in CUDA,
-    an unknown entry hides all that follow.
+    Its entries are indices, UUIDs or beginnings of one, or MIG instances, which `instance` finds by their UUID. As in
+    CUDA, an unknown entry hides itself and all that follow: "0,9,1" on two devices shows the first.
     """
     if variable is None:
         return devices

@@ -58,7 +58,7 @@ NCCL_PACKAGES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
 
-def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
+def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The fields git_commit, git_dirty, code_sha256, command_line, env, host, hardware and scheduler of the metrics.
 
     `job`: what the scheduler says of the job around this process, where it was asked.
@@ -71,19 +71,19 @@ def provenance(command_line: str, job: Mapping[str, str] | None = None) -> dict[
         "command_line": scrub(command_line),
         "env": {"python_version": platform.python_version(), **versions, **kept_variables()},
         "host": {"hostname": socket.gethostname(), "os": platform.platform()},
-        "hardware": hardware(),
+        "hardware": describe_hardware(),
         "scheduler": scheduler_record(job or {}),
     }
 
 
-def hardware() -> dict[str, Any]:
+def describe_hardware() -> dict[str, Any]:
     """This machine's CPU, cores, memory, and `inventory`; on a cluster each node writes its own."""
     return {
         "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
         "cpu_allowed": available_cores(),
         "memory_bytes": psutil.virtual_memory().total,
-        **inventory(),
+        **ask_node_commands(),
     }
 
 
@@ -137,10 +137,10 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine() or sys.platform
 
 
-def inventory() -> dict[str, Any]:
+def ask_node_commands() -> dict[str, Any]:
     """What commands of this node say about it; the part of a missing or silent command is left out."""
     parts = {
-        "gpus": gpus(),
+        "gpus": ask_nvidia_smi(),
         "gpu_topology": topology_lines(run_command("nvidia-smi", "topo", "-m")),
         "cuda_driver": next(iter(re.findall(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))), None),
         "nccl": next(iter(versions_of(NCCL_PACKAGES).values()), None),  # that was installed with torch
@@ -152,7 +152,7 @@ def inventory() -> dict[str, Any]:
     return {name: part for name, part in parts.items() if part}
 
 
-def gpus() -> list[dict[str, str]]:
+def ask_nvidia_smi() -> list[dict[str, str]]:
     """nvidia-smi's description of each device, without fields that this driver does not know.
 
     One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
@@ -190,7 +190,7 @@ def link_matrix(text: str) -> list[list[str]]:
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
     """The link (NV18, PIX, SYS, ...) between each two devices, by their indices in `uuids`; {} if unknown."""
-    index_of = {row["uuid"]: int(row["index"]) for row in gpus() if "uuid" in row}  # nvidia-smi's
+    index_of = {row["uuid"]: int(row["index"]) for row in ask_nvidia_smi() if "uuid" in row}  # nvidia-smi's
     matrix = link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
         return {}

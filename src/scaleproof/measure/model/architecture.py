@@ -20,7 +20,7 @@ from transformers import (
 from transformers.pytorch_utils import Conv1D
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
-from scaleproof.ground.campaign.transformers_model import TransformersModel, refusals
+from scaleproof.ground.campaign.transformers_model import TransformersModel, reasons_not_measurable
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
@@ -111,7 +111,7 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
     network = function(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):
         raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
-    for reason in refusals(network.config.to_dict()):
+    for reason in reasons_not_measurable(network.config.to_dict()):
         raise UserError(f"workload.model: {model.module} cannot be measured exactly: {reason}")
     network.config.use_cache = False
     return network

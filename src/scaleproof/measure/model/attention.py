@@ -24,10 +24,10 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 
 
 def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
-    """The name of a decoder's attention: one of NAMES, or transformers' own where ours would not be exact.
+    """The name under which a decoder finds its attention: one of ours (NAMES), or that of transformers.
 
-    `kind`: as `execution.attention`. transformers' own is for a model that calls no registered function, and for one
-    whose tokens see fewer than the `seq_len` before them.
+    `kind`: as `execution.attention`. transformers' own is used where ours would be wrong: for a model that looks up no
+    attention by name, and for one whose tokens see less than `seq_len` tokens back.
     """
     kind = "eager" if kind == "eager" else "sdpa"
     windows = [getattr(network.config, name, None) for name in WINDOWS]

@@ -8,7 +8,7 @@ from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.model_shapes import EncoderShape
 
 
-def build(cell: Cell, classes: int = 0) -> nn.Module:
+def build_model(cell: Cell, classes: int = 0) -> nn.Module:
     """The model of a cell. Its weights depend on its seed alone, so that all ranks and strategies start alike.
 
     `classes`: how many the corpus has, for classification. Networks are imported when asked for: `transformers` takes

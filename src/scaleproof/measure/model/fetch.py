@@ -5,7 +5,7 @@ import json
 import httpx2
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-from scaleproof.ground.campaign.transformers_model import fetched_config, refusals
+from scaleproof.ground.campaign.transformers_model import fetched_config, reasons_not_measurable
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus.hub import hub_api
 
@@ -28,7 +28,7 @@ def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> s
         raise UserError(f"{endpoint} cannot be reached, or is no hub ({type(error).__name__})") from None
     with open(downloaded, encoding="utf-8") as file:
         architecture = json.load(file)
-    for reason in refusals(architecture):
+    for reason in reasons_not_measurable(architecture):
         raise UserError(f"{hub} cannot be measured exactly: {reason}")
     path = fetched_config(hub, commit)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from scaleproof.measure.reference.network import build
+from scaleproof.measure.reference.network import build_network
 from scaleproof.measure.reference.samples import SplitSamples, step_ids
 from scaleproof.measure.reference.training import BYTES_OF_PARAMETER, adamw, bytes_of_row, free_bytes, is_out_of_memory
 
@@ -50,7 +50,7 @@ def _time_loop(
     workload, work = config["workload"], config["work"]
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
-    model = build(workload, work["seed"], train.classes, execution["attention"])
+    model = build_network(workload, work["seed"], train.classes, execution["attention"])
     parameters = sum(p.numel() for p in model.parameters())
     needed = BYTES_OF_PARAMETER * parameters + work["micro_batch"] * bytes_of_row(workload)
     if free_bytes(device) / (ranks_here if device.type == "cpu" else 1) < needed:

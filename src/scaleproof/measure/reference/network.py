@@ -88,7 +88,7 @@ class ReplayedClassifier(nn.Module):
         return functional.cross_entropy(logits, labels, reduction="none")
 
 
-def build(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
+def build_network(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
     """The network of the effective `workload`, with the initial weights that `seed` gives it.
 
     `attention`: as transformers calls it; that of an Encoder is torch's own.

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from scaleproof.measure.reference.network import build
+from scaleproof.measure.reference.network import build_network
 from scaleproof.measure.reference.planned import (
     BUDGET_S,
     LIMIT_S,
@@ -82,7 +82,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
     device = torch.device("cpu" if on_cpu else "cuda")
     fields["device"] = "cpu" if on_cpu else torch.cuda.get_device_name(device)
-    original = build(plan.workload, plan.work["seed"], plan.train_split.classes)
+    original = build_network(plan.workload, plan.work["seed"], plan.train_split.classes)
     parameters = sum(parameter.numel() for parameter in original.parameters())
     fields["parameters"] = parameters
     fields["decayed"] = sum(parameter.numel() for parameter in original.parameters() if parameter.dim() > 1)

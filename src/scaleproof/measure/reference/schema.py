@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular
 
 FOLDER = "reference"  # of a campaign's results
@@ -155,4 +155,4 @@ def _read_cached(path: Path, changed: int) -> Reference:
     try:
         return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:
-        raise UserError(f"{path} is not a reference of schema 1.0 to 1.3: {first_fault(error)}") from None
+        raise UserError(f"{path} is not a reference of schema 1.0 to 1.3: {describe_first_fault(error)}") from None

@@ -11,7 +11,7 @@ from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFI
 from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import range_tree, top_entries
-from scaleproof.measure.trace.time_spans import Spans, difference, ns_in_windows, union
+from scaleproof.measure.trace.time_spans import Spans, difference, merge_spans, ns_in_windows
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
 GAP_NS = 10_000
@@ -41,7 +41,7 @@ class DeviceWork:
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
         """When any of the work in the boolean mask `chosen` ran; pauses of at most `pause` ns count as work."""
-        return union(self.start[chosen], self.end[chosen], pause)
+        return merge_spans(self.start[chosen], self.end[chosen], pause)
 
 
 class StepBreakdown:
@@ -197,7 +197,7 @@ class StepBreakdown:
             window = self.windows[rank]
             compute, communication = self._activity[rank]
             starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
-            busy = union(starts, ends)
+            busy = merge_spans(starts, ends)
             exposed = difference(communication, compute)
             parts = {"compute": compute, "communication": communication, "exposed": exposed}
             ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in parts.items()}
@@ -235,7 +235,7 @@ class StepBreakdown:
         for name in PHASES:
             chosen = own[own["name"] == name]
             if len(chosen):
-                spans = union(chosen["start"].to_numpy(), chosen["end"].to_numpy())
+                spans = merge_spans(chosen["start"].to_numpy(), chosen["end"].to_numpy())
                 phases[name] = ns_in_windows(spans, window.host_starts, window.host_ends) / 1e6
         return phases
 

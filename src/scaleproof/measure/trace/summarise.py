@@ -14,7 +14,7 @@ from scaleproof.measure.trace.ranges import top_entries
 from scaleproof.measure.trace.readers.interconnect import read_interconnect
 from scaleproof.measure.trace.readers.nsys_stats import summarise_text
 from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind
-from scaleproof.measure.trace.timeline import COLUMNS, timeline
+from scaleproof.measure.trace.timeline import COLUMNS, timeline_of_median_step
 
 TIMELINE = "timeline.csv"
 PER_RANK = (".sqlite", ".json", ".json.gz")
@@ -35,7 +35,7 @@ def summarise_capture(folder: Path) -> Profile:
             "nsys_report": reports[0] if len(reports) == 1 else reports or None,
         }
         fields["per_file"] = {path.name: top_entries(read_trace([path])) for path in paths} if len(paths) > 1 else {}
-        profile, spans = _with_bandwidth(Profile(**fields), captured), timeline(breakdown)
+        profile, spans = _add_bandwidth(Profile(**fields), captured), timeline_of_median_step(breakdown)
     else:
         profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
         spans = pd.DataFrame(columns=COLUMNS)
@@ -44,12 +44,12 @@ def summarise_capture(folder: Path) -> Profile:
     return profile
 
 
-def _with_bandwidth(profile: Profile, captured: Captured) -> Profile:
-    """The profile, with the bus bandwidth of each collective in GB/s: its full size x a factor / its time of transfer.
+def _add_bandwidth(profile: Profile, captured: Captured) -> Profile:
+    """The profile, with the bus bandwidth of each collective: GB/s = its size x factor / its time of transfer.
 
-    Of n ranks the factor is 2 (n - 1) / n for an all-reduce, (n - 1) / n for others: the figure is then that of the
-    slowest link, whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md). The size is that of the probed step; a
-    collective with another name in the trace, or of unknown transfer, has no bandwidth.
+    For n ranks the factor is 2 (n - 1) / n for an all-reduce, else (n - 1) / n, which makes it the speed of the slowest
+    link whatever n is (nccl-tests, doc/PERFORMANCE.md). The size is that of the probed step. None for a collective that
+    the probe does not know by this name, or whose time of transfer is unknown.
     """
     ranks = captured.world_size
     sizes: dict[str, int] = {}  # bytes by collective, names without underscores

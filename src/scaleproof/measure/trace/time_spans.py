@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def union(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
-    """The time that any of some intervals covers; holes of at most `pause` ns are filled."""
+def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
+    """The time that any interval covers, as sorted spans without overlap; gaps of at most `pause` ns are closed."""
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     nonempty = ends > starts
     order = np.argsort(starts[nonempty], kind="stable")
@@ -25,12 +25,12 @@ def union(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
 
 def intersection(a: Spans, b: Spans) -> Spans:
     """The time that is in both `a` and `b`."""
-    return _combined(a, b, lambda in_a, in_b: in_a & in_b)
+    return _select_spans(a, b, lambda in_a, in_b: in_a & in_b)
 
 
 def difference(a: Spans, b: Spans) -> Spans:
     """The time that is in `a` and not in `b`."""
-    return _combined(a, b, lambda in_a, in_b: in_a & ~in_b)
+    return _select_spans(a, b, lambda in_a, in_b: in_a & ~in_b)
 
 
 def total_ns(spans: Spans) -> int:
@@ -55,8 +55,8 @@ def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
     return before[begun] - unfinished
 
 
-def _combined(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
-    """The time for which `chosen_by` is true: it gets two boolean arrays, whether each moment is in `a` and in `b`."""
+def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
+    """The spans of time that `chosen_by` selects; it gets two boolean arrays: is a moment in `a`, is it in `b`?"""
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
     times = times[order]
@@ -65,4 +65,4 @@ def _combined(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArra
     steps_b = np.repeat(np.array([0, 0, 1, -1], np.int8), run_lengths)
     # Between two times one is inside of as many intervals as were entered and not left before.
     chosen = chosen_by(np.cumsum(steps_a[order]) > 0, np.cumsum(steps_b[order]) > 0)[:-1]
-    return union(times[:-1][chosen], times[1:][chosen])
+    return merge_spans(times[:-1][chosen], times[1:][chosen])

@@ -7,15 +7,15 @@ import pandas as pd
 
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION
 from scaleproof.measure.trace.breakdown import PHASES, StepBreakdown
-from scaleproof.measure.trace.time_spans import Spans, intersection, union
+from scaleproof.measure.trace.time_spans import Spans, intersection, merge_spans
 from scaleproof.measure.trace.waiting import Waiting
 
 COLUMNS = ["step", "rank", "lane", "what", "start_ms", "end_ms"]
 FINEST = 2000  # parts of the step: what is closer together is drawn as one
 
 
-def timeline(breakdown: StepBreakdown) -> pd.DataFrame:
-    """The spans of the step of median length, in ms from its start on the first rank; empty without steps.
+def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
+    """The spans of the step of median length as a table, in ms from its start on the first rank; empty without steps.
 
     Lanes: `program` (phases on the host), `compute` (by class), `communication` (by collective, and `waiting`).
     """
@@ -69,7 +69,7 @@ def _rows(
 
     Intervals at most `pause` ns apart are drawn as one.
     """
-    inside = intersection(union(np.asarray(starts), np.asarray(ends), pause), window)
+    inside = intersection(merge_spans(np.asarray(starts), np.asarray(ends), pause), window)
     return [
         [step, rank, lane, what, (start - zero) / 1e6, (end - zero) / 1e6] for start, end in zip(*inside, strict=True)
     ]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.ground.records.profile_schema import Slowest
-from scaleproof.measure.trace.time_spans import Spans, ns_in_windows, union
+from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows
 
 Steps = tuple[np.ndarray, np.ndarray]  # when a rank's steps began and ended
 
@@ -53,7 +53,7 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
         spans = {}
         for rank in ranks:
             own = chosen[chosen["rank"] == rank]
-            spans[rank] = union(own["start"].to_numpy(), own["last_arrival"].to_numpy())
+            spans[rank] = merge_spans(own["start"].to_numpy(), own["last_arrival"].to_numpy())
         return spans
 
     by_rank = waiting_spans(numbered)

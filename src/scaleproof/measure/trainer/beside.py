@@ -46,11 +46,12 @@ def foreign_hooks(model: nn.Module) -> list[str]:
     return sorted(names)
 
 
-def time_beside(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
-    """Call `step` twice; returns CPU seconds of functions that do not train, by name: the smaller of both calls.
+def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
+    """Function -> CPU seconds in one call of `step`, of functions that do not train; of two calls the smaller counts.
 
-    By file and function, of this thread: code of this package or of none, less what it calls of itself and of torch;
-    what code of no package calls of torch counts. Neither other programs nor waiting lengthen that.
+    A function of this package, or of no package, is charged with its own time and with what it calls, but not with the
+    training: code of this package has its own entry, and so has torch where our code calls it. Time of this thread
+    alone: other programs and waiting do not lengthen it.
     """
     files = set(_files_of_model(model))
     first, second = _seconds_beside(step, files), _seconds_beside(step, files)
@@ -84,10 +85,10 @@ def _is_beside(file: str, of_model: set[str]) -> bool:
 
 
 def _is_charged_to_caller(called: CodeType | str, caller_is_ours: bool, of_model: set[str]) -> bool:
-    """Return whether the time in `called`, a name if it is written in C, is charged to the function that calls it.
+    """Return whether the time in `called` (a name if it is written in C) counts as time of its caller.
 
-    A function of this package is charged with C functions other than those of the training; any other function beside
-    training with whatever it calls, but for this package and for functions that have an entry of their own.
+    For a caller of ours: C functions that do not train. For any other caller: everything but this package, and
+    functions that have an entry of their own.
     """
     if isinstance(called, str):
         return not (caller_is_ours and any(word in called for word in OF_TRAINING))

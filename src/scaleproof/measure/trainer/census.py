@@ -45,8 +45,8 @@ class TokenChecksum:
         return f"{self.total % MODULUS:016x}"
 
     @contextmanager
-    def of(self, model: nn.Module) -> Iterator[None]:
-        """Count the tokens that enter `model` within the `with` block."""
+    def record(self, model: nn.Module) -> Iterator[None]:
+        """Add up the checksum of all tokens that enter `model` within the `with` block."""
         hook = model.register_forward_pre_hook(lambda module, arguments: self.add(arguments[0]))
         try:
             yield

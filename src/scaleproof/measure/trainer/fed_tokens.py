@@ -32,8 +32,8 @@ class FedTokens:
         self.sums.append(self._hash_rows(arguments[0]))
 
     @contextmanager
-    def of(self, module: nn.Module) -> Iterator["FedTokens"]:
-        """Note the tokens that enter `module` within the `with` block."""
+    def record(self, module: nn.Module) -> Iterator["FedTokens"]:
+        """Record the tokens that enter `module` within the `with` block."""
         hook = module.register_forward_pre_hook(self._note_rows)
         try:
             yield self

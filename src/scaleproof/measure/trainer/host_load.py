@@ -130,7 +130,7 @@ class IdleClock:
         self.idle_s += max(0.0, now.wall_s - self._last.wall_s - busy_s - waiting_s)
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def leave_out(self) -> Iterator[None]:
         """Leave out the time of the `with` block: of a collective, in which a rank may wait for others."""
         self.stop()
         try:

@@ -23,7 +23,7 @@ from scaleproof.ground.records.metrics import Measured
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.corpus.reader import SamplePlan, TokenFile, open_split
 from scaleproof.measure.machine import accelerator
-from scaleproof.measure.model.build import build
+from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy import Strategy, strategy_class
 from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.beside import foreign_hooks
@@ -37,7 +37,7 @@ from scaleproof.measure.trainer.census import (
 )
 from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
 from scaleproof.measure.trainer.host_load import HostLoad
-from scaleproof.measure.trainer.metrics import RankRecord, TimedWindow, summarise
+from scaleproof.measure.trainer.metrics import RankRecord, TimedWindow, summarise_run
 from scaleproof.measure.trainer.monitor import Monitor
 from scaleproof.measure.trainer.probe import Probe
 from scaleproof.measure.trainer.request import Request, heartbeat
@@ -86,7 +86,7 @@ def set_up(session: Session, request: Request, look: bool = False, watched: bool
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
     plan = SamplePlan(tokens.n_samples, cell.batch.global_, work.seed)
-    model = build(cell, len(request.description.get("classes", [])))
+    model = build_model(cell, len(request.description.get("classes", [])))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     first_losses = losses_as_built(model, plan, tokens, session.device) if look else []
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
@@ -139,7 +139,7 @@ def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> Probe
     on_host = keeps_on_host(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
     first_node = graph_nodes()
-    fed = checksum.of(ready.entrance) if checksum else nullcontext()
+    fed = checksum.record(ready.entrance) if checksum else nullcontext()
     with Probe(ready.strategy, measure_state) as probe, fed, TokensInside(ready.inside) as inside, keeping:
         series = _probed_step(ready, step)
     nodes = graph_nodes() - first_node - 1  # less the node that counting makes
@@ -188,7 +188,7 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
     executed = ready.strategy.executed_updates()
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
-    accelerator.forget_peaks(device)
+    accelerator.reset_peaks(device)
     say(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     inside = TokensInside(ready.inside)
@@ -198,8 +198,8 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
     warmed_up_at = time.time()
     with monitor:
         dist.barrier()
-        watched = update_log.of(ready.strategy.optimizer)
-        with HostLoad(session.cores) as host_load, fed.of(ready.entrance), inside, watched:
+        watched = update_log.record(ready.strategy.optimizer)
+        with HostLoad(session.cores) as host_load, fed.record(ready.entrance), inside, watched:
             exchanges = collectives_made()
             series = ready.steps(work.warmup_steps, work.steps)
             exchanges = collectives_made() - exchanges
@@ -318,7 +318,7 @@ def _write_metrics(
     """Write the run's metrics and steps.csv from the records of all ranks; returns the metrics."""
     if any(rank.out_of_memory for rank in scored):
         say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
-    metrics = summarise(request, run.plan, run.tokens, ranks, began, scored)
+    metrics = summarise_run(request, run.plan, run.tokens, ranks, began, scored)
     write_json(Path(request.out) / METRICS, content(metrics))
     say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
     return metrics

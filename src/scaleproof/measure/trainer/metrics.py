@@ -11,7 +11,7 @@ import numpy as np
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.transformers_model import TransformersModel
-from scaleproof.ground.facts.counts import Counts, counts_of
+from scaleproof.ground.facts.counts import Counts, count_parameters_and_flops
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.peaks import mfu, peak
 from scaleproof.ground.files import sha256_of
@@ -60,7 +60,7 @@ class RankRecord:
     closing_monotonic: float  # the same by the clock that nobody sets
 
 
-def summarise(
+def summarise_run(
     request: Request,
     plan: SamplePlan,
     file: TokenFile,
@@ -86,7 +86,7 @@ def summarise(
     ledger = make_ledger(plan, work.warmup_steps, work.steps, file, taken, tokens)
     tokens_per_sample = ledger.tokens_consumed / ledger.samples_consumed
     inventory = inventory_of(cell, len(request.description.get("classes", [])))
-    counts = counts_of(inventory, tokens_per_sample)
+    counts = count_parameters_and_flops(inventory, tokens_per_sample)
     window = _window_figures(request, ranks, rows, ledger)
     ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     ended = time.time()

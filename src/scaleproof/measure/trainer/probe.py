@@ -58,7 +58,7 @@ class OperationCounter(TorchDispatchMode):
         """Run the collective `func`; with a clock, wait for it with the clock paused. Returns its result."""
         if self.clock is None:
             return func(*args, **kwargs)
-        with self.clock.paused():
+        with self.clock.leave_out():
             result = func(*args, **kwargs)
             works: list[Any] = [part for part in _results(result) if isinstance(part, torch.ScriptObject)]
             for work in works:  # torch.classes.c10d.Work
@@ -137,7 +137,7 @@ class Probe(OperationCounter):
         ]
         self.hooks = [parameter.register_post_accumulate_grad_hook(note) for parameter in parameters]
         # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
-        self.strategy.update = self._watched_update  # type: ignore[method-assign]  # for one step, and undone
+        self.strategy.update = self._update_and_witness  # type: ignore[method-assign]  # for one step, and undone
         # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.
         self.eager = torch.compiler.set_stance("force_eager")
         self.eager.__enter__()
@@ -156,12 +156,12 @@ class Probe(OperationCounter):
         for hook in self.hooks:
             hook.remove()
 
-    def _watched_update(self, step: int) -> None:
+    def _update_and_witness(self, step: int) -> None:
         """The strategy's update of step `step`, with a look at memory and gradients before and after it."""
-        with self.clock.paused() if self.clock else nullcontext():
+        with self.clock.leave_out() if self.clock else nullcontext():
             if self.measure_state:
                 self.state_bytes = state_bytes(self.strategy.device)
-            self.witness.before()
+            self.witness.note_gradients()
             if self.clock and dist.is_initialized():
                 # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
                 # FSDP's clipping, are not seen, and waiting in them would count as sleep.
@@ -169,8 +169,8 @@ class Probe(OperationCounter):
                 dist.barrier()
                 super().__enter__()
         type(self.strategy).update(self.strategy, step)
-        with self.clock.paused() if self.clock else nullcontext():
-            self.witness.after()
+        with self.clock.leave_out() if self.clock else nullcontext():
+            self.witness.note_update()
 
 
 def state_bytes(device: torch.device) -> int:

@@ -55,7 +55,7 @@ class Request:
     settings: dict[str, Any] = field(default_factory=dict)  # of a command: name -> label and text
 
     @classmethod
-    def of(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
+    def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
         """The request for a run of `cell` that starts now. `names`: other fields; by default it is the first repeat."""
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
@@ -117,7 +117,7 @@ class Request:
             family, size = shape.slug(), str(shape.file)
         else:
             family, size = "gpt2", f"n_layer={shape.layers}, n_head={shape.heads}, n_embd={shape.width}"
-        return TrainingConfig.of(
+        return TrainingConfig.for_cell(
             cell,
             model_name=cell.workload.model if isinstance(cell.workload.model, str) else family,
             model_size=size,

@@ -19,7 +19,7 @@ from scaleproof.ground.records.census import BareLoop, ProbedStep, WitnessedStep
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.reference.control import bare_loop, has_control
-from scaleproof.measure.trainer.beside import time_beside
+from scaleproof.measure.trainer.beside import time_other_functions
 from scaleproof.measure.trainer.measure import TIGHT, Ready, content, measure_in, probed_step_of, say, set_up
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
@@ -110,13 +110,13 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
     losses: list[float] = []
     probed_steps: list[ProbedStep] = []
     update_log = UpdateLog()
-    with update_log.of(run.strategy.optimizer):
+    with update_log.record(run.strategy.optimizer):
         for number in range(steps):
             series, _, probed = probed_step_of(run, number, measure_state=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
     plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_s(run, steps) for _ in range(PLAIN)]
-    beside = {} if run.compiled else time_beside(run.model, lambda: run.steps(steps, 1))
+    beside = {} if run.compiled else time_other_functions(run.model, lambda: run.steps(steps, 1))
     changed = [
         step
         for before, step in pairwise(probed_steps)

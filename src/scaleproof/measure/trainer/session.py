@@ -128,11 +128,11 @@ class Session:
         return values
 
     def leave(self) -> None:
-        """End this process, and wait for the other ranks only for a short time.
+        """End this process without waiting for long: not even a rank that is gone can make the others hang.
 
-        Rank 0 notifies the others through the store that the results are written; nobody enters a barrier, which would
-        hang where a rank is gone. The rest works around a crash of gloo's threads in the interpreter's last moments:
-        the process ends by os._exit, after the last collective's objects have been collected.
+        Rank 0 says through the store that the results are written; there is no barrier. gloo's threads may crash the
+        interpreter as it shuts down, therefore the last collective's objects are collected first, and the process ends
+        by os._exit.
         """
 
         def leave_group() -> None:

@@ -76,8 +76,8 @@ class UpdateLog:
         self._moments.append(torch.linalg.vector_norm(local[start : start + WATCHED]))
 
     @contextmanager
-    def of(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:
-        """Note the calls of `optimizer` within the `with` block."""
+    def record(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:
+        """Record every call of `optimizer` within the `with` block."""
         hooks = [
             optimizer.register_step_pre_hook(self._note_call),
             optimizer.register_step_post_hook(self._note_moment),
@@ -151,8 +151,11 @@ class UpdateWitness:
         self._watched: Tensor | None = None
 
     @torch.no_grad()  # else a look at a shard would be a node of the graph
-    def before(self) -> None:
-        """Take the gradients' norm; keep gradient and first moment of the smallest tensor of LEAST elements or more."""
+    def note_gradients(self) -> None:
+        """Before an update: note the gradients' norm, and copy gradient and first moment of one tensor.
+
+        The tensor is the smallest with LEAST elements or more.
+        """
         if not self._holds_gradients():
             return
         parameters = [parameter for parameter in self.strategy.module.parameters() if parameter.grad is not None]
@@ -169,10 +172,11 @@ class UpdateWitness:
             self._moment = self._first_moment()
 
     @torch.no_grad()
-    def after(self) -> None:
-        """Take the norm that ZeRO reports, if any, and compute the gradient's factor from the first moment.
+    def note_update(self) -> None:
+        """After an update: note the norm that ZeRO reports, and by which factor the gradient entered the first moment.
 
-        AdamW makes the first moment beta x moment + (1 - beta) x gradient, so that what entered it can be told.
+        AdamW makes the first moment beta x moment + (1 - beta) x gradient, so the gradient that it took follows from
+        both moments.
         """
         engine = getattr(self.strategy, "engine", None)
         if engine is not None and engine.zero_optimization_stage() and self.strategy.cell.execution.precision != "fp16":

@@ -62,7 +62,7 @@ def score_held_out(
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
     own = places[:, shares].reshape(passes, -1)
     try:
-        with torch.compiler.set_stance("force_eager"), checksum.of(entrance):
+        with torch.compiler.set_stance("force_eager"), checksum.record(entrance):
             for of_pass in own:
                 tokens = torch.from_numpy(file.read(ids[of_pass % len(ids)])).to(device)
                 counted = torch.from_numpy(of_pass < len(ids)).to(device)

@@ -28,7 +28,7 @@ class LightningWatch(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:
         """Count the batch."""
-        self._watcher.see_inputs((batch,))
+        self._watcher.record_inputs((batch,))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
         """Note the loss, which Lightning has divided by the number of accumulated batches."""
@@ -36,7 +36,7 @@ class LightningWatch(Callback):
 
     def on_before_optimizer_step(self, *_: Any) -> None:
         """Take the norm of the gradients."""
-        self._watcher.before_update()
+        self._watcher.note_gradients()
 
     def on_train_end(self, *_: Any) -> None:
         """Write the record of this rank."""

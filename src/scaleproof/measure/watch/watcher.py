@@ -63,7 +63,7 @@ class Watcher:
         `loader`: what the batches come from, or their number.
         """
         self.model = model
-        self.loader_batches = _length(loader)
+        self.loader_batches = _batches_of_loader(loader)
         self.optimizer: Optimizer = getattr(optimizer, "optimizer", optimizer)  # inside of accelerate's wrapper
         self.folder = Path(folder or os.environ.get(VARIABLE) or FOLDER)
         self.device = next(model.parameters()).device
@@ -85,10 +85,10 @@ class Watcher:
     def start(self, by_hooks: bool = True) -> None:
         """Hook model and optimizer, and start the clock.
 
-        `by_hooks`: False where a framework calls `see_inputs`, `see_loss` and `before_update` itself.
+        `by_hooks`: False where a framework calls `record_inputs`, `see_loss` and `note_gradients` itself.
         """
-        accelerator.forget_peaks(self.device)
-        self._hooks = [self.optimizer.register_step_post_hook(self._after_update)]
+        accelerator.reset_peaks(self.device)
+        self._hooks = [self.optimizer.register_step_post_hook(self._note_update)]
         layers = [
             module for module in self.model.modules() if isinstance(module, LAYERS) and not is_lazy(module.weight)
         ]
@@ -96,11 +96,11 @@ class Watcher:
             largest = max(layers, key=lambda layer: layer.weight.numel())
             self._hooks.append(largest.register_forward_hook(self._after_layer))
         if by_hooks:
-            forward: Callable[..., Any] = self._before_forward
+            forward: Callable[..., Any] = self._note_inputs
             self._hooks += [
                 self.model.register_forward_pre_hook(forward, with_kwargs=True),
-                self.model.register_forward_hook(self._after_forward),
-                self.optimizer.register_step_pre_hook(self.before_update),
+                self.model.register_forward_hook(self._note_loss),
+                self.optimizer.register_step_pre_hook(self.note_gradients),
             ]
         trained = [parameter for parameter in self._parameters() if parameter.requires_grad]
         self._traced = [p for p in trained if type(local_shard(p).detach()) is Tensor and not p.is_complex()]
@@ -117,17 +117,17 @@ class Watcher:
         """Note the loss of a forward pass, where the model does not return it."""
         self.now.losses.append(loss.detach())
 
-    def _before_forward(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _note_inputs(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """See what enters the model in training."""
         if module.training and torch.is_grad_enabled():
             self.forwards += 1
             if torch._C._current_graph_task_id() != -1:  # made in a backward pass, by a checkpoint around the model
                 self.now.backward.add(self.forwards)
-            self.see_inputs((*arguments, *named.values()))
+            self.record_inputs((*arguments, *named.values()))
 
-    def see_inputs(self, arguments: tuple[Any, ...]) -> None:
+    def record_inputs(self, arguments: tuple[Any, ...]) -> None:
         """Note samples and tokens of the first tensor among `arguments`, or inside of them, and the checksum of all."""
-        inputs = [value for value in (*arguments, *_inside(arguments)) if isinstance(value, Tensor)]
+        inputs = [value for value in (*arguments, *_nested_values(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return
         first = inputs[0].detach()
@@ -149,14 +149,13 @@ class Watcher:
         integers = flat.float().view(torch.int32).long() if flat.is_floating_point() else flat.long()
         return (integers * self._weights[kind]).sum()
 
-    def _after_forward(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note the loss where the model returns one: as a number, among others, or as `loss` of its output.
-
-        And whether a gradient comes back.
+    def _note_loss(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+        """Note the loss in the model's output (a number, one of several, or its `loss`), and if a
+        gradient comes back.
         """
         if not (module.training and torch.is_grad_enabled()):
             return
-        for value in (output, *_inside((output,))):
+        for value in (output, *_nested_values((output,))):
             if isinstance(value, Tensor) and value.requires_grad:
                 value.register_hook(partial(self._on_backward, self.forwards))
         named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
@@ -187,21 +186,21 @@ class Watcher:
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
     @torch.no_grad()
-    def before_update(self, *_: Any) -> None:
+    def note_gradients(self, *_: Any) -> None:
         """Take the norm of the gradients, and copy the watched parameters."""
         if not self._looks_now():
             return
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
-        self._gradient_norm = _norm(gradients, self.device)
-        self.before = [parameter.clone() for parameter in self._watched()]
+        self._gradient_norm = _norm_of_all(gradients, self.device)
+        self.before = [parameter.clone() for parameter in self._watched_parameters()]
 
     @torch.no_grad()
-    def _after_update(self, *_: Any) -> None:
-        """Take the norms of what the update has changed, end the step, and begin the next one."""
+    def _note_update(self, *_: Any) -> None:
+        """Note the size of the update, end the step, and begin the next one."""
         if self._looks_now():
-            changes = [new - old for new, old in zip(self._watched(), self.before, strict=True)]
-            update_norm = _norm(changes, self.device)
-            weight_norm = _norm(self.before, self.device)
+            changes = [new - old for new, old in zip(self._watched_parameters(), self.before, strict=True)]
+            update_norm = _norm_of_all(changes, self.device)
+            weight_norm = _norm_of_all(self.before, self.device)
             self.norms.append((self.steps, self._gradient_norm, update_norm, weight_norm))
             self.before = []
         self.probing.close()
@@ -218,7 +217,7 @@ class Watcher:
         """The parameters that the optimizer updates."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
-    def _watched(self) -> list[Tensor]:
+    def _watched_parameters(self) -> list[Tensor]:
         """This rank's part of the smallest trained parameters: one, or of WATCHED_ELEMENTS elements in all at most."""
         trained = [local_shard(parameter) for parameter in self._parameters() if parameter.requires_grad]
         parts = sorted(trained, key=Tensor.numel)
@@ -248,7 +247,7 @@ class Watcher:
             tokens=[step.tokens for step in self.made],
             loader_batches=self.loader_batches,
             batches=[[int(value) for value in step.batches] for step in self.made],
-            losses=_means([step.losses for step in self.made]),
+            losses=_mean_losses([step.losses for step in self.made]),
             looks=[
                 UpdateNorms(
                     step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight)
@@ -276,7 +275,7 @@ class Watcher:
         return record
 
 
-def _length(loader: object) -> int | None:
+def _batches_of_loader(loader: object) -> int | None:
     """The number of batches that a loader says it has; None where it does not say, or is a stream."""
     try:
         length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
@@ -304,21 +303,21 @@ def _backward_passes(steps: list[Step]) -> list[int] | None:
     return passes if any(passes) else None
 
 
-def _means(losses: list[list[Tensor]]) -> list[float] | None:
+def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:
     """The mean loss of each step; None where a step has none."""
     if not losses or not all(losses):
         return None
     return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]
 
 
-def _norm(tensors: list[Tensor], device: torch.device) -> Tensor:
+def _norm_of_all(tensors: list[Tensor], device: torch.device) -> Tensor:
     """2-norm of all elements, in fp32, without waiting for the device."""
     if not tensors:
         return torch.zeros((), device=device)
     return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
 
 
-def _inside(arguments: tuple[Any, ...]) -> list[Any]:
+def _nested_values(arguments: tuple[Any, ...]) -> list[Any]:
     """The values inside of those arguments that are a mapping or a sequence, as a whole batch may be."""
     values: list[Any] = []
     for argument in arguments:

@@ -18,7 +18,7 @@ from scaleproof.conclude.report.read_results import read_traces
 from scaleproof.ground.facts import kernel_classes
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, read_profile
 from scaleproof.measure.trace.breakdown import PHASES, StepBreakdown
-from scaleproof.measure.trace.timeline import timeline
+from scaleproof.measure.trace.timeline import timeline_of_median_step
 
 
 def test_every_class_of_kernels_and_every_phase_has_its_colour():
@@ -40,7 +40,7 @@ def traced(tmp_path) -> Path:
         folder.mkdir(parents=True)
         known = {"generated_at_utc": "now", "run_dir": "here", "cell": slug, "strategy": slug.split("-")[0]}
         summary = StepBreakdown(made or trace(ranks=1))
-        spans = timeline(summary) if made else timeline(summary).iloc[:0]
+        spans = timeline_of_median_step(summary) if made else timeline_of_median_step(summary).iloc[:0]
         spans.to_csv(folder / "timeline.csv", index=False)
         fields = (
             summary.profile_fields() if made else {"status": "failed", "reason": "timeout: too slow", "tool": "nsys"}

@@ -10,7 +10,7 @@ from scaleproof.conclude.report.sentences.answer import conclude
 from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.number_format import duration, estimate
+from scaleproof.ground.number_format import duration_text, estimate
 
 UNEVEN = (0.06, 0.064, 0.056, 0.062, 0.058)  # seconds, repeat by repeat
 
@@ -162,7 +162,7 @@ def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
     until = RepeatUntil.model_validate(yaml.safe_load(line[1]))
     assert until.at_most == int(line[2]) == 5 + int(line[3])
     assert until.at_most in list(RepeatUntil(resolve=0.05, at_least=5, at_most=1000).looks())
-    assert line[4] == duration(int(line[3]) * report.seconds_per_repeat, 2)
+    assert line[4] == duration_text(int(line[3]) * report.seconds_per_repeat, 2)
 
 
 def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):

@@ -14,7 +14,7 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.records.profile_schema import read_profile
 from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.corpus.reader import TokenFile
-from scaleproof.measure.trace.capture.capture import capture, choose_tool
+from scaleproof.measure.trace.capture.capture import capture_trace, choose_tool
 from scaleproof.measure.trace.capture.capture_schema import Captured, read_capture
 from scaleproof.measure.trace.summarise import summarise_capture
 
@@ -41,7 +41,7 @@ def take(tokens: Path, tmp_path_factory: pytest.TempPathFactory):
 
     def run(strategy: str = "ddp", tool: str = "auto", limit: float = 120, **execution) -> Path:
         out = tmp_path_factory.mktemp("traces") / "cell"
-        capture(cell(strategy, **execution), "traced", tokens, out, Tracing(steps=STEPS, tool=tool), limit)
+        capture_trace(cell(strategy, **execution), "traced", tokens, out, Tracing(steps=STEPS, tool=tool), limit)
         return out
 
     return run
@@ -118,7 +118,7 @@ def test_accumulation_is_one_step_with_several_forwards(ddp):
 
 
 def test_nothing_is_left_of_the_ranges_after_the_trace():
-    from scaleproof.measure.trace.capture.annotate import annotated
+    from scaleproof.measure.trace.capture.annotate import mark_ranges
 
     class Thing:
         module = __import__("torch").nn.Identity()
@@ -133,7 +133,7 @@ def test_nothing_is_left_of_the_ranges_after_the_trace():
             pass
 
     strategy, batches, said = Thing(), Thing(), []
-    with annotated(strategy, batches, said.append, lambda: said.append("/")):
+    with mark_ranges(strategy, batches, said.append, lambda: said.append("/")):
         strategy.micro_step(batches.take(0, 0), True)
         strategy.update(0)
     assert " ".join(said) == "step data / forward / backward / optimizer / /"
@@ -213,7 +213,7 @@ def test_samples_of_a_corpus_with_labels_are_its_documents(labelled, tmp_path):
     chosen = expand_cells(Campaign.model_validate(data))[0]
     assert TokenFile(labelled, "train", 8).n_samples > 400
     with pytest.raises(UserError, match="300"):
-        capture(chosen, "traced", labelled, tmp_path / "cell", Tracing(steps=STEPS), 60)
+        capture_trace(chosen, "traced", labelled, tmp_path / "cell", Tracing(steps=STEPS), 60)
 
 
 def test_a_capture_that_fails_says_why(take):

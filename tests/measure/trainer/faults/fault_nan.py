@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from scaleproof.measure.model.build import build as sound
+from scaleproof.measure.model.build import build_model as sound
 from scaleproof.measure.trainer import measure
 from scaleproof.measure.trainer.__main__ import main
 
@@ -17,7 +17,7 @@ def build(*arguments):
     return model
 
 
-measure.build = build
+measure.build_model = build
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

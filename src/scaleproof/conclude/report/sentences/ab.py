@@ -10,7 +10,7 @@ import pandas as pd
 from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.sentences.ratios import runs_text
 from scaleproof.conclude.report.sentences.verdict import percent_text
-from scaleproof.ground.confidence import CONFIDENCE, estimate_from_interval, ratio
+from scaleproof.ground.confidence import CONFIDENCE, estimate_from_interval, ratio_of_independent
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.number_format import interval_text, number
 from scaleproof.ground.records.comparison_report import AbComparison
@@ -146,7 +146,9 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
             if row is None:
                 continue
             cell_rate = estimate_from_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
-            relative = ratio(estimate_from_interval(arm_rate.value, arm_rate.low, arm_rate.high, arm_rate.n), cell_rate)
+            relative = ratio_of_independent(
+                estimate_from_interval(arm_rate.value, arm_rate.low, arm_rate.high, arm_rate.n), cell_rate
+            )
             if relative.low is None or relative.high is None or relative.low <= 1 <= relative.high:
                 continue
             interval = interval_text(relative.low, relative.high, runs_text(arm_rate.n, cell_rate.n))

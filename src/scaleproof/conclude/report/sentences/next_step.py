@@ -5,7 +5,7 @@ import math
 from scaleproof.conclude.analysis.simultaneous import MOST_TIMES, POWER_IN_WORDS
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.errors import plural
-from scaleproof.ground.number_format import duration
+from scaleproof.ground.number_format import duration_text
 from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, SizeRanking
 from scaleproof.ground.snakemake_command import HERE, results_option
 
@@ -121,7 +121,7 @@ def _repeats_command(report: ScalingReport, n: int, repeats: int) -> str:
 def _time_text(report: ScalingReport, repeats: int) -> str:
     """What so many further repeats of all cells take, with a leading separator."""
     seconds = report.seconds_per_repeat
-    return f", {duration(repeats * seconds, 2)}" if seconds else ""
+    return f", {duration_text(repeats * seconds, 2)}" if seconds else ""
 
 
 def command(report: ScalingReport) -> str:

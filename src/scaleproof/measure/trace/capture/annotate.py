@@ -44,7 +44,7 @@ def of_nvtx() -> tuple[Push, Pop]:
 
 
 @contextmanager
-def annotated(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
+def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
     """Mark the parts of each step made in this context as ranges. `push` opens one by name, `pop` closes the last.
 
     `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.

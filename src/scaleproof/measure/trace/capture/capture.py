@@ -17,13 +17,13 @@ from scaleproof.ground.files import scrub, sha256_of, write_json
 from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.corpus.reader import SamplePlan, open_split
 from scaleproof.measure.launch.attempt import REQUEST, begin_attempt, run_ranks, write_request
-from scaleproof.measure.launch.device_lock import device_lock, devices_of
+from scaleproof.measure.launch.device_lock import devices_of, hold_devices
 from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.launch.local import may_fork
-from scaleproof.measure.machine.allocation import Allocation, allocation
+from scaleproof.measure.machine.allocation import Allocation, current_allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
-from scaleproof.measure.machine.provenance import provenance
+from scaleproof.measure.machine.provenance import provenance_fields
 from scaleproof.measure.trace.capture.capture_schema import NSYS, PROFILER, RANK_RESULT, RAW, SETTINGS, Captured
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
@@ -44,16 +44,17 @@ def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
     return (NSYS, None) if requested in ("auto", NSYS) else (PROFILER, None)
 
 
-def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
-    """Trace `settings.steps` steps of `cell` after its warm-up, and publish the trace in `out`. `limit`: in seconds.
+def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
+    """Trace `settings.steps` steps of `cell` after its warm-up, publish that in the folder `out`, and return its
+    record.
 
-    A capture that fails is published too, with its reason. Raises UserError where the tokens do not suffice and
-    Interrupted where it was stopped.
+    `limit`: seconds. A capture that fails is published as well, with its reason. Raises UserError where the tokens do
+    not suffice, Interrupted where it was stopped.
     """
     started = datetime.now(UTC)
     # Made for its check alone: it raises where the tokens do not suffice.
     SamplePlan(open_split(tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
-    gpus, nodes = cuda_devices(), allocation()
+    gpus, nodes = cuda_devices(), current_allocation()
     gpu = cell.execution.device != "cpu" and bool(gpus)
     tool, tool_reason = choose_tool(settings.tool, gpu)
     run_id = uuid.uuid4().hex[:8]
@@ -65,7 +66,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
         attempt=attempt,
         run_id=run_id,
         nodes=nodes,
-        provenance=provenance(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
+        provenance=provenance_fields(" ".join(["scaleproof", *sys.argv[1:]]), nodes.known_at_start if nodes else None),
     )
     write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": gpu})
     try:
@@ -73,7 +74,7 @@ def capture(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracin
         status = "not_applicable" if reason else "ok"
         if not reason:
             variables = record_interconnect(raw) if settings.interconnect and gpu else {}
-            with device_lock(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
+            with hold_devices(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
                 reason = _run_traced(request, out / LOG, tool, nodes, variables)
             status = "failed" if reason else "ok"
         result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from scaleproof.ground.errors import UserError, first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_regular, sha256_of
 from scaleproof.ground.records.profile_schema import ProfileSection
 from scaleproof.ground.records.run import CAPTURE
@@ -56,7 +56,7 @@ def read_capture(folder: Path) -> Captured:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; there is no capture in this folder") from None
     except (ValidationError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a capture of schema 1.0: {first_fault(error)}") from None
+        raise UserError(f"{path} is not a capture of schema 1.0: {describe_first_fault(error)}") from None
     for name, sha256 in captured.files.items():
         raw = folder / RAW / name
         if not raw.is_file():

@@ -14,7 +14,7 @@ from scaleproof.measure.trainer.request import Request
 LEAST_WARMUP = 4  # DDP rebuilds its buckets in the second step, with broadcasts of its own; the third is looked at
 
 
-def traced(request: Request) -> Any:
+def trace_steps(request: Request) -> Any:
     """Warm up, and make the requested steps under the profiler; returns the session, for the caller to close.
 
     Rank 0 writes RANK_RESULT: the slowest rank's step times, the collectives of a step, and where each rank ran.
@@ -22,7 +22,7 @@ def traced(request: Request) -> Any:
     import torch.distributed as dist
 
     from scaleproof.ground.files import write_json
-    from scaleproof.measure.trace.capture.annotate import annotated, of_nvtx, of_profiler
+    from scaleproof.measure.trace.capture.annotate import mark_ranges, of_nvtx, of_profiler
     from scaleproof.measure.trainer.measure import set_up, warm_up
     from scaleproof.measure.trainer.session import Session
 
@@ -36,7 +36,7 @@ def traced(request: Request) -> Any:
     recording = (
         _nsys_range(session, push, pop) if settings["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
     )
-    with recording, annotated(run.strategy, run.batches, push, pop):
+    with recording, mark_ranges(run.strategy, run.batches, push, pop):
         series = run.steps(warmup, settings["steps"])
     times = session.gather(series.step_time.tolist())
     places = session.gather(session.place)
@@ -90,4 +90,4 @@ def _nsys_range(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), traced)
+    main(Path(sys.argv[1]), trace_steps)

@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from scaleproof.ground.errors import UserError, first_fault, nearest_path, path_fault
+from scaleproof.ground.errors import UserError, describe_first_fault, nearest_path, path_fault
 from scaleproof.ground.records.run import CAPTURE
 from scaleproof.measure.trace.events import Trace, join_traces
 from scaleproof.measure.trace.readers.kineto import read_kineto
@@ -31,7 +31,7 @@ def read_trace(paths: list[Path]) -> Trace:
             traces.append(read(path, next_rank))
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             again = "capture or export it again; where that changes nothing, report it as a defect of scaleproof"
-            raise UserError(f"{path}: not a whole trace: {first_fault(error)}; {again}") from None
+            raise UserError(f"{path}: not a whole trace: {describe_first_fault(error)}; {again}") from None
     return join_traces(traces)
 
 

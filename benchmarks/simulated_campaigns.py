@@ -15,7 +15,7 @@ from scaleproof.conclude.checks.repeats import (
     machine_has_one_state,
     repeats_do_not_resemble_the_one_before,
 )
-from scaleproof.conclude.report.sentences.answer import Answer, conclude
+from scaleproof.conclude.report.sentences.answer import Answer, answer_campaign
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.run import MeasuredRun, read_run
@@ -133,7 +133,7 @@ def answered(logs: np.ndarray) -> tuple[ScalingReport, Answer]:
     seen = [finding for check in CHECKS for finding in check(runs)]
     findings = Findings(campaign="demo", checks=[check.name for check in CHECKS], findings=seen)
     report = scaling_report("demo", "Simulated", runs, findings)
-    return report, conclude(report)
+    return report, answer_campaign(report)
 
 
 def family(logs: np.ndarray, matched: bool = True, confidence: float = CONFIDENCE) -> Family:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from scaleproof.conclude.forecast.collective import Group
-from scaleproof.conclude.forecast.interval import HalfWidths, conformal
+from scaleproof.conclude.forecast.interval import HalfWidths, conformal_half_widths
 from scaleproof.conclude.forecast.law import (
     MeasuredStep,
     Target,
@@ -171,7 +171,7 @@ def simumax_inside() -> tuple[list[float], list[bool]]:
     for i, own in enumerate(logs):
         others = logs[:i] + logs[i + 1 :]
         bias = sum(others) / len(others)
-        half = conformal([abs(value - bias) for value in others], 1.0)
+        half = conformal_half_widths([abs(value - bias) for value in others], 1.0)
         errors.append(math.expm1(bias - own))
         inside.append(abs(own - bias) <= half.nearly_all)
     return errors, inside
@@ -182,4 +182,4 @@ def memory_errors(stage: str) -> list[float]:
     peaks = {int(b): gb * 1e9 for b, gb in published("memory_opentau")[stage].items() if gb}
     sizes = sorted(peaks)
     model = fit_memory(NOTHING_KNOWN, [Peak(b, 1, peaks[b]) for b in sizes[:3]])  # 1 is left out
-    return [model.at(size, 1) / peaks[size] - 1 for size in sizes[3:] if size <= 4 * sizes[2]]
+    return [model.predict(size, 1) / peaks[size] - 1 for size in sizes[3:] if size <= 4 * sizes[2]]

@@ -119,9 +119,9 @@ def to_frame(folder: str | Path) -> pd.DataFrame:
     Runs of an A/B comparison have its name, their pair and their arm in `comparison`, `pair` and `arm`, which are empty
     for all others. Raises UserError as `load_runs`.
     """
-    from scaleproof.conclude.analysis.run_tables import runs_table, with_pairs
+    from scaleproof.conclude.analysis.run_tables import add_pair_columns, runs_table
 
-    return with_pairs(runs_table(load_runs(folder)))
+    return add_pair_columns(runs_table(load_runs(folder)))
 
 
 def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:

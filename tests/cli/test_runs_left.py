@@ -6,7 +6,7 @@ import pytest
 from synthetic import write_run
 
 from scaleproof.cli.analyse import collect
-from scaleproof.cli.run import _left
+from scaleproof.cli.run import _remaining_text
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.records.run import read_run
 
@@ -30,7 +30,7 @@ def test_runs_are_left_until_all_are_there(campaign, tmp_path):
     for folder, cell, repeat in campaign.planned(tmp_path):
         write_run(folder.parents[1], cell, repeat)
         run = read_run(folder).metrics.model_copy(update={"total_wall_time_s": 40.0})
-        answers.append(_left(campaign, tmp_path, run))
+        answers.append(_remaining_text(campaign, tmp_path, run))
     assert answers == [
         "; 3 of 4 runs left, about 2 min",
         "; 2 of 4 runs left, about 80 s",
@@ -43,7 +43,7 @@ def test_on_a_cluster_nothing_is_said(campaign, tmp_path):
     folder, cell, repeat = campaign.planned(tmp_path)[0]
     write_run(folder.parents[1], cell, repeat)
     sent = read_run(folder).metrics.model_copy(update={"scheduler": {"type": "slurm"}})
-    assert _left(campaign, tmp_path, sent) == ""
+    assert _remaining_text(campaign, tmp_path, sent) == ""
 
 
 def test_runs_of_another_campaign_are_named(campaign, tmp_path, capsys):

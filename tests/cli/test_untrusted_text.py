@@ -17,7 +17,7 @@ from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.audit_page import audit_page
 from scaleproof.auditor.audit_text import audit_markdown, audit_text
 from scaleproof.auditor.read.contents import unpack
-from scaleproof.conclude.report.tables.table import escaped
+from scaleproof.conclude.report.tables.table import escape_latex
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable
 from scaleproof.ground.campaign.loaded import NAME
@@ -107,7 +107,7 @@ COMMANDS = (
 @given(texts)
 @example("\\input{/etc/passwd} $x^2_3$ 100% #1 & ~")
 def test_latex_gets_no_commands_from_texts(text):
-    line = escaped(text)
+    line = escape_latex(text)
     assert "\n" not in line
     assert not re.search(r"[\\{}$#%&_^]", re.sub(COMMANDS, "", line)), line
 

@@ -10,7 +10,7 @@ from synthetic import cells, rewrite, write_failure, write_run
 from scaleproof.cli import main
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.scaling import scaling_report
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.driver.snakemake_view import note
 from scaleproof.ground.campaign import loaded
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -116,6 +116,6 @@ def test_the_next_step_of_a_report_is_one_on_its_cluster(tmp_path, scheduler):
     runs = [rewrite(run, lambda metrics: metrics.update(scheduler=scheduler)) for run in runs]
     report = scaling_report("demo", "Which?", runs, campaign_findings("demo", runs))
     command = f"snakemake {'--profile slurm' if scheduler else '--cores 2'} results/demo/report.html"
-    (sentence,) = (bullet.sentence for bullet in conclude(report).bullets if bullet.topic == "next")
+    (sentence,) = (bullet.sentence for bullet in answer_campaign(report).bullets if bullet.topic == "next")
     assert f"run {command} again" in sentence
     assert f"<code>{command}</code>" in link_cells(sentence, ())

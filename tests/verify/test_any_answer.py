@@ -163,7 +163,7 @@ def test_a_recommendation_from_upper_bounds_is_named(tmp_path: Path, monkeypatch
 def test_a_cell_that_is_left_out_although_it_has_three_runs_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranking, "_cells_short_of_repeats", lambda members: {"zero3-n1x2"})
+    monkeypatch.setattr(ranking, "_cells_without_interval", lambda members: {"zero3-n1x2"})
     finished(tmp_path, NEAR)
     named = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
     assert any("zero3-n1x2: is left out for its repeats" in text for text in named), named

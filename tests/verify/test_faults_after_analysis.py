@@ -165,14 +165,16 @@ FAULTS = {
     "A07 another cell is recommended": Fault(
         "recommendation, cell",
         ANALYSIS,
-        wrap(ranking, "recommend", lambda advice: advice and advice.model_copy(update={"cell": "zero2-n1x2"})),
+        wrap(
+            ranking, "choose_recommendation", lambda advice: advice and advice.model_copy(update={"cell": "zero2-n1x2"})
+        ),
     ),
     "A09 fastest is not what is shown": Fault(
         'does not say "ddp-n1x2 ...',
         ("report",),
         lambda patch: patch.setattr(answer.GroupClaims, "fastest", property(other_word)),
     ),
-    "A10 letters": Fault("share a letter, but are told apart", ANALYSIS, wrap(ranking, "letters", by_one_letter)),
+    "A10 letters": Fault("share a letter, but are told apart", ANALYSIS, wrap(ranking, "letter_groups", by_one_letter)),
     "A11 marks of an efficiency": Fault(
         "verdict: is excellent",
         ANALYSIS,

@@ -13,7 +13,6 @@ from synthetic import cells, write_run
 from verify.test_any_answer import SIZES, Times, finished
 
 from scaleproof.conclude.analysis import scaling, scaling_laws
-from scaleproof.conclude.analysis.scaling_laws import fit_law
 from scaleproof.conclude.report import claims_report
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.sentences.ab import drift_sentences
@@ -41,7 +40,10 @@ def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
     efficiency = {n: float(chance.uniform(0.4, 1.05)) if n > 1 else 1.0 for n in sizes}
     runs = 1 + seed % 5
     rates = {n: [100 * n * efficiency[n] * float(chance.lognormal(0, 0.01)) for _ in range(runs)] for n in sizes}
-    law, own = fit_law(kind, {n: dict(enumerate(values)) for n, values in rates.items()}), refit_law(kind, rates)
+    law, own = (
+        fit_scaling_law(kind, {n: dict(enumerate(values)) for n, values in rates.items()}),
+        refit_law(kind, rates),
+    )
     assert (law.fraction is None) == (own == {})
     if law.fraction:
         lack = law.lack_of_fit

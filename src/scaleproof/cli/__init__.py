@@ -39,7 +39,7 @@ def main() -> None:
         run()
         _flush()
     except BaseException as error:
-        code = stop.code if stop.number else _code(error)
+        code = stop.code if stop.number else _report_error(error)
         if code is None:  # a defect of ours: its traceback is what one can report
             raise
         if stop.number:
@@ -105,15 +105,15 @@ class _Stop:
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
 
-def _code(error: BaseException) -> int | None:
-    """Print the message of an error that has ended a command, and return the exit code; None for a defect of ours."""
+def _report_error(error: BaseException) -> int | None:
+    """Print the message of an error that has ended a command, and return its exit code; None for a defect of ours."""
     from scaleproof.ground.errors import UserError, printable
 
     if isinstance(error, SystemExit):  # its code is argparse's or the command's own
         try:
             _flush()
         except BrokenPipeError as closed:
-            return _code(closed)
+            return _report_error(closed)
         if error.code is None or isinstance(error.code, int):
             return error.code or 0
         return None

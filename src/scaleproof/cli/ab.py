@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, count, file_name, log_reader, text
 from scaleproof.ground.errors import UserError, path_fault
 
@@ -123,7 +123,7 @@ def add(commands: Group) -> None:
         "Exit codes: 0 B is faster; 3 B is slower; 4 as fast; 5 cannot tell yet; 1 not comparable, did not train, or "
         "failed; 2 wrong input."
     )
-    parser = command(commands, "ab", ab, doc, example)
+    parser = add_command(commands, "ab", ab, doc, example)
     parser.usage = USAGE
     parser.add_argument("--metric", choices=METRICS, help="what is compared (default: tokens/s, or as printed)")
     parser.add_argument(

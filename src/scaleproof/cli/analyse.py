@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
-from scaleproof.cli.arguments import Group, command, on_campaign, results_option
+from scaleproof.cli.arguments import Group, add_campaign_command, add_command, add_results_option
 from scaleproof.cli.values import count, file_to_read, folder, page_to_write, path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, write_atomic, write_json
@@ -37,10 +37,10 @@ def collect(args: argparse.Namespace) -> None:
     """Write runs.csv from all runs of a campaign, and say which of them were made for another one."""
     from scaleproof.conclude.analysis.run_tables import runs_table
 
-    loaded, planned = _planned(args)
+    loaded, planned = _load_planned_runs(args)
 
     def runs() -> "Iterator[Run]":
-        for run in _each(loaded, planned):
+        for run in _read_each(loaded, planned):
             if run.metrics.campaign != loaded.name:
                 print(f"scaleproof: {run.folder}: of campaign {run.metrics.campaign}, says its record", file=sys.stderr)
             yield run
@@ -86,7 +86,7 @@ def analyse(args: argparse.Namespace) -> None:
 
     loaded, runs = _runs(args)
     folder, campaign = args.results / loaded.name, loaded.campaign
-    all_findings = _findings(folder)
+    all_findings = _read_findings(folder)
     read_series(timed_runs(runs))  # once, for all that follows
     report = scaling_report(
         *(loaded.name, campaign.title, runs, all_findings),
@@ -142,7 +142,7 @@ def comparison(args: argparse.Namespace) -> None:
     folder = args.results / loaded.name
     pairs = read_comparisons(folder, loaded.comparisons)
     comparisons = {name: (a, b, pairs[name]) for name, (_, a, b) in loaded.comparisons.items()}
-    report = comparison_report(loaded.name, comparisons, _findings(folder), loaded.cells)
+    report = comparison_report(loaded.name, comparisons, _read_findings(folder), loaded.cells)
     write_json(folder / "comparison.json", report)
     write_comparison(report, folder / "tables")
     draw_comparison(report.comparisons, folder / "charts")
@@ -203,7 +203,7 @@ def report(args: argparse.Namespace) -> None:
     from scaleproof.conclude.report.campaign_page import write_campaign_page
     from scaleproof.verify.manifest import hashes_of, write_manifest
 
-    loaded, planned = _planned(args)
+    loaded, planned = _load_planned_runs(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
     answer = write_campaign_page(_page_inputs(args, loaded, planned), loaded, args.results, page)
@@ -215,14 +215,14 @@ def pdf(args: argparse.Namespace) -> None:
     """Write report.pdf of a campaign."""
     from scaleproof.conclude.report.paper import write_paper
 
-    loaded, planned = _planned(args)
+    loaded, planned = _load_planned_runs(args)
     write_paper(_page_inputs(args, loaded, planned), args.results / loaded.name / "report.pdf")
 
 
 def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "PlannedRuns") -> "PageInputs":
     """Read all that the report of a campaign is made from."""
     from scaleproof.conclude.report.chart_catalog import charts_of
-    from scaleproof.conclude.report.page_facts import PageInputs, facts_of
+    from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
     from scaleproof.conclude.report.read_results import read_inputs, read_traces
     from scaleproof.ground.records.comparison_report import read_comparison
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
@@ -233,11 +233,11 @@ def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "P
     runs_table, cells, scaling = read_inputs(folder)
     drawn = charts_of(loaded)
     return PageInputs(
-        facts=facts_of(_read(loaded, planned), read_report(args.results / DOCTOR)),
+        facts=collect_run_facts(_read(loaded, planned), read_report(args.results / DOCTOR)),
         runs_table=runs_table,
         cells=cells,
         report=scaling.model_copy(update={"title": loaded.campaign.title}),  # another title re-draws the page alone
-        findings=_findings(folder),
+        findings=_read_findings(folder),
         charts=folder / "charts",
         drawn=drawn,
         campaign_file=str(args.campaign),
@@ -303,11 +303,11 @@ def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: l
 
 def _runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, list[Run]]":
     """The campaign and all of its runs, or the first `repeats` of each cell."""
-    loaded, planned = _planned(args, repeats)
+    loaded, planned = _load_planned_runs(args, repeats)
     return loaded, _read(loaded, planned)
 
 
-def _planned(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, PlannedRuns]":
+def _load_planned_runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, PlannedRuns]":
     """Load the campaign of `args`; return it with its planned runs, or the first `repeats` of each cell."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -315,7 +315,7 @@ def _planned(args: argparse.Namespace, repeats: int | None = None) -> "tuple[Loa
     return loaded, loaded.planned(args.results, repeats)
 
 
-def _each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Run]":
+def _read_each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Run]":
     """The runs one by one: whoever keeps ten thousand needs 280 MB."""
     from scaleproof.ground.records.unreadable import read_or_mark_unreadable
 
@@ -327,7 +327,7 @@ def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
     many = len(planned) >= MANY_RUNS
     if many:  # records are no garbage, and the collector would go through all of them again and again
         gc.disable()
-    runs = list(_each(loaded, planned))
+    runs = list(_read_each(loaded, planned))
     if many:
         gc.freeze()
         gc.enable()
@@ -341,7 +341,7 @@ def _forecast(path: Path) -> "ForecastReport":
     return read_forecast(path)
 
 
-def _findings(folder: Path) -> "Findings":
+def _read_findings(folder: Path) -> "Findings":
     """Read findings.json of a campaign's `folder`. Raises UserError where it is missing or damaged."""
     from scaleproof.ground.findings.finding import read_findings
 
@@ -356,7 +356,7 @@ def add(commands: Group) -> None:
         "scaleproof compare before/metrics.json after/metrics.json --json\n"
         "scaleproof compare results/published/demo_a results/demo --html compare.html"
     )
-    parser = command(commands, "compare", compare, doc, example)
+    parser = add_command(commands, "compare", compare, doc, example)
     parser.add_argument("a", type=path, metavar="A", help="a run, cell or campaign, or anybody's log or folder of logs")
     parser.add_argument("b", type=path, metavar="B", help="the result that is compared with A")
     parser.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
@@ -376,16 +376,16 @@ def add_stages(stages: Group) -> None:
         ("comparison", comparison, "comparison.json with its table and chart"),
         ("waterfall", waterfall, "waterfall.json, the loss of scaling, with its table and chart"),
     ):
-        results_option(on_campaign(stages, name, stage, doc))
+        add_results_option(add_campaign_command(stages, name, stage, doc))
     for name, stage, doc in (
         ("report", report, "report.html, and manifest.json with the hashes of the campaign's files"),
         ("pdf", pdf, "report.pdf: a short paper"),
     ):
-        page = on_campaign(stages, name, stage, doc)
-        results_option(page)
+        page = add_campaign_command(stages, name, stage, doc)
+        add_results_option(page)
         page.add_argument("--anonymous", action="store_true", help="name hosts host1, host2 ...")
-    parser = on_campaign(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
-    results_option(parser)
+    parser = add_campaign_command(stages, "look", look, "decide whether a campaign with repeats.resolve goes on")
+    add_results_option(parser)
     parser.add_argument("--repeats", type=count, required=True, metavar="N", help="of each cell, to look at")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="JSON file to write")
     for name, stage, doc in (
@@ -393,7 +393,7 @@ def add_stages(stages: Group) -> None:
         ("charts", charts, "the charts of all cells and of scaling as SVG and PNG"),
         ("loss_charts", loss_charts, "the training loss of all cells as SVG and PNG"),
     ):
-        sub = command(stages, name, stage, doc)
+        sub = add_command(stages, name, stage, doc)
         sub.add_argument("folder", type=folder, help="results/<campaign>")
         if name == "charts":
             sub.add_argument("--forecast", type=file_to_read, metavar="FILE", help="forecast.json, drawn as bands")

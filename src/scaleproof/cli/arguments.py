@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
             pairs = zip(sys.argv, sys.argv[1:], strict=False)
             what += "".join(f'; not "{after}"' for name, after in pairs if name in action.option_strings)
-            raise argparse.ArgumentError(action, f"needs {values}, {_metavar(action)}: {what}") from None
+            raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {what}") from None
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2 and argparse's `message`, or a clearer one; control characters are spelled out."""
@@ -88,10 +88,10 @@ class Parser(argparse.ArgumentParser):
         options = [word for word in sys.argv[1:] if re.match("--?[a-z]", word)]
         strange = [word for word in options if word.partition("=")[0] not in known]
         if message.endswith("required: COMMAND") and groups:
-            what = f"{_not_expected(strange[0], known)} A" if strange else "a"
+            what = f"{_describe_strange_option(strange[0], known)} A" if strange else "a"
             message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
-            hints = " ".join(_not_expected(word, known) for word in strange[:3])
+            hints = " ".join(_describe_strange_option(word, known) for word in strange[:3])
             swallows = [word for word in options if getattr(known.get(word), "nargs", None) == "+"]
             hints += "".join(f"{word} takes all words after it: write it at the end." for word in swallows)
             message = " ".join(part for part in (hints, f"{message}.", self._example()) if part)
@@ -117,26 +117,26 @@ class Parser(argparse.ArgumentParser):
         strange = [word for word in words if word.startswith("-") and len(word) > 1]
         if not strange:
             places = [action for action in self._actions if not action.option_strings]
-            takes = " ".join(_metavar(action) for action in places) or "no argument"
+            takes = " ".join(_value_placeholder(action) for action in places) or "no argument"
             self.error(f'"{words[0]}" is one word too many; {self.prog} takes {takes}. {self._example()}')
         listed = ", ".join(name for name in known if name.startswith("--"))
-        arguments = {action.dest: _metavar(action) for action in self._actions if not action.option_strings}
+        arguments = {action.dest: _value_placeholder(action) for action in self._actions if not action.option_strings}
         for word in strange:
             if name := arguments.get(word.strip("-").partition("=")[0]):
                 usage = " ".join(self.format_usage().split())
                 self.error(f'"{word}" is no option here: give {name} alone. {usage}')
-        self.error(f"{' '.join(_not_expected(word, known) for word in strange)} Options: {listed}")
+        self.error(f"{' '.join(_describe_strange_option(word, known) for word in strange)} Options: {listed}")
 
 
-def _metavar(action: argparse.Action) -> str:
+def _value_placeholder(action: argparse.Action) -> str:
     """What stands for the value of an argument in its help."""
     if action.metavar:
         return str(action.metavar)
     return f"one of {', '.join(map(str, action.choices))}" if action.choices else action.dest
 
 
-def _not_expected(word: str, known: dict[str, argparse.Action]) -> str:
-    """Return what to say of `word`, an option that a command does not know. `known`: its options by name."""
+def _describe_strange_option(word: str, known: dict[str, argparse.Action]) -> str:
+    """Return a sentence, with a hint, on an option that the command does not know. `known`: its options by name."""
     name = word.partition("=")[0]
     if os.path.lexists(word):
         return f'"{shortened(word)}" is taken for an option; for the file write ./{shortened(word)}.'
@@ -177,7 +177,7 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
     return did_you_mean(word, [*group.choices, "--help", "--version"])
 
 
-def command(
+def add_command(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
     """Add the command `name`, which calls `run` with the parsed arguments. `example`: lines for the end of its help."""
@@ -187,11 +187,11 @@ def command(
     return sub
 
 
-def on_campaign(
+def add_campaign_command(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
     """Add the command `name`, whose first argument is a campaign file. Arguments as of `command`."""
-    sub = command(group, name, run, doc, example)
+    sub = add_command(group, name, run, doc, example)
     sub.add_argument("campaign", type=path, metavar="CAMPAIGN", help="campaign file, e.g. config/campaigns/demo.yaml")
     return sub
 
@@ -201,8 +201,8 @@ def subcommands(group: Group, name: str, doc: str) -> Group:
     return group.add_parser(name, help=doc, description=doc).add_subparsers(required=True, metavar="COMMAND")
 
 
-def results_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--results`: where the results are, if they are not in the folder of that name."""
+def add_results_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--results`, the folder of all results."""
     parser.add_argument(
         "--results",
         type=results_folder,
@@ -212,8 +212,8 @@ def results_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def fingerprints_option(parser: argparse.ArgumentParser) -> None:
-    """`--fingerprints`: the cells as they were when the workflow planned this job."""
+def add_fingerprints_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--fingerprints`: those of the cells when the workflow planned this job."""
     parser.add_argument(
         "--fingerprints", nargs="+", metavar="F", help="refuse to run if these are no longer the cells' fingerprints"
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaleproof import __version__
-from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import page_to_write, path, url
 from scaleproof.ground.errors import UserError, did_you_mean, path_fault
 from scaleproof.ground.files import write_atomic
@@ -42,13 +42,13 @@ def audit_results(args: argparse.Namespace) -> None:
     given: dict[str, dict[str, int]] = {}  # part of a run's name -> what the user says of such runs
     for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
         for text in texts:
-            name, number = _given(key, text)
+            name, number = _parse_number(key, text)
             given.setdefault(name, {})[key] = number
     for place in args.paths:
         if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
             raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
     waivers = read_waivers(WAIVER_FILE) if WAIVER_FILE.exists() else []
-    with _standard_input(args.paths) as paths:
+    with _standard_input_as_file(args.paths) as paths:
         try:
             result = audit_paths(paths, given)
         except NoResult as error:
@@ -91,7 +91,7 @@ def _output_audit(args: argparse.Namespace, result: "Audit") -> None:
 
 
 @contextmanager
-def _standard_input(paths: list[Path]) -> Iterator[list[Path]]:
+def _standard_input_as_file(paths: list[Path]) -> Iterator[list[Path]]:
     """Yield `paths`, with "-" replaced by a file that has the text of standard input.
 
     The file's name has no ending, so that it does not say what it is. Raises UserError where the text is empty.
@@ -163,10 +163,10 @@ def _key_of_campaign(name: str) -> str | None:
     return f"Key of a campaign: {entry['description']}" if "description" in entry else None
 
 
-def _given(key: str, text: str) -> tuple[str, int]:
-    """Split `NAME=8`, for runs whose name contains NAME, or `8`, for all ("").
+def _parse_number(key: str, text: str) -> tuple[str, int]:
+    """ "NAME=8" as ("NAME", 8), for runs whose name contains NAME; "8" as ("", 8), for all. `key`: the option.
 
-    `key`: the option, for the message. Raises UserError where the number is none.
+    Raises UserError where the number is none.
     """
     name, _, number = text.rpartition("=")
     if not number.isdecimal() or not 0 < int(number) < 10**9 or text.startswith("="):
@@ -188,7 +188,7 @@ def add(commands: Group) -> None:
         "scaleproof audit logs --global-batch run2=64   # for runs with run2 in their path\n"
         "pbpaste | scaleproof audit -                   # a table from the clipboard"
     )
-    parser = command(commands, "audit", audit_results, doc, example)
+    parser = add_command(commands, "audit", audit_results, doc, example)
     text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
     parser.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
     text = "how to print it: text, json, markdown (for an issue), sarif, github (notes beside the lines of a change)"
@@ -212,6 +212,6 @@ def add(commands: Group) -> None:
         "what a finding means, how it is detected, how to fix it; what a word of a report means; without CODE, an index"
     )
     example = "scaleproof explain\nscaleproof explain super-linear\nscaleproof explain undecided"
-    parser = command(commands, "explain", explain, doc, example)
+    parser = add_command(commands, "explain", explain, doc, example)
     parser.add_argument("code", nargs="*", metavar="CODE", help="code of a finding, a word, or a column")
     parser.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")

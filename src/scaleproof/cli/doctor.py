@@ -2,7 +2,7 @@
 
 import argparse
 
-from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import RESULTS, folder_to_write, record_to_write
 
 
@@ -35,7 +35,7 @@ def doctor(args: argparse.Namespace) -> None:
 
 def add(commands: Group) -> None:
     """Add the command `doctor` to `commands`."""
-    parser = command(
+    parser = add_command(
         commands,
         "doctor",
         doctor,

@@ -4,7 +4,7 @@ import argparse
 import shutil
 from functools import partial
 
-from scaleproof.cli.arguments import Group, command, subcommands
+from scaleproof.cli.arguments import Group, add_command, subcommands
 from scaleproof.cli.values import file_to_write, new_folder, path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
@@ -52,12 +52,14 @@ def add(commands: Group) -> None:
     """Add the command `export` to `commands`."""
     group = subcommands(commands, "export", "results for Prometheus, TensorBoard, Weights & Biases or MLflow")
     doc = "write all cells as gauges of Prometheus, for the textfile collector of a node exporter"
-    parser = command(group, "prometheus", prometheus, doc, "scaleproof export prometheus results/demo demo.prom")
+    parser = add_command(group, "prometheus", prometheus, doc, "scaleproof export prometheus results/demo demo.prom")
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
     parser.add_argument("out", type=partial(file_to_write, replaced=(SUFFIX,)), metavar="FILE.prom", help="a file")
     for tracker, (what, _) in LOOK.items():
         doc = f"write all runs as {what}: loss, time and rate of every step, final figures, settings, and all cells"
-        parser = command(group, tracker, to_tracker, doc, f"scaleproof export {tracker} results/demo {tracker}-demo")
+        parser = add_command(
+            group, tracker, to_tracker, doc, f"scaleproof export {tracker} results/demo {tracker}-demo"
+        )
         parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
         parser.add_argument("out", type=new_folder, metavar="FOLDER", help="a folder that is new or empty")
         parser.set_defaults(tracker=tracker)

@@ -4,9 +4,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option
-from scaleproof.cli.prepare import better_splits, drawn
-from scaleproof.cli.run import as_planned, stoppable
+from scaleproof.cli.arguments import (
+    Group,
+    add_campaign_command,
+    add_command,
+    add_fingerprints_option,
+    add_results_option,
+)
+from scaleproof.cli.prepare import better_splits, count_tables_and_charts
+from scaleproof.cli.run import look_up_planned, stoppable
 from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_json
@@ -27,7 +33,7 @@ def sweep_groups(args: argparse.Namespace) -> None:
     """
     from scaleproof.conclude.forecast.collective import Group as Ranks
     from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure_sweep
-    from scaleproof.conclude.forecast.sweep_file import from_nccl_tests, merge_sweeps, pair_rows
+    from scaleproof.conclude.forecast.sweep_file import merge_sweeps, pair_rows, read_nccl_tests
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.findings.forecast_report import SweepLink
@@ -45,7 +51,7 @@ def sweep_groups(args: argparse.Namespace) -> None:
             names = ", ".join(str(group) for group in groups)
             raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
         group: Ranks = next(iter(groups))
-        _publish_sweep(merge_sweeps([from_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
+        _publish_sweep(merge_sweeps([read_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
         return
     link = SweepLink(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
     for ranks, cell in groups.items():
@@ -155,7 +161,7 @@ def plan(args: argparse.Namespace) -> None:
     print(plan_text(evidence.loaded, made))
     for line in better_splits(evidence.loaded, args.results):
         print(line)
-    work = planned_work(evidence.loaded, args.results, drawn(evidence.loaded))
+    work = planned_work(evidence.loaded, args.results, count_tables_and_charts(evidence.loaded))
     print(f"all of the campaign, with what is done already and the report: {work.text}")
     result = compare_with_spent(folder, evidence.runs)
     if result:
@@ -187,7 +193,7 @@ def frontier(args: argparse.Namespace) -> None:
     from scaleproof.measure.machine.gpus import cuda_devices
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
+    (cell,) = look_up_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     limit_of(cell, cuda_devices(), _limit(loaded))
     try:
         _find_frontier(loaded, cell, args.tokens, args.out, _limit(loaded), cell.searched == "fastest")
@@ -272,7 +278,7 @@ def add(commands: Group) -> None:
         "scaleproof sweep config/campaigns/mine.yaml --group 2x8 --link 50 --link-source 'NDR InfiniBand, 400 Gb/s'\n"
         "scaleproof sweep config/campaigns/mine.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
     )
-    parser = on_campaign(commands, "sweep", sweep_groups, doc, example)
+    parser = add_campaign_command(commands, "sweep", sweep_groups, doc, example)
     parser.add_argument(
         "--group", type=text, metavar="KxG", help="only this group, as a cell's geometry is written (2x8)"
     )
@@ -289,14 +295,14 @@ def add(commands: Group) -> None:
         metavar="FILE",
         help="read files of `all_reduce_perf -J FILE` instead",
     )
-    results_option(parser)
+    add_results_option(parser)
 
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
     example = (
         "scaleproof forecast config/campaigns/demo.yaml\n"
         "scaleproof forecast --from scaling.csv --devices 64 128 --devices-per-node 8"
     )
-    parser = command(commands, "forecast", forecast_cells, doc, example)
+    parser = add_command(commands, "forecast", forecast_cells, doc, example)
     parser.add_argument("campaign", type=path, nargs="?", metavar="CAMPAIGN", help="campaign file")
     help_text = "instead: a file with a table of devices and rates (CSV, Markdown, spreadsheet, JSON, notebook, ...)"
     parser.add_argument("--from", dest="table", type=file_to_read, metavar="TABLE", help=help_text)
@@ -304,17 +310,17 @@ def add(commands: Group) -> None:
     parser.add_argument("--devices", needs="--from", type=count, nargs="+", metavar="N", help=help_text)
     help_text = "with --from: where links between nodes begin (default: 8)"
     parser.add_argument("--devices-per-node", needs="--from", type=count, default=8, metavar="N", help=help_text)
-    results_option(parser)
+    add_results_option(parser)
 
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
     example = "scaleproof frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
-    parser = on_campaign(commands, "frontier", frontier_of_cell, doc, example)
+    parser = add_campaign_command(commands, "frontier", frontier_of_cell, doc, example)
     parser.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
     parser.add_argument(
         "--limit", type=memory, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
     )
     parser.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
-    results_option(parser)
+    add_results_option(parser)
 
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (
@@ -322,7 +328,7 @@ def add(commands: Group) -> None:
         "scaleproof plan config/campaigns/h100_speed.yaml --price 2.5 --currency EUR "
         "--price-date 2026-11-01 --budget 40"
     )
-    parser = on_campaign(commands, "plan", plan, doc, example)
+    parser = add_campaign_command(commands, "plan", plan, doc, example)
     parser.add_argument("--price", type=Number(), metavar="X", help="of a device hour")
     help_text = "of the price (default: USD)"
     parser.add_argument("--currency", needs="--price", type=currency, default="USD", metavar="CODE", help=help_text)
@@ -335,27 +341,29 @@ def add(commands: Group) -> None:
     )
     parser.add_argument("--count-memory", action="store_true", help=help_text)
     parser.add_argument("--budget", type=Number("device hours"), metavar="H", help="device hours that may be spent")
-    results_option(parser)
+    add_results_option(parser)
 
 
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
-    parser = on_campaign(stages, "sweep", sweep, "a sweep of the collectives of one group")
+    parser = add_campaign_command(stages, "sweep", sweep, "a sweep of the collectives of one group")
     parser.add_argument("group", help="the group, as a cell's geometry is written")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
-    results_option(parser)
+    add_results_option(parser)
 
-    parser = on_campaign(stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest")
+    parser = add_campaign_command(
+        stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest"
+    )
     parser.add_argument("cell", help="slug of the cell")
-    fingerprints_option(parser)
+    add_fingerprints_option(parser)
     parser.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="frontier.json")
-    results_option(parser)
+    add_results_option(parser)
 
-    parser = on_campaign(stages, "forecast", forecast, "the forecast of the held-out cells")
+    parser = add_campaign_command(stages, "forecast", forecast, "the forecast of the held-out cells")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="which file of forecasts it is")
-    results_option(parser)
+    add_results_option(parser)
 
     doc = "forecast.json: forecasts with bands, scores"
-    parser = on_campaign(stages, "forecast_report", forecast_report, doc)
-    results_option(parser)
+    parser = add_campaign_command(stages, "forecast_report", forecast_report, doc)
+    add_results_option(parser)

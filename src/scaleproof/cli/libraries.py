@@ -28,19 +28,19 @@ IN_CLONE = "make setup"
 def unusable_library(error: BaseException) -> str | None:
     """Return one line on a library that cannot be imported, and its cure; None where `error` is no such error."""
     cause = error.__cause__ or error.__context__
-    if isinstance(cause, Exception) and _library(cause):  # pandas says that it lacks numpy: numpy says why
+    if isinstance(cause, Exception) and _library_at_fault(cause):  # pandas says that it lacks numpy: numpy says why
         return unusable_library(cause)
-    name = _library(error)
+    name = _library_at_fault(error)
     if name is None:
         return None
     lines = [line for line in str(error).splitlines() if line.strip()]
     why = shortened(lines[0].strip() if lines else "no reason given", 200)
     absent = isinstance(error, ModuleNotFoundError)
-    return f"{name} cannot be imported ({type(error).__name__}: {why}). {_cure(name, absent)}"
+    return f"{name} cannot be imported ({type(error).__name__}: {why}). {_how_to_install(name, absent)}"
 
 
-def _library(error: BaseException) -> str | None:
-    """Return the name by which the library whose import failed is imported; None where `error` is something else."""
+def _library_at_fault(error: BaseException) -> str | None:
+    """Return the library whose import failed, by the name that is imported; None for any other error."""
     if isinstance(error, ImportError) and error.name:  # it names the module that is missing
         missing = error.name.partition(".")[0]
         return None if missing == PACKAGE else missing
@@ -50,11 +50,11 @@ def _library(error: BaseException) -> str | None:
     if isinstance(error, SyntaxError):
         libraries = [_of_file(Path(error.filename or ""))]
     else:
-        libraries = list(_bodies(error.__traceback__))
+        libraries = list(_libraries_being_imported(error.__traceback__))
     return next((name for name in reversed(libraries) if name not in {PACKAGE, *sys.stdlib_module_names}), None)
 
 
-def _bodies(trace: TracebackType | None) -> Iterator[str]:
+def _libraries_being_imported(trace: TracebackType | None) -> Iterator[str]:
     """Yield the libraries whose modules were being imported: code of a module, below the last function of our own."""
     frames = [frame for frame, _ in walk_tb(trace)]
     names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
@@ -70,7 +70,7 @@ def _of_file(path: Path) -> str:
     return min(below, key=len, default=PACKAGE).partition(".")[0]
 
 
-def _cure(name: str, absent: bool) -> str:
+def _how_to_install(name: str, absent: bool) -> str:
     """Return what installs the library `name`. `absent`: it is not there, rather than broken.
 
     A name that we do not ask for may be anybody's package: all libraries are installed then.

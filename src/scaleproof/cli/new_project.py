@@ -5,7 +5,7 @@ import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
-from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import folder_to_write
 
 NEEDED = ("snakemake", "torch")  # to run what a project plans
@@ -26,6 +26,6 @@ def init(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     """Add the command `init` to `commands`."""
     doc = "make a folder of campaigns that the installed workflow measures: Snakefile, a campaign, profiles"
-    parser = command(commands, "init", init, doc, "scaleproof init my-benchmarks")
+    parser = add_command(commands, "init", init, doc, "scaleproof init my-benchmarks")
     text = "a new folder, or one without such files (default: this one)"
     parser.add_argument("folder", type=folder_to_write, nargs="?", default=".", metavar="FOLDER", help=text)

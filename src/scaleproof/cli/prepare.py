@@ -8,7 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from scaleproof.cli.arguments import Group, command, on_campaign, results_option, subcommands
+from scaleproof.cli.arguments import Group, add_campaign_command, add_command, add_results_option, subcommands
 from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_json
@@ -44,12 +44,12 @@ def campaign_validate(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.repeats import repeats_text
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-    loaded = _checked(args.campaign)
+    loaded = _load_checked_campaign(args.campaign)
     cells, campaign = len(loaded.cells), loaded.campaign
     fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
     print(f"{args.campaign}: valid; {plural(cells, 'cell')} x {repeats_text(campaign.repeats)} = {runs}")
-    work = planned_work(loaded, args.results, drawn(loaded), probes=False)  # a check is to be quick
+    work = planned_work(loaded, args.results, count_tables_and_charts(loaded), probes=False)  # a check is to be quick
     print(f"{work.text}{unsupported_cells_text(loaded, usable_gpus(cuda_devices)[0])}")
 
 
@@ -58,9 +58,9 @@ def campaign_show(args: argparse.Namespace) -> None:
     from scaleproof.driver.campaign_preview import show
     from scaleproof.driver.planned_work import planned_work
 
-    loaded = _checked(args.campaign)
+    loaded = _load_checked_campaign(args.campaign)
     print(show(loaded))
-    print(f"\n{planned_work(loaded, args.results, drawn(loaded)).text}")
+    print(f"\n{planned_work(loaded, args.results, count_tables_and_charts(loaded)).text}")
     for line in better_splits(loaded, args.results):
         print(line)
 
@@ -87,7 +87,7 @@ def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
     return [split_text(what, *split) for what, split in splits.items() if split]
 
 
-def drawn(loaded: "LoadedCampaign") -> int:
+def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
     """How many tables and charts the report has."""
     from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 
@@ -95,7 +95,7 @@ def drawn(loaded: "LoadedCampaign") -> int:
     return len(charts_of(loaded)) + len(tables_of(loaded)) + of_traces
 
 
-def _checked(campaign: Path) -> "LoadedCampaign":
+def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
     """Load a campaign, and check its corpora and models. Raises UserError."""
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import entries_of
@@ -258,33 +258,33 @@ def add(commands: Group) -> None:
     campaign = subcommands(commands, "campaign", "look at a campaign before anything runs")
     example = "scaleproof campaign validate config/campaigns/demo.yaml"
     doc = "check a campaign file and what it names; count what will run and estimate the time"
-    results_option(on_campaign(campaign, "validate", campaign_validate, doc, example))
+    add_results_option(add_campaign_command(campaign, "validate", campaign_validate, doc, example))
     doc = "list the cells of a campaign: batch arithmetic, tokens, memory, processes, what cannot run here"
     example = "scaleproof campaign show config/campaigns/demo.yaml"
-    results_option(on_campaign(campaign, "show", campaign_show, doc, example))
+    add_results_option(add_campaign_command(campaign, "show", campaign_show, doc, example))
     doc = "print the JSON schema of a file: of campaigns, with which editors complete them, or of a result"
     example = (
         "scaleproof campaign schema > config/campaign.schema.json\n"
         "scaleproof campaign schema scaling_report     # results/NAME/scaling_report.json\n"
         "scaleproof campaign schema audit              # scaleproof audit --json"
     )
-    parser = command(campaign, "schema", campaign_schema, doc, example)
+    parser = add_command(campaign, "schema", campaign_schema, doc, example)
     text = f"{', '.join(MODELS)} (default: campaign)"
     parser.add_argument("what", choices=list(MODELS), nargs="?", default="campaign", metavar="FILE", help=text)
 
     model = subcommands(commands, "model", "look at models of the Hugging Face hub")
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"
-    parser = command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
+    parser = add_command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
     parser.add_argument("model", type=hub_name, help="owner/name on the hub, or on HF_ENDPOINT")
     parser.add_argument("--revision", default="main", help="a branch or a commit (default: main)")
 
     corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
     doc = "list the corpora with their sources and sizes"
-    command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
+    add_command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
     doc = "open the files of a corpus, or ask the hub for them, and check that they hold what its row says"
-    parser = command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
+    parser = add_command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
     parser.add_argument("corpus", help="a name in config/corpora.yaml")
-    parser = command(
+    parser = add_command(
         commands,
         "stale",
         stale,
@@ -296,30 +296,32 @@ def add(commands: Group) -> None:
     parser.add_argument(
         "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
     )
-    results_option(parser)
+    add_results_option(parser)
     doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
-    results_option(on_campaign(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml"))
+    add_results_option(add_campaign_command(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml"))
 
 
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
-    parser = command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
+    parser = add_command(stages, "corpus_fetch", corpus_fetch, "gather the documents of a corpus")
     parser.add_argument("corpus", help="a name in config/corpora.yaml")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of documents.parquet")
     _downloads_option(parser)
-    parser = command(stages, "gpt2_tokenizer", gpt2_tokenizer, "download the tokenizer of GPT-2")
+    parser = add_command(stages, "gpt2_tokenizer", gpt2_tokenizer, "download the tokenizer of GPT-2")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
     _downloads_option(parser)
-    parser = command(stages, "corpus_tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
+    parser = add_command(stages, "corpus_tokenizer", corpus_tokenizer, "train a tokenizer on a corpus")
     parser.add_argument("tokenizer", help="bpe-<n> or bytes")
     parser.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="tokenizer.json to write")
-    parser = command(stages, "corpus_tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
+    parser = add_command(stages, "corpus_tokenise", corpus_tokenise, "encode a corpus into train.bin and val.bin")
     parser.add_argument("corpus_dir", type=folder, help="folder of documents.parquet")
     parser.add_argument("tokenizer", type=file_to_read, help="tokenizer.json")
     parser.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")
-    parser = command(stages, "corpus_reread", corpus_reread, "hold token files against the documents of their corpus")
+    parser = add_command(
+        stages, "corpus_reread", corpus_reread, "hold token files against the documents of their corpus"
+    )
     parser.add_argument("tokens", type=folder, help="folder of train.bin, val.bin and tokens.json")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="second_reading.json to write")
     _downloads_option(parser)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from scaleproof.cli.arguments import Group, on_campaign
+from scaleproof.cli.arguments import Group, add_campaign_command
 from scaleproof.cli.values import text
 from scaleproof.ground.errors import plural
 from scaleproof.ground.snakemake_command import PROFILE
@@ -45,5 +45,5 @@ def add(commands: Group) -> None:
         f"scaleproof rehearse config/campaigns/any_gpu.yaml --profile {PROFILE}\n\n"
         "Exit codes: 0 all runs that can be made here ended well; 1 a run failed; 2 wrong input, or a stage failed."
     )
-    parser = on_campaign(commands, "rehearse", rehearse, doc, example)
+    parser = add_campaign_command(commands, "rehearse", rehearse, doc, example)
     parser.add_argument("--profile", type=text, metavar="PROFILE", help="of Snakemake, by which the jobs are sent")

@@ -8,7 +8,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
+from scaleproof.cli.arguments import (
+    Group,
+    add_campaign_command,
+    add_command,
+    add_fingerprints_option,
+    add_results_option,
+    subcommands,
+)
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural
 from scaleproof.ground.files import write_json
@@ -36,7 +43,9 @@ def train(args: argparse.Namespace) -> None:
 
     try:
         loaded = LoadedCampaign(args.campaign, args.results)
-        (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
+        (cell,) = look_up_planned(
+            args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)]
+        )
         with stoppable("this run will be repeated"):
             witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if args.repeat == 1 else 0
             plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, args.repeat, witness_steps)
@@ -51,13 +60,13 @@ def train(args: argparse.Namespace) -> None:
         print(f"{name}: {metrics.failure.failure_class}: {metrics.failure.reason}", file=sys.stderr)
     else:
         rate = f"{number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s"
-        print(f"{name}: {rate}{_left(loaded, args.results, metrics)}")
+        print(f"{name}: {rate}{_remaining_text(loaded, args.results, metrics)}")
 
 
-def _left(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
-    """Return how many runs are not there yet, and their time if each takes as long as `latest`, for the end of a line.
+def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
+    """Return "; 5 of 12 runs left, about 4 min", if each takes as long as `latest`; "" if none is left.
 
-    "" on a cluster, where they run side by side.
+    "" also on a cluster, where runs are side by side, so that no time can be told.
     """
     from scaleproof.ground.records.run import METRICS
 
@@ -69,17 +78,17 @@ def _left(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
     return f"; {len(missing)} of {plural(len(planned), 'run')} left, about {time}"
 
 
-def as_planned(
+def look_up_planned(
     file: Path,
     what: str,
     planned: Sequence[str] | None,
     look_up: Callable[[], Sequence[Planned]],
     fingerprint: Callable[[Planned], str] = attrgetter("planned_fingerprint"),
 ) -> Sequence[Planned]:
-    """Return what `look_up` gets from the campaign's file, if it has the fingerprints that the workflow planned.
+    """Return what `look_up` finds in the campaign's file now, if it still has the fingerprints that were `planned`.
 
-    `planned`: these fingerprints; without any, as by hand, nothing is compared. `what`: its name in the message. Raises
-    UserError where the campaign was edited while the job waited.
+    `planned`: by the workflow; None where a command was typed by hand, and nothing is compared. `what`: its name in the
+    message. Raises UserError where the campaign was edited while the job waited.
     """
     try:
         present = look_up()
@@ -112,7 +121,7 @@ def reference(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     workload = args.out.stem  # by this name runs look for their replay
-    (cell,) = as_planned(
+    (cell,) = look_up_planned(
         args.campaign,
         f"workload {workload}",
         [workload],
@@ -137,7 +146,7 @@ def pairs(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     name = args.comparison
-    a, b = as_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
+    a, b = look_up_planned(args.campaign, f"comparison {name}", args.fingerprints, lambda: loaded.comparison(name)[1:])
     comparison = loaded.comparisons[name][0]
     witnessed = first_pair(comparison)
 
@@ -159,7 +168,7 @@ def shared_job(args: argparse.Namespace) -> None:
     from scaleproof.measure.trainer.request import PlannedRun
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    (job,) = as_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
+    (job,) = look_up_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
 
     def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
         """Make one run of the job, and publish it in `out`."""
@@ -236,14 +245,14 @@ def add(commands: Group) -> None:
         "scaleproof retry config/campaigns/demo.yaml --cell ddp-n1x2/rep1\n"
         "snakemake --cores 2 results/demo/report.html"
     )
-    parser = on_campaign(commands, "retry", retry, doc, example)
+    parser = add_campaign_command(commands, "retry", retry, doc, example)
     help_text = "remove all runs of this cell, or this run (CELL/rep1), measured ones too; may be given several times"
     parser.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=help_text)
-    results_option(parser)
+    add_results_option(parser)
 
     cluster = subcommands(commands, "cluster", "look at a cluster before a campaign is sent there")
     doc = "try what a campaign needs of the cluster, on compute nodes too; exit code 1 if something must be fixed"
-    parser = command(
+    parser = add_command(
         cluster, "check", cluster_check, doc, "scaleproof cluster check config/campaigns/v100_two_node_buckets.yaml"
     )
     parser.add_argument(
@@ -256,7 +265,7 @@ def add(commands: Group) -> None:
         metavar="DIR",
         help=f"the profile's folder or name (default: {PROFILE})",
     )
-    results_option(parser)
+    add_results_option(parser)
 
 
 def _read_log(log: Path, reader: str) -> "PrintedLog | None":
@@ -272,35 +281,35 @@ def _read_log(log: Path, reader: str) -> "PrintedLog | None":
 
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
-    parser = on_campaign(stages, "train", train, "one run of one cell")
+    parser = add_campaign_command(stages, "train", train, "one run of one cell")
     parser.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
     parser.add_argument("--repeat", type=count, default=1, metavar="K", help="number of the repeat (default: 1)")
-    _tokens(parser)
+    _add_training_options(parser)
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the run")
-    fingerprints_option(parser)
+    add_fingerprints_option(parser)
 
-    parser = on_campaign(stages, "reference", reference, "the first steps of a cell's workload, replayed")
+    parser = add_campaign_command(stages, "reference", reference, "the first steps of a cell's workload, replayed")
     parser.add_argument("cell", help="slug of a cell that trains the workload")
-    _tokens(parser)
+    _add_training_options(parser)
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="file to write")
 
-    parser = on_campaign(stages, "pairs", pairs, "all pairs of one A/B comparison")
+    parser = add_campaign_command(stages, "pairs", pairs, "all pairs of one A/B comparison")
     parser.add_argument("comparison", help="name of the comparison, under `compare` in the campaign")
-    _tokens(parser)
+    _add_training_options(parser)
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the pairs")
-    fingerprints_option(parser)
+    add_fingerprints_option(parser)
 
-    parser = on_campaign(stages, "shared_job", shared_job, "several runs one after the other in one job")
+    parser = add_campaign_command(stages, "shared_job", shared_job, "several runs one after the other in one job")
     parser.set_defaults(read_log=_read_log)
     parser.add_argument("job", help="name of the job: of its record in results/CAMPAIGN/together")
-    results_option(parser)
+    add_results_option(parser)
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="the job's record")
-    fingerprints_option(parser)
+    add_fingerprints_option(parser)
 
 
-def _tokens(stage: argparse.ArgumentParser) -> None:
+def _add_training_options(stage: argparse.ArgumentParser) -> None:
     """Add the options of a stage that trains: where results are, and its tokens."""
-    results_option(stage)
+    add_results_option(stage)
     stage.set_defaults(read_log=_read_log)
     help_text = "folder of train.bin, val.bin and tokens.json; not for a command"
     stage.add_argument("--tokens", type=path, default=Path(), metavar="DIR", help=help_text)

@@ -3,8 +3,15 @@
 import argparse
 import sys
 
-from scaleproof.cli.arguments import Group, command, fingerprints_option, on_campaign, results_option, subcommands
-from scaleproof.cli.run import as_planned, stoppable
+from scaleproof.cli.arguments import (
+    Group,
+    add_campaign_command,
+    add_command,
+    add_fingerprints_option,
+    add_results_option,
+    subcommands,
+)
+from scaleproof.cli.run import look_up_planned, stoppable
 from scaleproof.cli.values import count, file_to_read, folder, folder_to_write, path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
@@ -23,7 +30,7 @@ def trace_capture(args: argparse.Namespace) -> None:
     from scaleproof.measure.trace.capture.capture import LOG, capture_trace
 
     loaded = LoadedCampaign(args.campaign, args.results)
-    (cell,) = as_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
+    (cell,) = look_up_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
     chosen = {name: getattr(args, name) for name in ("steps", "tool", "nodes") if getattr(args, name) is not None}
     settings = loaded.campaign.trace.model_copy(update=chosen)
     tokens = args.tokens or tokens_dir(args.results, cell)
@@ -130,17 +137,17 @@ def add(commands: Group) -> None:
     traces = subcommands(commands, "trace", "where the time of a step goes")
     doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
     example = "scaleproof trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
-    _capture(on_campaign(traces, "capture", trace_capture, doc, example))
+    _add_capture_arguments(add_campaign_command(traces, "capture", trace_capture, doc, example))
     doc = "say where the time went, in sentences and as profile_summary.json"
     example = (
         "scaleproof trace summary results/demo/traces/ddp-n1x2\n"
         "scaleproof trace summary node1.sqlite node2.sqlite   # anybody's: nsys exports, torch.profiler, nsys stats"
     )
-    _summary(command(traces, "summary", trace_summary, doc, example))
+    _add_summary_arguments(add_command(traces, "summary", trace_summary, doc, example))
 
     doc = "compare two traces: per step and rank, which parts moved"
     example = "scaleproof trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"
-    parser = command(traces, "diff", trace_diff, doc, example)
+    parser = add_command(traces, "diff", trace_diff, doc, example)
     for name in ("a", "b"):
         text = "folder of a summarised capture, a profile_summary.json, or a trace file"
         parser.add_argument(name, type=path, help=text)
@@ -148,7 +155,9 @@ def add(commands: Group) -> None:
     parser.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
 
     doc = "say over which links a run really communicated"
-    parser = command(traces, "interconnect", trace_interconnect, doc, "scaleproof trace interconnect nccl.log topo.xml")
+    parser = add_command(
+        traces, "interconnect", trace_interconnect, doc, "scaleproof trace interconnect nccl.log topo.xml"
+    )
     text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
     parser.add_argument("files", type=file_to_read, nargs="+", metavar="FILE", help=text)
 
@@ -156,15 +165,17 @@ def add(commands: Group) -> None:
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
     doc = "a trace of one cell, in a run of its own"
-    _capture(on_campaign(stages, "trace_capture", trace_capture, doc), is_stage=True)
-    _summary(command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"), is_stage=True)
+    _add_capture_arguments(add_campaign_command(stages, "trace_capture", trace_capture, doc), is_stage=True)
+    _add_summary_arguments(
+        add_command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"), is_stage=True
+    )
     doc = "traces.json: all traces of a campaign beside its timed runs"
-    results_option(on_campaign(stages, "trace_report", trace_report, doc))
-    parser = command(stages, "trace_charts", trace_charts, "the charts of a campaign's traces as SVG and PNG")
+    add_results_option(add_campaign_command(stages, "trace_report", trace_report, doc))
+    parser = add_command(stages, "trace_charts", trace_charts, "the charts of a campaign's traces as SVG and PNG")
     parser.add_argument("folder", type=folder, help="results/<campaign>")
 
 
-def _capture(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
+def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
     """Add the arguments of a capture to `sub`. A stage makes the folders above that of --out."""
     sub.set_defaults(is_stage=is_stage)
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
@@ -176,8 +187,8 @@ def _capture(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
         metavar="DIR",
         help="default: results/<campaign>/traces/<cell>",
     )
-    results_option(sub)
-    fingerprints_option(sub)
+    add_results_option(sub)
+    add_fingerprints_option(sub)
     sub.add_argument("--steps", type=count, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
     tools = ("auto", "nsys", "torch.profiler")
     sub.add_argument("--tool", choices=tools, help="profiler (default: trace.tool of the campaign)")
@@ -185,7 +196,7 @@ def _capture(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
     sub.add_argument("--nodes", choices=("first", "all"), help=text)
 
 
-def _summary(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
+def _add_summary_arguments(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
     """Add the arguments of a summary to `sub`."""
     sub.set_defaults(is_stage=is_stage)
     text = (

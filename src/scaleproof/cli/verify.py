@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
@@ -30,7 +30,7 @@ def verify(args: argparse.Namespace) -> None:
 
     folder = folder_of(args.results)
     try:
-        from scaleproof.conclude.publication.gate import left_out, other_rules, verify_and_audit
+        from scaleproof.conclude.publication.gate import left_out, verify_and_audit, why_rules_differ
         from scaleproof.conclude.publication.made_again import other_code
     except ImportError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
@@ -39,7 +39,7 @@ def verify(args: argparse.Namespace) -> None:
         differences, runs, figures = verify_and_audit(folder)
         if not differences and (reason := other_code(folder)):
             print(f"sentences were not written again: {reason}")
-        if not differences and (reason := other_rules(folder)):
+        if not differences and (reason := why_rules_differ(folder)):
             for difference in left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
     by_place: dict[str, list[Difference]] = {}
@@ -87,7 +87,7 @@ def gate(args: argparse.Namespace) -> None:
         raise UserError(
             "give RESULTS and --baseline with at least three earlier results, or --history with all of them"
         )
-    from scaleproof.conclude.publication.gate import gate as compare_with_earlier
+    from scaleproof.conclude.publication.gate import compare_with_baselines as compare_with_earlier
 
     result = compare_with_earlier(args.results, args.baseline)
     for cell in result.new:
@@ -107,13 +107,13 @@ def _history(args: argparse.Namespace) -> None:
 
     Raises SystemExit(1) where the latest shift of a series is a loss, or cells are gone or changed.
     """
-    from scaleproof.conclude.publication.history import history
+    from scaleproof.conclude.publication.history import find_history_shifts
 
     if args.chart and args.chart.suffix != ".svg":
         raise UserError(f"--chart {args.chart}: the name must end in .svg; a .png is written beside it")
     if args.results or args.baseline:
         raise UserError("--history takes all results, the newest too; RESULTS and --baseline are for one new result")
-    series = history(args.history, args.cell)
+    series = find_history_shifts(args.history, args.cell)
     for line in series.left_out:
         print(f"left out  {line}")
     for shift in series.shifts:
@@ -167,10 +167,10 @@ def index(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     """Add `verify`, `why`, `publish`, `gate` and `index` to `commands`."""
     doc = "recompute every figure of a campaign from its raw files; exit code 1 where something differs"
-    parser = command(commands, "verify", verify, doc, "scaleproof verify results/demo")
+    parser = add_command(commands, "verify", verify, doc, "scaleproof verify results/demo")
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
     example = "scaleproof why results/demo cells/ddp-n1x2/speedup"
-    parser = command(
+    parser = add_command(
         commands, "why", why, "where a figure of the report comes from: value, formula, files, hashes", example
     )
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
@@ -179,7 +179,7 @@ def add(commands: Group) -> None:
     )
     doc = "pack a verified campaign as a folder that can be cited: figures, series, tables, page, licence, RO-Crate"
     example = 'scaleproof publish results/demo --author "Jane Doe"'
-    parser = command(commands, "publish", publish, doc, example)
+    parser = add_command(commands, "publish", publish, doc, example)
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
     parser.add_argument(
         "--author", type=text, action="append", required=True, help="who measured; repeat it for several"
@@ -196,7 +196,7 @@ def add(commands: Group) -> None:
         "scaleproof gate results/demo --baseline results/published/demo_*\n"
         "scaleproof gate --history results/published/demo_* --chart history.svg"
     )
-    parser = command(commands, "gate", gate, doc, example)
+    parser = add_command(commands, "gate", gate, doc, example)
     parser.add_argument("results", type=path, nargs="?", metavar="RESULTS", help="results/<campaign>, the new one")
     parser.add_argument("--baseline", type=path, nargs="+", metavar="DIR", help="at least three earlier results")
     parser.add_argument("--history", type=path, nargs="+", metavar="DIR", help="at least five results, the newest too")
@@ -204,5 +204,5 @@ def add(commands: Group) -> None:
     help_text = "of a history: draw it over commits"
     parser.add_argument("--chart", needs="--history", type=chart_to_write, metavar="FILE.svg", help=help_text)
     doc = "write results/index.html: all campaigns with verdict, date, machine and findings"
-    parser = command(commands, "index", index, doc, "scaleproof index")
+    parser = add_command(commands, "index", index, doc, "scaleproof index")
     parser.add_argument("results", type=results_folder, nargs="?", default=str(RESULTS), help="default: results")

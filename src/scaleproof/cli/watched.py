@@ -2,7 +2,7 @@
 
 import argparse
 
-from scaleproof.cli.arguments import Group, command
+from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import folder
 from scaleproof.ground.errors import plural
 from scaleproof.ground.number_format import integer
@@ -13,7 +13,7 @@ def watched(args: argparse.Namespace) -> None:
 
     Raises SystemExit(1) where one is `invalid`, or a run did other work than the first.
     """
-    from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
+    from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
     from scaleproof.ground.records.watched import read_watched
 
     runs = [WatchedRun(place.name, read_watched(place)) for place in args.folders]
@@ -25,7 +25,7 @@ def watched(args: argparse.Namespace) -> None:
             rate = f"{integer(run.samples_per_s)} samples/s"
         ranks, steps = plural(len(run.ranks), "rank"), plural(len(run.ranks[0].step_s), "optimizer step")
         print(f"{run.name}: {ranks}, {steps}, {rate} (evidence: watched)")
-    different = [difference for run in runs[1:] for difference in differences(runs[0], run)]
+    different = [difference for run in runs[1:] for difference in reasons_not_comparable(runs[0], run)]
     for difference in different:
         print(f"not comparable: {difference}")
     findings = of_watched.findings(runs)
@@ -38,7 +38,7 @@ def watched(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     """Add the command `watched` to `commands`."""
     doc = "what scaleproof.watch has recorded: steps, rates, and checks that need no formula"
-    parser = command(
+    parser = add_command(
         commands,
         "watched",
         watched,

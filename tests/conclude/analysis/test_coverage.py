@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaleproof.conclude.analysis.simultaneous import compare_all, detectable_by_cells, letters
+from scaleproof.conclude.analysis.simultaneous import compare_all, detectable_ratio_of_cells, letter_groups
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import paired_ratio
 
@@ -144,7 +144,7 @@ def test_what_is_said_of_further_repeats_is_true_four_times_out_of_five(coverage
 
 def test_the_error_of_the_noise_is_counted_in():
     """Three repeats of two cells say little about the noise, so more is asked for than if it were known."""
-    known, estimated = (detectable_by_cells(15, 2, 0.95, freedom) for freedom in (None, 2))
+    known, estimated = (detectable_ratio_of_cells(15, 2, 0.95, freedom) for freedom in (None, 2))
     assert estimated > 1.3 * known
 
 
@@ -174,7 +174,7 @@ def test_cells_that_share_a_letter_cannot_be_told_apart():
     quiet = [1.0, 1.01, 0.99, 1.005, 0.995]
     speeds = {"a": 100, "b": 99, "c": 90, "d": 50}
     rates = {cell: {k: speed * quiet[(k + i) % 5] for k in range(5)} for i, (cell, speed) in enumerate(speeds.items())}
-    assert letters(compare_all(rates), 4) == {"a": "a", "b": "a", "c": "b", "d": "c"}
+    assert letter_groups(compare_all(rates), 4) == {"a": "a", "b": "a", "c": "b", "d": "c"}
 
 
 def test_one_run_or_one_cell_has_no_comparison():

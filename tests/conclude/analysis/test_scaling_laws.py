@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from result_models import estimated, scaling, series
 
-from scaleproof.conclude.analysis.scaling_laws import fit_law, karp_flatt
+from scaleproof.conclude.analysis.scaling_laws import fit_scaling_law, karp_flatt
 from scaleproof.conclude.report.sentences.scaling import law_sentences
 
 
@@ -15,7 +15,7 @@ def amdahl(fraction, sizes, repeats=1, noise=0.0, seed=0):
 
 
 def test_amdahls_fraction_is_recovered():
-    law = fit_law("strong", amdahl(0.08, (1, 2, 4, 8)))
+    law = fit_scaling_law("strong", amdahl(0.08, (1, 2, 4, 8)))
     assert law.law == "amdahl"
     assert law.fraction.value == pytest.approx(0.08)
     assert law.limit == pytest.approx(1 / 0.08)
@@ -24,7 +24,7 @@ def test_amdahls_fraction_is_recovered():
 
 def test_gustafsons_fraction_is_recovered():
     rates = {n: {1: 1000 * (n - 0.1 * (n - 1))} for n in (1, 2, 4, 16)}
-    law = fit_law("weak", rates)
+    law = fit_scaling_law("weak", rates)
     assert law.law == "gustafson"
     assert law.fraction.value == pytest.approx(0.1)
     assert law.limit is None
@@ -33,7 +33,10 @@ def test_gustafsons_fraction_is_recovered():
 def test_the_interval_of_the_fraction_covers_it():
     """Baseline noise moves all speed-ups of a repeat together; the interval over repeats has it in."""
     trials = 1000
-    laws = [fit_law("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k)).fraction for k in range(trials)]
+    laws = [
+        fit_scaling_law("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k)).fraction
+        for k in range(trials)
+    ]
     covered = sum(f.low <= 0.1 <= f.high for f in laws) / trials
     assert 0.93 <= covered <= 0.97
 
@@ -50,7 +53,7 @@ def test_the_interval_of_the_fraction_covers_it():
 )
 def test_no_law_where_it_is_not_defined(rates, why):
     """The published P = 0.43 from a speed-up below 1 is such a case: the formula gives -1.56."""
-    law = fit_law("strong", rates)
+    law = fit_scaling_law("strong", rates)
     assert law.fraction is None
     assert why in law.undefined
 
@@ -77,7 +80,7 @@ def test_a_law_that_does_not_hold_is_no_basis_for_a_limit():
     random = np.random.default_rng(1)
     rates = {n: 1000 / (1 / n + 0.02 * np.log2(n)) for n in (1, 2, 4, 8, 16)}
     growing = {n: {k: rate * random.lognormal(0, 0.005) for k in range(5)} for n, rate in rates.items()}
-    law = fit_law("strong", growing)
+    law = fit_scaling_law("strong", growing)
     assert law.lack_of_fit.devices in (2, 4, 8, 16)
     assert abs(law.lack_of_fit.percent) > 1
     assert law.limit is None
@@ -88,12 +91,12 @@ def test_a_law_that_does_not_hold_is_no_basis_for_a_limit():
 def test_sizes_are_compared_within_a_repeat():
     """The machine was half as fast in repeat 2, of which the third size has no run."""
     rates = {1: {1: 100.0, 2: 50.0, 3: 100.0}, 2: {1: 190.0, 2: 95.0, 3: 190.0}, 4: {1: 340.0, 3: 340.0}}
-    law = fit_law("strong", rates)
+    law = fit_scaling_law("strong", rates)
     assert law.fraction.n == 2
     assert law.fraction.low == pytest.approx(law.fraction.high)
 
 
 def test_a_law_that_holds_is_seldom_doubted():
-    laws = [fit_law("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k)) for k in range(300)]
+    laws = [fit_scaling_law("strong", amdahl(0.1, (1, 2, 4, 8), repeats=5, noise=0.02, seed=k)) for k in range(300)]
     doubted = [law.lack_of_fit for law in laws]
     assert sum(d is not None for d in doubted) / 300 <= 0.08

@@ -9,7 +9,7 @@ from sound_records import GRADIENT_NORM, begin_at, census_of, sealed, write_comp
 from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.conclude.checks.step_series import period_of
+from scaleproof.conclude.checks.step_series import find_period
 from scaleproof.ground.records.run import BENCHMARK, METRICS, MeasuredRun
 from scaleproof.ground.records.steps import loss_series
 from scaleproof.measure.reference.schema import FOLDER
@@ -390,10 +390,10 @@ def test_a_stall_and_a_period_are_named(tmp_path):
 def test_noise_has_no_period():
     chance = np.random.default_rng(0)
     for _ in range(2000):
-        assert period_of(chance.lognormal(0, 0.15, 40) * np.where(chance.random(40) < 0.1, 1.6, 1)) is None
+        assert find_period(chance.lognormal(0, 0.15, 40) * np.where(chance.random(40) < 0.1, 1.6, 1)) is None
     times = np.ones(40)
     times[3::8] = 1.5
-    assert period_of(times) == 8
+    assert find_period(times) == 8
 
 
 def test_folder_of_references_is_found(sound):

@@ -14,7 +14,7 @@ from scaleproof.conclude.analysis.ab_comparison import Pair
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.clock import BUDGET_S, BUDGET_SHARE
-from scaleproof.conclude.checks.step_series import shift_of
+from scaleproof.conclude.checks.step_series import find_shift
 from scaleproof.ground.records.run import METRICS, MeasuredRun, read_run
 from scaleproof.ground.records.steps import loss_series
 
@@ -144,9 +144,9 @@ def test_noise_shifts_nothing():
     chance = np.random.default_rng(0)
     for _ in range(2000):
         slow = np.where(chance.random(40) < 0.2, 2.5, 1)
-        assert shift_of(chance.lognormal(0, 0.2, 40) * slow) is None
-    assert shift_of(np.linspace(1, 2, 40)) is None, "a machine that warms up has no step"
-    assert shift_of(np.array([1.0] * 25 + [2.0] * 15)) == 25
+        assert find_shift(chance.lognormal(0, 0.2, 40) * slow) is None
+    assert find_shift(np.linspace(1, 2, 40)) is None, "a machine that warms up has no step"
+    assert find_shift(np.array([1.0] * 25 + [2.0] * 15)) == 25
 
 
 def copied(source: MeasuredRun, to: MeasuredRun, scale: float, waits: float) -> MeasuredRun:

@@ -6,7 +6,7 @@ from sound_records import GRADIENT_NORM, VALIDATION_LOSS, sealed, write_referenc
 from synthetic import as_rows
 
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.conclude.checks.replayed import QUIET, QUIET_NORM, amplification, comparable, reference_for
+from scaleproof.conclude.checks.replayed import QUIET, QUIET_NORM, comparable, reference_for, rounding_amplification
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import loss_series, window_steps
 from scaleproof.measure.reference.schema import FOLDER, Reference, Repetition
@@ -156,9 +156,9 @@ def test_a_reference_of_schema_1_0_is_read(sound, tmp_path):
 def test_factors(sound):
     write_reference(sound[0])
     reference = Reference.model_validate_json(next((sound[0].folder.parents[2] / FOLDER).glob("*.json")).read_text())
-    assert amplification(None).of(3).tolist() == amplification(reference).of(3).tolist() == [1, 1, 1]
+    assert rounding_amplification(None).of(3).tolist() == rounding_amplification(reference).of(3).tolist() == [1, 1, 1]
     fields = repeated(sound[0], apart=10 * QUIET, norms=300 * QUIET_NORM, validation=500 * QUIET)
-    factors = amplification(reference.model_copy(update=fields))
+    factors = rounding_amplification(reference.model_copy(update=fields))
     assert factors.of(JUMP).tolist() == [1] * JUMP
     assert factors.of(JUMP + 1)[-1] == pytest.approx(300, rel=1e-3)
     assert factors.later == pytest.approx(60, rel=1e-3), "that of norms a fifth as much: 1e-5 is what they may be apart"

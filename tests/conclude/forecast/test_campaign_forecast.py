@@ -19,7 +19,7 @@ from scaleproof.conclude.forecast.report_data import report_of
 from scaleproof.conclude.forecast.spent import compare_with_spent, record_plan
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
 from scaleproof.conclude.forecast.text import forecasts_text, plan_text, spent_text
-from scaleproof.conclude.report.tables.forecast import forecast_human
+from scaleproof.conclude.report.tables.forecast import forecast_table
 from scaleproof.ground.campaign.config import shape_of
 from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir
 from scaleproof.ground.errors import UserError
@@ -308,7 +308,7 @@ def test_the_stage_writes_json_table_and_chart(tmp_path, monkeypatch):
     assert "leave-largest-out" in (results / "weak" / "tables" / "forecast.md").read_text()
     assert (results / "weak" / "charts" / "forecast.svg").stat().st_size > 5000
     refused = ForecastRow(**rows[0] | {"value": None, "refusal": "super-linear", "inside": None})
-    assert forecast_human([refused])["from"][0] == "refused: super-linear"
+    assert forecast_table([refused])["from"][0] == "refused: super-linear"
 
 
 def test_parameters_are_those_of_the_model(tmp_path):

@@ -9,11 +9,11 @@ from scaleproof.conclude.forecast.interval import (
     HalfWidths,
     Interval,
     clopper_pearson,
-    conformal,
+    conformal_half_widths,
     conformal_rank,
+    half_widths_by_largest_sizes,
     interval_score,
-    leave_largest_out,
-    with_repeats,
+    widen_by_noise,
 )
 
 
@@ -26,16 +26,16 @@ def test_a_level_needs_so_many_campaigns(n, level, rank):
 
 def test_past_campaigns_give_an_interval_where_there_are_enough():
     residuals = [0.01 * i for i in range(1, 20)]
-    assert conformal(residuals, 1.0) == HalfWidths(0.16, 0.19)
-    assert conformal(residuals, 2.0) == HalfWidths(0.32, 0.38)
-    assert conformal(residuals[:18], 1.0) is None
+    assert conformal_half_widths(residuals, 1.0) == HalfWidths(0.16, 0.19)
+    assert conformal_half_widths(residuals, 2.0) == HalfWidths(0.32, 0.38)
+    assert conformal_half_widths(residuals[:18], 1.0) is None
 
 
 def test_split_conformal_covers_what_it_claims():
     random = np.random.default_rng(3)
     inside = likely = 0
     for _ in range(2000):
-        half = conformal(list(np.abs(random.standard_t(3, 19)) * 0.02), 1.0)
+        half = conformal_half_widths(list(np.abs(random.standard_t(3, 19)) * 0.02), 1.0)
         residual = abs(random.standard_t(3)) * 0.02
         inside += residual <= half.nearly_all
         likely += residual <= half.likely
@@ -47,7 +47,7 @@ def test_leaving_the_largest_out_covers_and_repeats_alone_do_not():
     random = np.random.default_rng(5)
     inside = likely = alone = 0
     for _ in range(2000):
-        half = with_repeats(leave_largest_out(list(random.normal(0, 0.03, 4)), 1.0), 0.003**2)
+        half = widen_by_noise(half_widths_by_largest_sizes(list(random.normal(0, 0.03, 4)), 1.0), 0.003**2)
         residual = abs(random.normal(0, 0.03))
         inside += residual <= half.nearly_all
         likely += residual <= half.likely
@@ -58,9 +58,9 @@ def test_leaving_the_largest_out_covers_and_repeats_alone_do_not():
 
 
 def test_two_doublings_are_twice_as_uncertain_and_no_residual_is_no_interval():
-    one, two = (leave_largest_out([0.02, -0.03], distance) for distance in (1.0, 2.0))
+    one, two = (half_widths_by_largest_sizes([0.02, -0.03], distance) for distance in (1.0, 2.0))
     assert two.nearly_all == pytest.approx(2 * one.nearly_all)
-    assert leave_largest_out([], 1.0) is None
+    assert half_widths_by_largest_sizes([], 1.0) is None
 
 
 def test_an_interval_is_wide_by_what_is_likely():
@@ -72,7 +72,7 @@ def test_an_interval_is_wide_by_what_is_likely():
 
 
 def test_a_score_is_the_width_and_what_lies_outside_counts_forty_times():
-    interval = Interval.around(1.0, leave_largest_out([0.01] * 4, 1.0), "x", 4)
+    interval = Interval.around(1.0, half_widths_by_largest_sizes([0.01] * 4, 1.0), "x", 4)
     assert interval_score(interval, 1.0) == pytest.approx(2 * interval.half_width)
     outside = interval.high * math.exp(0.01)
     assert interval_score(interval, outside) == pytest.approx(2 * interval.half_width + 40 * 0.01)

@@ -48,23 +48,23 @@ def test_peaks_counted_by_torch_under_fake_tensors_are_met():
     held = MemoryInputs("single", "fp32", **SMALL)
     peaks = {1: 2347.4, 2: 3201.1, 4: 4908.4, 8: 8323.2}
     model = fit_memory(held, [Peak(b, 1, 1e6 * peaks[b]) for b in (1, 2, 4)])
-    assert model.at(8, 1) / 1e6 == pytest.approx(peaks[8], rel=0.001)
+    assert model.predict(8, 1) / 1e6 == pytest.approx(peaks[8], rel=0.001)
     sharded = fit_memory(
         MemoryInputs("fsdp", "fp32", **SMALL), [Peak(4, 2, 4347.6e6), Peak(2, 2, 4347.6e6 - 2 * 853.7e6)]
     )
-    assert sharded.at(4, 4) / 1e6 == pytest.approx(3974.2, rel=0.05)
-    assert sharded.at(4, 8) / 1e6 == pytest.approx(3787.5, rel=0.05)
+    assert sharded.predict(4, 4) / 1e6 == pytest.approx(3974.2, rel=0.05)
+    assert sharded.predict(4, 8) / 1e6 == pytest.approx(3787.5, rel=0.05)
 
 
 def test_one_batch_says_nothing_of_another():
     one = fit_memory(MemoryInputs("ddp", "fp32", **SMALL), [Peak(4, 2, 1e9), Peak(4, 4, 1e9)])
     with pytest.raises(Unsupported) as refused:
-        one.at(8, 2)
+        one.predict(8, 2)
     assert refused.value.code == "memory-one-batch"
     two = fit_memory(MemoryInputs("ddp", "fp32", **SMALL), [Peak(4, 2, 5e9), Peak(8, 2, 9e9)])
     for outside in (2, 33):
         with pytest.raises(Unsupported):
-            two.at(outside, 2)
+            two.predict(outside, 2)
 
 
 @pytest.mark.parametrize("of_8", ["FSDP", "FSDP + torch.compile", "FSDP + torch.compile + Float8"])
@@ -74,7 +74,7 @@ def test_one_anchor_is_enough_for_other_numbers_of_devices(of_8):
     held = MemoryInputs("fsdp", "bf16", **data["held"])
     gib = data["gib"][of_8]
     model = fit_memory(held, [Peak(data["micro_batch"], 8, gib["8"] * 2**30)])
-    assert abs(model.at(data["micro_batch"], 128) / 2**30 / gib["128"] - 1) < 0.025
+    assert abs(model.predict(data["micro_batch"], 128) / 2**30 / gib["128"] - 1) < 0.025
 
 
 def test_far_from_what_was_measured_less_is_said_to_fit():
@@ -98,7 +98,7 @@ def test_what_ran_out_of_memory_is_never_said_to_fit():
         model = fit_memory(NOTHING_KNOWN, [Peak(b, 1, known[b]) for b in sizes[1:3]])
         failed = next(int(b) for b, gb in gigabytes.items() if gb is None)
         if failed <= 4 * sizes[2]:
-            assert memory_verdict(model.at(failed, 1), 85e9) != "fits"
+            assert memory_verdict(model.predict(failed, 1), 85e9) != "fits"
 
 
 def test_a_line_through_micro_batch_one_would_be_worse():

@@ -11,7 +11,7 @@ from scaleproof.conclude.forecast.planner import (
     Price,
     beyond_budget,
     certainly_faster,
-    dispensable,
+    certainly_slower_cells,
     next_measurement,
 )
 
@@ -36,9 +36,9 @@ def test_a_cell_is_faster_where_the_interval_of_the_ratio_says_so():
 
 
 def test_a_cell_is_left_out_only_where_a_narrow_forecast_decides():
-    assert dispensable([candidate("fast", 2.0, 0.05), candidate("slow", 1.0, 0.05)]) == ["slow"]
-    assert dispensable([candidate("fast", 2.0, 0.2), candidate("slow", 1.0, 0.05)]) == []
-    assert dispensable([candidate("fast", 1.01, 0.05), candidate("slow", 1.0, 0.05)]) == []
+    assert certainly_slower_cells([candidate("fast", 2.0, 0.05), candidate("slow", 1.0, 0.05)]) == ["slow"]
+    assert certainly_slower_cells([candidate("fast", 2.0, 0.2), candidate("slow", 1.0, 0.05)]) == []
+    assert certainly_slower_cells([candidate("fast", 1.01, 0.05), candidate("slow", 1.0, 0.05)]) == []
 
 
 def test_the_next_measurement_is_the_uncertain_one_that_is_cheap():

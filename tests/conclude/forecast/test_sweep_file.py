@@ -10,8 +10,8 @@ from scaleproof.conclude.forecast.sweep_file import (
     Calls,
     Launch,
     Sweep,
-    from_nccl_tests,
     merge_sweeps,
+    read_nccl_tests,
     read_sweeps,
     sweep_rows,
     unstable_rows,
@@ -80,7 +80,7 @@ def nccl_tests(**keys) -> dict:
 def test_files_of_nccl_tests_are_read_without_their_environment(tmp_path):
     path = tmp_path / "all_reduce.json"
     path.write_text(json.dumps(nccl_tests()))
-    read = from_nccl_tests(path, Group(1, 8))
+    read = read_nccl_tests(path, Group(1, 8))
     assert [c.seconds for c in read.launches[0].calls] == [[50e-6], [60e-6, 61e-6]]
     assert "secret" not in read.model_dump_json()
     assert len(merge_sweeps([read, read]).launches) == 2
@@ -91,7 +91,7 @@ def test_other_files_are_refused_by_name(tmp_path, change):
     path = tmp_path / "other.json"
     path.write_text(json.dumps(nccl_tests(**change)))
     with pytest.raises(UserError, match=r"other\.json"):
-        from_nccl_tests(path, Group(1, 8))
+        read_nccl_tests(path, Group(1, 8))
 
 
 def test_a_sweep_is_read_back_and_a_damaged_one_named(tmp_path):

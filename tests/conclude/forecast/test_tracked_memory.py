@@ -101,7 +101,7 @@ def test_the_formula_and_the_trackers_agree_within_five_percent(counted):
     alone = fitted(counted, "single-2", "single-4")
     assert alone.at(8, 1) == pytest.approx(counted["single-8"][1].peak, rel=0.05)
     sharded = fitted(counted, "fsdp-4", "fsdp-8")
-    assert sharded.at(8, 4) == pytest.approx(counted["fsdp-8-of-4"][1].peak, rel=0.05)
+    assert sharded.predict(8, 4) == pytest.approx(counted["fsdp-8-of-4"][1].peak, rel=0.05)
     assert counted["fsdp-8-of-4"][1].peak < counted["fsdp-8"][1].peak < counted["single-8"][1].peak
 
 

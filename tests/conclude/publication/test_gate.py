@@ -9,8 +9,8 @@ import pytest
 from synthetic import cells, write_run
 
 from scaleproof.cli import parser
-from scaleproof.conclude.publication.gate import gate, rate_changes
-from scaleproof.conclude.publication.history import history as history_of
+from scaleproof.conclude.publication.gate import compare_with_baselines, rate_changes
+from scaleproof.conclude.publication.history import find_history_shifts as history_of
 from scaleproof.conclude.publication.history import shifts_of
 from scaleproof.ground.errors import UserError
 
@@ -56,16 +56,16 @@ def result(root, step_time, seed):
 
 def test_results_are_read_and_compared(tmp_path):
     earlier = [result(tmp_path / f"old{i}", 0.1, i) for i in range(4)]
-    found = gate(result(tmp_path / "same", 0.1, 9), earlier)
+    found = compare_with_baselines(result(tmp_path / "same", 0.1, 9), earlier)
     assert (found.left_out, found.faults, found.new) == ([], [], [])
     assert [v.name for v in found.verdicts] == ["2 cells together", "ddp-n1x1", "ddp-n1x2"]
     assert not found.worse
-    found = gate(result(tmp_path / "slow", 0.115, 9), earlier)
+    found = compare_with_baselines(result(tmp_path / "slow", 0.115, 9), earlier)
     assert found.worse
     assert found.verdicts[0].worse
     assert found.verdicts[0].change == pytest.approx(1 / 1.15 - 1, abs=0.02)
     with pytest.raises(UserError, match="at least 3 earlier results, not 2"):
-        gate(tmp_path / "slow", earlier[:2])
+        compare_with_baselines(tmp_path / "slow", earlier[:2])
 
 
 def with_shifts(loss, cells=CELLS, sessions=12, after=3, trials=300):

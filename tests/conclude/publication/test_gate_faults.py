@@ -9,7 +9,7 @@ from conclude.publication.test_gate import result
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.cli import parser
-from scaleproof.conclude.publication.gate import _finding_key, gate
+from scaleproof.conclude.publication.gate import _finding_key, compare_with_baselines
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import read_findings
 
@@ -114,7 +114,7 @@ def test_a_result_that_does_not_verify_is_no_pass_and_a_damaged_baseline_none(ea
     assert code == 1
     assert any("does not verify: runs/ddp-n1x2/rep1/steps.csv" in line for line in lines)
     with pytest.raises(UserError, match=r"cannot be compared with: runs/ddp-n1x2/rep1/steps\.csv"):
-        gate(earlier[0], [*earlier[1:], new])
+        compare_with_baselines(earlier[0], [*earlier[1:], new])
 
 
 def test_a_cell_that_vanished_from_a_history_is_a_failure(earlier, tmp_path, capsys):

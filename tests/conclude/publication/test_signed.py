@@ -11,7 +11,7 @@ from verify.test_verify import finished
 
 from scaleproof.cli.verify import verify as verify_command
 from scaleproof.conclude.publication import gate
-from scaleproof.conclude.publication.gate import left_out, other_rules, verify_and_audit
+from scaleproof.conclude.publication.gate import left_out, verify_and_audit, why_rules_differ
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -75,11 +75,11 @@ def test_a_finding_that_a_stage_dropped_is_named(
     monkeypatch.setattr(gate, "campaign_findings", lambda name, runs: more)
     differences, _, _ = verify_and_audit(copy)
     assert [str(d) for d in differences] == ["findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"]
-    assert other_rules(copy) == ""
+    assert why_rules_differ(copy) == ""
     of_other_rules = stated.model_copy(update={"rules_version": "2-00000000"})
     monkeypatch.setattr(gate, "read_findings", lambda path: of_other_rules)
     assert verify_and_audit(copy)[0] == []
-    reason = other_rules(copy)
+    reason = why_rules_differ(copy)
     assert reason.startswith("findings.json is of rules 2-00000000, this version has 2-")
     verify_command(argparse.Namespace(results=copy))
     dropped = "findings.json: clock-differs: is left out: ddp-n1x2/rep1: e"

@@ -17,7 +17,7 @@ from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.charts import CHARTS, draw, draw_comparison, draw_losses, draw_waterfall
 from scaleproof.conclude.report.charts.sweeps import AGAINST
 from scaleproof.conclude.report.page import write_page
-from scaleproof.conclude.report.page_facts import PageInputs, facts_of
+from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 from scaleproof.conclude.report.tables.cells import write_tables
 from scaleproof.ground.files import write_json
@@ -99,7 +99,7 @@ class Results:
         left_out = {"batch_size", "seq_len", "forecast", *CHARTS} - ({*names} - {"batch_size", "seq_len"})
         drawn = [name for name in CATALOG if name not in left_out]
         return PageInputs(
-            facts=facts_of(self.runs),
+            facts=collect_run_facts(self.runs),
             runs_table=runs_table,
             cells=cells,
             report=self.report,

@@ -25,7 +25,7 @@ from scaleproof.conclude.report.charts.forecast import draw_forecast
 from scaleproof.conclude.report.charts.traces import CHARTS as TRACE_CHARTS
 from scaleproof.conclude.report.charts.traces import draw_trace
 from scaleproof.conclude.report.page import write_page
-from scaleproof.conclude.report.page_facts import PageInputs, facts_of
+from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
 from scaleproof.conclude.report.paper import write_paper
 from scaleproof.conclude.report.read_results import read_inputs, read_traces
 from scaleproof.conclude.report.tables.comparison import write_comparison
@@ -138,7 +138,7 @@ def inputs(have: SimpleNamespace, folder: Path) -> PageInputs:
     draw_waterfall(lost, folder / "charts")
     results.charts()
     return PageInputs(
-        facts=facts_of([run for run in have.runs if run.metrics.timestamp_utc != "unknown"]),
+        facts=collect_run_facts([run for run in have.runs if run.metrics.timestamp_utc != "unknown"]),
         runs_table=runs_table,
         cells=cell_rows,
         report=results.report,

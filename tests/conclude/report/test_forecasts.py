@@ -9,11 +9,11 @@ from result_models import forecast_row
 
 from scaleproof.conclude.analysis.campaign_findings import with_forecasts
 from scaleproof.conclude.report.charts import CHARTS, draw
-from scaleproof.conclude.report.charts.forecast import LABEL, bands_of, draw_forecast
+from scaleproof.conclude.report.charts.forecast import LABEL, bands_of_series, draw_forecast
 from scaleproof.conclude.report.charts.style import chart_style
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.read_results import read_inputs
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.ground.findings.forecast_report import ForecastReport
 
@@ -71,16 +71,16 @@ def test_without_forecasts_a_chart_has_no_band_and_the_same_bytes(results):
 
 def test_a_wide_forecast_has_a_band_without_a_value(results):
     (series,) = results.report.series
-    (band,) = bands_of(series, [WIDE])
+    (band,) = bands_of_series(series, [WIDE])
     assert band.value is None
     assert band.low < band.high
-    assert bands_of(series, [row("fsdp-n1x8", 8, 0.03, relatives=["fsdp-n1x8"])]) == []
-    assert bands_of(series, [row("ddp-n1x8", 8, 0.03, tokens_per_step=None)]) == [], "padding is no token"
+    assert bands_of_series(series, [row("fsdp-n1x8", 8, 0.03, relatives=["fsdp-n1x8"])]) == []
+    assert bands_of_series(series, [row("ddp-n1x8", 8, 0.03, tokens_per_step=None)]) == [], "padding is no token"
 
 
 def test_the_answer_names_what_is_ahead_else_what_came_of_it(results):
     def bullets(*rows):
-        return [b.text for b in conclude(results.report, [], forecast(*rows)).bullets if b.topic == "forecast"]
+        return [b.text for b in answer_campaign(results.report, [], forecast(*rows)).bullets if b.topic == "forecast"]
 
     assert bullets(HELD, AHEAD) == ["Forecast: ddp-n1x8 is expected to take 30.0 ms a step (95 %: 27.0-33.0)"]
     assert bullets(HELD) == [
@@ -90,7 +90,7 @@ def test_the_answer_names_what_is_ahead_else_what_came_of_it(results):
     assert "outside the interval, +50.0 %" in bullets(MISSED)[0]
     assert "too wide for one figure" in bullets(WIDE)[0]
     assert bullets(REFUSED) == []
-    assert not [b for b in conclude(results.report, []).bullets if b.topic == "forecast"]
+    assert not [b for b in answer_campaign(results.report, []).bullets if b.topic == "forecast"]
 
 
 def test_sentences_count_refuse_and_keep_score():

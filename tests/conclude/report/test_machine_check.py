@@ -7,7 +7,7 @@ import pytest
 from synthetic import rewrite
 
 from scaleproof.conclude.report.page import write_page
-from scaleproof.conclude.report.page_facts import PageInputs, facts_of, machine_check
+from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts, machine_check
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.measure.doctor.doctor import JudgedLook, Report
 
@@ -54,10 +54,12 @@ def test_one_run_of_another_host_takes_it_away(results):
 def page(results):
     """The page without charts, with a report of the doctor."""
     runs_table, cells, scaling = read_inputs(results.folder)
-    inputs = PageInputs(facts_of(results.runs), runs_table, cells, scaling, results.findings, results.folder, [])
+    inputs = PageInputs(
+        collect_run_facts(results.runs), runs_table, cells, scaling, results.findings, results.folder, []
+    )
 
     def make(doctor: Report | None) -> str:
-        write_page(replace(inputs, facts=facts_of(results.runs, doctor)), results.folder / "report.html")
+        write_page(replace(inputs, facts=collect_run_facts(results.runs, doctor)), results.folder / "report.html")
         return (results.folder / "report.html").read_text()
 
     return make

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 from result_models import comparison, paired
 
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.html import link_cells
 
@@ -14,7 +14,7 @@ from scaleproof.ground.html import link_cells
 def test_question_answer_table_charts(results, show):
     page = show(results.page())
     assert page.inner_text("h1") == "Does it scale?"
-    assert page.inner_text(".verdict") == conclude(results.report, []).verdict
+    assert page.inner_text(".verdict") == answer_campaign(results.report, []).verdict
     assert page.locator("table").first.locator("tbody tr").count() == 4
     drawings = page.locator("figure svg[role=img]")
     assert drawings.count() == 9, "all that have something to show: no energy or load of a CPU, no waterfall"

@@ -1,11 +1,11 @@
 """What report.html says at first sight: trust, next step, few screens, charts that can be read, the rest folded."""
 
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.findings.finding import Finding
 
 
 def test_a_decided_answer_says_what_to_do_next(results, show):
-    assert conclude(results.report, []).decided
+    assert answer_campaign(results.report, []).decided
     decided = show(results.page(names=[])).inner_text(".answer")
     assert "Next: more devices, a larger model or another machine may answer otherwise: vary them in" in decided
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import scaleproof
-from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
+from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
 from scaleproof.ground.records.watched import read_watched
 from scaleproof.measure.command.figures import NoFigures, watched_figures
 
@@ -94,7 +94,7 @@ def test_a_cheat_that_begins_after_the_warm_up(tmp_path, cheat, said):
     base, run = watched(tmp_path / "honest", honest), watched(tmp_path / "cheat", cheat)
     assert of_watched.findings([base]) == []
     found = [f"{finding.code}: {finding.evidence}" for finding in of_watched.findings([run])]
-    assert said in found + differences(base, run)
+    assert said in found + reasons_not_comparable(base, run)
 
 
 def evaluates(number, batch, model, optimizer):

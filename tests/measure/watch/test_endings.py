@@ -9,7 +9,7 @@ from measure.watch.test_watch import STEPS, Tiny, batches, codes, trained
 from torch import nn
 
 import scaleproof
-from scaleproof.conclude.checks.watched import WatchedRun, differences
+from scaleproof.conclude.checks.watched import WatchedRun, reasons_not_comparable
 from scaleproof.ground.records.watched import read_watched
 
 
@@ -68,7 +68,7 @@ def test_ranks_that_were_ended_need_not_end_at_the_same_step(tmp_path):
 def test_the_amount_of_work_is_that_of_most_steps(tmp_path, a, b, different):
     rank = trained(tmp_path).ranks[0]
     runs = [WatchedRun(name, [rank.model_copy(update={"samples": x})]) for name, x in (("a", a), ("b", b))]
-    assert differences(*runs) == different
+    assert reasons_not_comparable(*runs) == different
 
 
 INTERRUPTED = """

@@ -10,7 +10,7 @@ from torch import nn
 
 import scaleproof
 from scaleproof.cli.commands import run as run_command
-from scaleproof.conclude.checks.watched import WatchedRun, differences, of_watched
+from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.watched import read_watched
 
@@ -332,15 +332,20 @@ def test_steps_that_take_more_than_passed(tmp_path):
 
 def test_work_that_differs_is_named(tmp_path):
     a, same = trained(tmp_path / "a"), trained(tmp_path / "b")
-    assert differences(a, same) == []
+    assert reasons_not_comparable(a, same) == []
     less = trained(tmp_path / "fewer", [batch[:2] for batch in batches()])
-    assert differences(a, less) == ["samples in a step: 4 in a, 2 in fewer", "tokens in a step: 64 in a, 32 in fewer"]
+    assert reasons_not_comparable(a, less) == [
+        "samples in a step: 4 in a, 2 in fewer",
+        "tokens in a step: 64 in a, 32 in fewer",
+    ]
     low = trained(tmp_path / "low", model=Tiny(torch.bfloat16))
-    assert differences(a, low) == [
+    assert reasons_not_comparable(a, low) == [
         "dtypes of weights: float32 in a, bfloat16 in low",
         "dtypes of matrix products: float32 in a, bfloat16 in low",
     ]
-    assert differences(a, trained(tmp_path / "short", batches(steps=4))) == ["optimizer steps: 8 in a, 4 in short"]
+    assert reasons_not_comparable(a, trained(tmp_path / "short", batches(steps=4))) == [
+        "optimizer steps: 8 in a, 4 in short"
+    ]
 
 
 CHEATS = {

@@ -54,13 +54,14 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
     n_cells, n_repeats = logs.shape
     # Without the means of cells and of repeats.
     total = float((residual(logs) ** 2).sum()) / ((n_cells - 1) * (n_repeats - 1))
-    return VarianceParts.of(total, _variance_by_halves(run for runs in repeats for run in runs))
+    return VarianceParts.of(total, _window_variance(run for runs in repeats for run in runs))
 
 
-def _variance_by_halves(runs: Iterable[MeasuredRun]) -> float:
-    """Variance of the log rate of a window by its steps: a quarter of the mean square by which its halves differ.
+def _window_variance(runs: Iterable[MeasuredRun]) -> float:
+    """Variance of the log rate of a window, from its steps; 0 where no run has two steps.
 
-    A quarter, because the mean of a window is off by half of what its halves differ by. 0 where no run has two steps.
+    It is a quarter of the mean squared difference of the log rates of both halves: the mean of a window is off by half
+    of what its halves differ by.
     """
     differences = []
     for run in runs:
@@ -86,7 +87,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     freedom = (len(cells) - 1) * (repeats - 1)
 
     def in_deviations(number: int) -> float:  # by the report's formula, whose unit is that of a pair of runs: sqrt(2)
-        return math.sqrt(2) * simultaneous.detectable_by_cells(number, len(cells), CONFIDENCE, freedom)
+        return math.sqrt(2) * simultaneous.detectable_ratio_of_cells(number, len(cells), CONFIDENCE, freedom)
 
     return _current_and_best(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
 
@@ -105,7 +106,7 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     logs, null_logs = np.log(ratios[False]), np.log(ratios[True])
     squares = ((logs - logs.mean()) ** 2).sum() + (null_logs**2).sum()  # the mean of A/A pairs is known: 0
     total = float(squares) / (n_pairs - 1 + n_nulls)
-    parts = VarianceParts.of(total, 2 * _variance_by_halves(runs))  # of the steps of both runs of a pair
+    parts = VarianceParts.of(total, 2 * _window_variance(runs))  # of the steps of both runs of a pair
 
     def in_deviations(number: int) -> float:
         return paired_test.detectable_by_pairs(number, n_nulls)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaleproof.conclude.analysis.run_tables import cell_rate, configuration, measured_by_cell, rates_of_cells
-from scaleproof.conclude.checks.comparability import provenance
+from scaleproof.conclude.analysis.run_tables import cell_rate, configuration_columns, measured_by_cell, rates_of_cells
+from scaleproof.conclude.checks.comparability import equal_things
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio_of_independent
 from scaleproof.ground.errors import damaged_file, describe_first_fault
 from scaleproof.ground.records.metrics import Measured, Printed
@@ -33,7 +33,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
     values: dict[str, set[str]] = {}
     for run in runs:
         try:
-            fields = dict(provenance(run))
+            fields = dict(equal_things(run))
         except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
             raise damaged_file(run.folder / METRICS, describe_first_fault(error)) from None
         if isinstance(run.metrics, Measured):
@@ -121,7 +121,7 @@ def _configuration_values(run: TimedRun) -> dict[str, Any]:
 
     Of a command (Printed: only its log is known) the tokens or samples of a step stand in place of the global batch.
     """
-    values = configuration(run)
+    values = configuration_columns(run)
     if isinstance(run.metrics, Printed):
         per_step = run.metrics.reading.per_step
         values["global_batch"] = None if per_step is None else round(per_step)

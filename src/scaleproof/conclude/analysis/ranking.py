@@ -11,7 +11,7 @@ from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell,
 from scaleproof.conclude.analysis.simultaneous import (
     Family,
     compare_all,
-    letters,
+    letter_groups,
     resolution_of_family,
     resolution_of_ratio,
 )
@@ -33,7 +33,7 @@ DISTURBED = {"run-stands-out", "device-throttled", "cores-shared"}
 DISTURBED_UNPAIRED = DISTURBED | {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 
 
-def recommend(
+def choose_recommendation(
     cells: Sequence[MeasuredCell],
     family: Family | None,
     findings: Findings,
@@ -62,7 +62,7 @@ def recommend(
     advice.disturbed = disturbed
     promising = [cell.cell for cell in cells if beats_single.get(cell.cell) is not False]
     # Bounds of the ratio of each cell to the fastest of the others; the family may hold more cells than these.
-    lows = family.worst(count)
+    lows = family.lower_bounds(count)
     highs = np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
     simplicities = [simplicity(cell.values["strategy"]) for cell in cells]
     simplest_first = sorted(range(count), key=lambda i: (simplicities[i], i))
@@ -110,7 +110,7 @@ def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[Measure
     for cell in cells.values():
         groups.setdefault(tuple(cell.values[key] for key in GROUPED_BY), []).append(cell)
     for members in groups.values():
-        short = _cells_short_of_repeats(members)
+        short = _cells_without_interval(members)
         members.sort(key=lambda cell: (cell.cell in short, -cell.rate.value))
 
     def by_devices(key: tuple) -> tuple[int, str]:
@@ -156,7 +156,7 @@ def rank_cells(
     fastest = members[0]
     why_not = _why_not_compared(members)
     comparable = [cell for cell in members if not why_not[cell.cell]]
-    groups = letters(family, len(comparable)) if family else {}
+    groups = letter_groups(family, len(comparable)) if family else {}
     entries = [_ranked_cell(cell, fastest, why_not[cell.cell], family, groups) for cell in members]
     return SizeRanking(
         **dict(zip(GROUPED_BY, key, strict=True)),
@@ -166,14 +166,14 @@ def rank_cells(
         # The family begins with the comparable cells, fastest first.
         fastest_shown=bool(family and family.differ[0, 1 : len(comparable)].all()),
         resolve=resolution_of_family(family, effect or margin) if family else None,
-        recommendation=recommend(comparable, family, findings, beats_single, margin),
+        recommendation=choose_recommendation(comparable, family, findings, beats_single, margin),
     )
 
 
-def _cells_short_of_repeats(members: Sequence[MeasuredCell]) -> set[str]:
-    """The cells with too few repeats for an interval, where two or more have enough: these are compared without them.
+def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
+    """The cells with too few repeats for an interval, if two or more others have enough; else none.
 
-    One failed run must not cost the comparison of all others.
+    The others are then compared without them: one failed run must not cost the whole comparison.
     """
     short = {cell.cell for cell in members if len(cell.runs) < FEWEST_REPEATS}
     return short if len(members) - len(short) > 1 else set()
@@ -181,7 +181,7 @@ def _cells_short_of_repeats(members: Sequence[MeasuredCell]) -> set[str]:
 
 def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
     """Cell -> why it is not compared with the first of `members`: fields that differ, or its repeats; else empty."""
-    short = _cells_short_of_repeats(members)
+    short = _cells_without_interval(members)
     return {
         cell.cell: ["repeats"] if cell.cell in short else _unintended_differences(members[0], cell) for cell in members
     }

@@ -71,7 +71,7 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
                 "failure": m.failure.failure_class if m.failure else None,
                 "reason": m.failure.reason if m.failure else None,
                 "evidence": m.evidence,
-                **configuration(run),
+                **configuration_columns(run),
                 **{name: _column_value(m, name) for name in (*TIMED, *MEASURED)},
                 "total_wall_time_s": m.total_wall_time_s,
                 "timestamp_utc": m.timestamp_utc,
@@ -84,10 +84,10 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table `runs` with three more columns in front: comparison, pair and arm (a or b), where a run has them.
+def add_pair_columns(runs: pd.DataFrame) -> pd.DataFrame:
+    """The table `runs` with the columns comparison, pair and arm (a or b) in front; empty for runs of no comparison.
 
-    They come from the path of its metrics, compare/NAME/pair1/a/FILE, and are empty for any other path.
+    They are read from the path of the run's metrics: compare/NAME/pair1/a/FILE.
     """
     arms = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
     arms = arms.set_axis(["comparison", "pair", "arm"], axis="columns")
@@ -111,8 +111,8 @@ def _column_value(metrics: Timed | Failed, name: str) -> Any:
     return TIMED[name](metrics)
 
 
-def configuration(run: Run) -> dict:
-    """The columns that say what was run: name -> value, with the numbers of `nodes` and of `devices`."""
+def configuration_columns(run: Run) -> dict:
+    """Column -> value of what was run, as {"strategy": "ddp", ..., "nodes": 2, "devices": 8}."""
     config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
@@ -184,7 +184,7 @@ def _cell_row(
 
     `reached`: the time to the target loss; `findings`: of the campaign. A figure is None where no run has it.
     """
-    config = configuration(group[0])  # one for all runs of a cell
+    config = configuration_columns(group[0])  # one for all runs of a cell
     failures = [run.metrics.failure for run in group if run.metrics.failure]
     loads = [load for run in repeats if (load := _column_value(run.metrics, "device_load")) is not None]
     return {

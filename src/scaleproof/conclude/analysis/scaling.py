@@ -7,7 +7,7 @@ from typing import Any
 
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK, MeasuredCell, measured_cells, unintended_differences
 from scaleproof.conclude.analysis.ranking import MARGIN, answer_question, cells_by_size, family_of_size, rank_cells
-from scaleproof.conclude.analysis.scaling_laws import fit_law, karp_flatt
+from scaleproof.conclude.analysis.scaling_laws import fit_scaling_law, karp_flatt
 from scaleproof.conclude.analysis.simultaneous import Family, resolution_of_ratio
 from scaleproof.conclude.analysis.stopping import confidence_at, take_look
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -243,7 +243,7 @@ def _series_entry(
         baseline=base.cell,
         baseline_devices=base.values["devices"],
         resolve=resolve,  # of the largest size and the smallest
-        law=fit_law(kind, rates, base.confidence) if kind else None,
+        law=fit_scaling_law(kind, rates, base.confidence) if kind else None,
         runs=points,
     )
 

@@ -36,7 +36,7 @@ def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
     return Estimated(value=value, low=bound_at(speedup.high), high=bound_at(speedup.low), n=speedup.n)
 
 
-def fit_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: float = CONFIDENCE) -> ScalingLaw:
+def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: float = CONFIDENCE) -> ScalingLaw:
     """The law of scaling fitted to a series. `rates`: devices -> repeat -> tokens/s; repeats of all sizes count.
 
     strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.

@@ -10,7 +10,7 @@ also pass its own t interval (paired; else Welch's), at the level of all pairs (
 that the cells are not equally noisy. Why not each pair for itself, with Holm's levels: docs/statistics.md.
 
 Whether a cell may be taken for the best asks less than all pairs do: that no other is much faster. These one-sided
-bounds (Hsu's comparisons with the best, by Dunnett's quantile) are in `Family.worst`.
+bounds (Hsu's comparisons with the best, by Dunnett's quantile) are in `Family.lower_bounds`.
 """
 
 import math
@@ -88,10 +88,11 @@ class Family:
         """The number of pairs of cells."""
         return len(self.cells) * (len(self.cells) - 1) // 2
 
-    def worst(self, count: int) -> np.ndarray:
-        """The lower bound of each of the first `count` cells' ratio to the fastest other of them; 1 at most.
+    def lower_bounds(self, count: int) -> np.ndarray:
+        """For each of the first `count` cells, the lower bound of its ratio to the fastest of the others; 1 at most.
 
-        They hold together, one-sided: the cell that is truly best is shown to be slower by so much with at most 5 %.
+        All hold together: the chance that the truly best cell is said to be slower than its bound allows is at most 5
+        %.
         """
         noise = self.noise
         dunnett = largest_of_others(self.confidence, count, noise.freedom) * noise.pooled
@@ -165,8 +166,8 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     return Noise(pooled, freedom, np.sqrt(variance_of_pair), np.maximum(satterthwaite, 1.0), unequal)
 
 
-def letters(family: Family, count: int) -> dict[str, str]:
-    """Cell -> letters, for the first `count` cells: cells that share a letter are not told apart.
+def letter_groups(family: Family, count: int) -> dict[str, str]:
+    """Cell -> letters, for the first `count` cells: two cells that share a letter are not told apart ("a", "ab", "b").
 
     Source: Piepho 2004, insert and absorb.
     """
@@ -207,9 +208,11 @@ def resolution_of_family(family: Family, effect: float) -> Resolution:
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:
-        return math.expm1(detectable_by_cells(n, len(family.cells), confidence, freedom, family.noise.unequal) * sd)
+        return math.expm1(
+            detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal) * sd
+        )
 
-    return _resolution(family.n, effect, family.confidence, shown_by)
+    return _make_resolution(family.n, effect, family.confidence, shown_by)
 
 
 def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Resolution:
@@ -224,17 +227,17 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
     others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)
 
     def shown_by(n: int, confidence: float) -> float:
-        return math.expm1(detectable_ratio(n, others, confidence, ratio.freedom) * sd)
+        return math.expm1(detectable_ratio_of_two(n, others, confidence, ratio.freedom) * sd)
 
-    return _resolution(ratio.n, effect, confidence, shown_by)
+    return _make_resolution(ratio.n, effect, confidence, shown_by)
 
 
-def _resolution(n: int, effect: float, confidence: float, shown_by: Callable[[int, float], float]) -> Resolution:
-    """What `n` repeats show, what more would, and how many would show `effect`.
+def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callable[[int, float], float]) -> Resolution:
+    """The differences that `n` repeats show and that more repeats would show, and the repeats that would show `effect`.
 
-    `shown_by(n, confidence)`: difference that n repeats show at a level with a probability of POWER. Further repeats
-    are added in rounds, after each of which results are looked at: so their numbers are those of looks, and they are
-    judged at ROUND_CONFIDENCE. The probabilities count in that the noise is an estimate (`detectable_by_cells`).
+    `shown_by(n, confidence)`: the difference that n repeats show with probability POWER. More repeats come in rounds,
+    each of which ends in a look at the results: so their numbers are those of looks, judged at ROUND_CONFIDENCE. That
+    the noise is itself an estimate is allowed for (`detectable_ratio_of_cells`).
     """
     looks = [
         repeats for repeats in takewhile(lambda repeats: repeats <= MOST_REPEATS, repeats_at_looks(n)) if repeats > n
@@ -272,16 +275,16 @@ def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[fl
 
 
 @lru_cache(maxsize=4096)
-def detectable_by_cells(
+def detectable_ratio_of_cells(
     n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
 ) -> float:
-    """Log ratio, in sds of a pair of runs, that n repeats of k cells show with a probability of POWER.
+    """The log ratio of two of k cells that n repeats show with probability POWER, in standard deviations of a pair.
 
-    Under the rule of `compare_all` for repeats that match; `unequal`: of a pair that is noisier than the others. In
-    units of the estimate of that sd if `freedom`, its degrees of freedom, is given: the probability is over the
-    estimate, too, so that a sentence that is printed from it is as often true as it says.
-    By draws of the noise: with z the error of the mean and t the threshold of a draw, the claim is made from an effect
-    of t - z on, and the POWER quantile of these effects is the answer.
+    By the rule of `compare_all` for repeats that match. `unequal`: for a pair that is noisier than the others.
+    `freedom`: degrees of freedom of the estimated deviation, if the answer is to be in units of the estimate; its error
+    then counts, so that a printed sentence is as often true as it says.
+    Computed from draws of the noise: with z the error of the mean and t the threshold, effects from t - z on are
+    claimed; the answer is the POWER quantile of t - z.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
@@ -305,11 +308,11 @@ def detectable_by_cells(
 
 
 @lru_cache(maxsize=4096)
-def detectable_ratio(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
+def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
     """Log ratio, in sds of a pair of runs, that n repeats of two cells show with a probability of POWER.
 
     By the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts as
-    well, unless the pair's noise is shown to be larger. `freedom`, and the method: as of `detectable_by_cells`.
+    well, unless the pair's noise is shown to be larger. `freedom`, and the method: as of `detectable_ratio_of_cells`.
     """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)

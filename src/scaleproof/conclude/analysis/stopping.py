@@ -22,7 +22,7 @@ from itertools import pairwise
 from scipy.special import stdtrit
 
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
-from scaleproof.conclude.analysis.run_tables import configuration
+from scaleproof.conclude.analysis.run_tables import configuration_columns
 from scaleproof.conclude.analysis.simultaneous import POWER, SPENDING_POWER
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.records.run import Run
@@ -69,7 +69,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
     repeats = max((run.metrics.repeat for run in runs), default=0)
     decided = _is_decided(report, rule.resolve)
     seconds = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
-    device_seconds = sum((run.metrics.total_wall_time_s or 0.0) * configuration(run)["devices"] for run in runs)
+    device_seconds = sum((run.metrics.total_wall_time_s or 0.0) * configuration_columns(run)["devices"] for run in runs)
     next_look = next((look for look in rule.looks() if look > repeats), None)
     why: WhyEnded | None = None
     if decided is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
+from scaleproof.conclude.checks.updates import learning_rate, unclipped_steps, wrong_update_settings
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded, zero_stage
 from scaleproof.ground.errors import plural
@@ -110,7 +110,7 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
         if census.slowed_by:
             yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
             return
-        problem = _window_problem(run, census) or _witness_problem(census)
+        problem = _window_problem(run, census) or _describe_other_witness(census)
         if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
             yield Flag(f"rank {rank}: {problem}", severity=None if on_cpu(run) else "suspect")
             return
@@ -150,7 +150,7 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
     return None
 
 
-def _witness_problem(census: Census) -> str | None:
+def _describe_other_witness(census: Census) -> str | None:
     """Return which step of a rank's witness ran other things than the probed steps of the run; None: no step.
 
     Only from the first probed step on, because engines lay out their buckets in the first steps. With the shortest
@@ -282,8 +282,8 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
             *_optimizer_problems(run, census.before),
             *(_optimizer_problems(run, census.after) if census.after else ()),
             *_engine_problems(run, census),
-            *clipping_problems(run, rank),
-            *update_problems(run, census),
+            *unclipped_steps(run, rank),
+            *wrong_update_settings(run, census),
         ]
         if problems:
             yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")

@@ -73,8 +73,8 @@ def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
     if around and not abs(max(around) - wall) <= _tolerance_s(run):
         yield f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
     # What the other phases of the run leave for the window.
-    remaining = window_of_budget(run)
-    budget_tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_factor(run)
+    remaining = window_by_other_phases(run)
+    budget_tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
     if remaining is not None and not abs(remaining - wall) <= budget_tolerance:
         yield (
             f"start-up, validation and closing leave {seconds(remaining)} of the total of "
@@ -117,11 +117,11 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
     return time if math.isfinite(time) else None
 
 
-def _slowdown_factor(run: MeasuredRun) -> float:
-    """Return how many times longer the window took than with cores of its own, at most MOST_SLOWED.
+def _slowdown_of_window(run: MeasuredRun) -> float:
+    """Return by which factor other programs slowed the window down, at most MOST_SLOWED; tolerances widen by it.
 
-    It widens tolerances: what slows the window slows what comes after it as well. The larger of two signs counts: mean
-    over shortest step, and, where all steps are slowed alike, the window over what is left of it without waiting.
+    The larger of two estimates: mean over shortest step; and, for steps that are all slowed alike, the window's time
+    over the same without waiting for a core. What slows the window slows what follows as well.
     """
     times, wall = run.step_times, run.metrics.window.wall_time_s
     waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
@@ -157,11 +157,11 @@ def window_length(rank: Rank) -> float | None:
     return None
 
 
-def window_of_budget(run: MeasuredRun) -> float | None:
+def window_by_other_phases(run: MeasuredRun) -> float | None:
     """Return the seconds that the other phases of a run leave for its window; None on several hosts.
 
-    That is the time from the start of the window to the end of the validation, less the validation; in records without
-    these clocks, the total less all other phases.
+    From the start of the window to the end of the validation, less the validation. Records without these clocks: the
+    total, less all other phases.
     """
     metrics = run.metrics
     if len({rank["host"] for rank in metrics.ranks}) > 1:

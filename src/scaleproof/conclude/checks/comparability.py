@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from scaleproof.conclude.checks.replayed import MEANINGLESS, SMALL_LOSS, amplification, comparable, reference_for
+from scaleproof.conclude.checks.replayed import (
+    MEANINGLESS,
+    SMALL_LOSS,
+    comparable,
+    reference_for,
+    rounding_amplification,
+)
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs, of_timed
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
 from scaleproof.ground.number_format import fixed, integer, number, scientific, significant
@@ -49,7 +55,7 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
             losses = run.losses[:COMPARED_STEPS]
             steps = min(len(losses), len(expected))  # that both runs made
             loosest = max(loss_tolerance(reference), loss_tolerance(run))
-            tolerance = tolerances(loosest, steps) * amplification(reference_for(reference)).of(steps)
+            tolerance = loss_tolerances(loosest, steps) * rounding_amplification(reference_for(reference)).of(steps)
             tolerance[comparable(tolerance) :] = np.inf  # from where training amplifies rounding too far to compare
             # A loss that is not a number makes a difference of NaN, which is above no tolerance.
             difference = np.abs(losses[:steps] - expected[:steps]) / scale[:steps]
@@ -71,7 +77,7 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: One commit for one GPU, another for four.
     Repair: Something other than the compared keys changed; run all cells again in one environment.
     """
-    recorded = [dict(provenance(run)) for run in runs]
+    recorded = [dict(equal_things(run)) for run in runs]
     values_of: dict[str, set[str]] = defaultdict(set)
     for fields in recorded:
         for field, value in fields.items():
@@ -118,11 +124,11 @@ def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
 
 
 @lru_cache(maxsize=64)  # of all runs of a campaign a few are different
-def tolerances(loosest: float, steps: int) -> np.ndarray:
-    """Return the allowed relative difference of losses at each step, an array of `steps` numbers.
+def loss_tolerances(loosest: float, steps: int) -> np.ndarray:
+    """Return the allowed relative difference of two losses at each of `steps` steps.
 
-    In fp32 it is EXACT for EXACT_STEPS steps and then grows with the square of the step, up to `loosest`; in lower
-    precisions, whose `loosest` is at least as large, it is `loosest` in all steps.
+    fp32: EXACT for the first EXACT_STEPS steps, then growing with the square of the step up to `loosest`. Lower
+    precisions: `loosest` at every step.
     """
     if loosest > TOLERANCE["fp32"]:
         return np.full(steps, loosest)
@@ -157,11 +163,10 @@ def _training_identity(run: MeasuredRun) -> str:
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
-def provenance(run: TimedRun) -> Iterator[tuple[str, Any]]:
-    """Yield (name, value) of each thing that should be equal in all runs of a campaign: no key of it varies any.
+def equal_things(run: TimedRun) -> Iterator[tuple[str, Any]]:
+    """Yield (name, value) of what must be equal in all runs of a campaign: code, versions, environment, hardware.
 
-    That is the code, the versions, the environment and the hardware. Versions and variables come twice, as the
-    launcher's process has them and as rank 0 saw them in its own.
+    Versions and variables come twice: of the launcher's process, and of rank 0's own.
     """
     metrics = run.metrics
     hardware = metrics.hardware
@@ -223,7 +228,7 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """
     for group in groups_of_same_training([run for run in runs if run.metrics.validation]):
         reference = group[0]
-        expected, amplified = _validation_loss(reference), amplification(reference_for(reference)).later
+        expected, amplified = _validation_loss(reference), rounding_amplification(reference_for(reference)).later
         for run in group[1:]:
             loss = _validation_loss(run)
             precisions = {run.metrics.training_config.precision, reference.metrics.training_config.precision}

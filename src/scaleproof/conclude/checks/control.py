@@ -38,18 +38,18 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
     Seen: gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.
     Repair: Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.
     """
-    habit = _work_beside_training(run) or _functions_beside_training(run) or _busier_main_thread(run)
+    habit = _describe_other_work(run) or _functions_beside_training(run) or _busier_main_thread(run)
     if habit:
         yield Flag(f"{habit}{_bare_loop_evidence(run)}")
     else:
         yield from _flag_longer_than_bare_loop(run)
 
 
-def _work_beside_training(run: MeasuredRun) -> str | None:
-    """Return in words what a rank does in its steps beside training, of the first such rank; None without one.
+def _describe_other_work(run: MeasuredRun) -> str | None:
+    """Return a sentence on what the first such rank does in its steps besides training; None where no rank does.
 
     It starts processes or collects garbage in half of the steps, writes a page to files in each step, or keeps other
-    threads busy, in a window of several steps.
+    threads busy. Judged in windows of several steps.
     """
     steps = run.metrics.window.step_time_n
     if steps < STEPS:

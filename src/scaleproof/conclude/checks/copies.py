@@ -135,7 +135,7 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
             # Copies of one record are `runs_are_no_copies`' matter.
             if first.metrics.run_id == second.metrics.run_id or not _devices(first) & _devices(second):
                 continue
-            if _were_apart_since_boot(first, second):
+            if _ran_apart(first, second):
                 continue
             yield Flag(
                 f"{second.name} began {seconds(later_start - start, 1)} after {first.name}, "
@@ -159,10 +159,10 @@ def _monotonic_window(rank: Rank) -> tuple[float, float]:
     return rank["window_start_monotonic_s"], rank["window_end_monotonic_s"]
 
 
-def _were_apart_since_boot(first: MeasuredRun, second: MeasuredRun) -> bool:
-    """Return whether one run was over before the other by the monotonic clock of every host that both ran on.
+def _ran_apart(first: MeasuredRun, second: MeasuredRun) -> bool:
+    """Return whether one run had ended before the other began, by the monotonic clock of every host of both.
 
-    The time of day can be set, this clock cannot. False where the runs share no host or have no such clock.
+    That clock cannot be set, as the time of day can. False where the runs share no host or have no such clock.
     """
     pairs = [
         (_monotonic_window(rank), _monotonic_window(other))

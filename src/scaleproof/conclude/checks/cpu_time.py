@@ -23,11 +23,11 @@ UNEVEN = 1.25  # times the processor time of the other ranks
 UNEVEN_SHARE = 0.05  # of the window
 
 
-def sampling_error(cpu_s: float) -> float:
-    """Return the seconds by which the kernel may miscount busy time, of `cpu_s` seconds of one core or several.
+def busy_time_error_s(cpu_s: float) -> float:
+    """Return by how many seconds the kernel may miscount `cpu_s` seconds of busy time, of one core or several.
 
-    Rounding, and the standard deviation of sampling a core that is busy half of the time. On a quiet machine the count
-    was within 3.5 % of what 18 ranks used in windows of 1.6 to 3.2 s, where this is 4 to 6 %.
+    Rounding, and the standard deviation of sampling a core that is busy half of the time. For 18 ranks on a quiet
+    machine, in windows of 1.6 to 3.2 s, the count was within 3.5 %, where this allows 4 to 6 %.
     """
     return ROUNDED_S + 0.5 * float((TICK_S * cpu_s) ** 0.5)
 
@@ -71,10 +71,10 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
     for host, ranks in ranks_by_host.items():
         capacity = ranks[0]["machine_cpus"] * _window_s(ranks[0])
         others = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
-        if capacity and others - sampling_error(capacity) > BUSY * capacity:
+        if capacity and others - busy_time_error_s(capacity) > BUSY * capacity:
             bound = _bound_ranks(run)
             is_elsewhere = bool(bound) and not any(
-                _taken_s(rank) > sampling_error(_available_s(rank)) for rank in bound
+                _taken_s(rank) > busy_time_error_s(_available_s(rank)) for rank in bound
             )
             where = ", on other cores than those of the ranks" if is_elsewhere else ""
             yield Flag(
@@ -98,7 +98,7 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
         return
     for rank in ranks:
         available, lost = _available_s(rank), _taken_s(rank)
-        if lost - sampling_error(available) > STARVED * available:
+        if lost - busy_time_error_s(available) > STARVED * available:
             yield Flag(
                 f"others used {percent(lost / available)} of the cores of rank {rank['rank']}: "
                 f"{seconds(lost, 2)} of the window lost"
@@ -121,7 +121,7 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
     if not is_one_host or not all_watched or run.metrics.window.wall_time_s < LONG_ENOUGH_S:
         return
     idle = [  # part of each rank's cores that neither a program nor the host of a virtual machine used
-        1 - (rank["cores_busy_s"] + _stolen_s(rank) + sampling_error(_available_s(rank))) / _available_s(rank)
+        1 - (rank["cores_busy_s"] + _stolen_s(rank) + busy_time_error_s(_available_s(rank))) / _available_s(rank)
         for rank in ranks
     ]
     alone = len(ranks) == 1 and run.metrics.config["execution"]["threads_per_device"] == 1

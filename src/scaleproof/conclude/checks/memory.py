@@ -77,11 +77,11 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
     if ratio > STATE:
         yield Flag(
             f"{megabytes(memory.state_bytes)} are kept, {megabytes(memory.state_bytes_predicted)} by the formula "
-            f"({fixed(ratio, 2)}x): {_kept_beside_state(run)}"
+            f"({fixed(ratio, 2)}x): {_describe_extra_memory(run)}"
         )
 
 
-def _kept_beside_state(run: MeasuredRun) -> str:
+def _describe_extra_memory(run: MeasuredRun) -> str:
     """Return in words what a strategy keeps in memory beside the state that the formula of the ZeRO paper has."""
     training = run.metrics.training_config
     if not is_deepspeed(training.strategy):

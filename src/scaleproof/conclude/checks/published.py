@@ -34,8 +34,8 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
     """
     wrong = [
         f"{name} is {_nine_digits(recorded)}, computed again {_nine_digits(computed)}"
-        for name, recorded, computed in figures(run)
-        if not same(recorded, computed)
+        for name, recorded, computed in recomputed_figures(run)
+        if not is_same_figure(recorded, computed)
     ]
     wrong += [f"{name} is {stated}, by {source} {actual}" for name, stated, source, actual in _setting_pairs(run)]
     whole, window = run.metrics.total_wall_time_s, run.metrics.window.wall_time_s
@@ -53,15 +53,15 @@ def _nine_digits(figure: float | None) -> str:
     return "null" if figure is None else significant(figure, 9)
 
 
-def same(recorded: float | None, computed: float | None) -> bool:
-    """Return whether both are one figure within rounding, or both are missing."""
+def is_same_figure(recorded: float | None, computed: float | None) -> bool:
+    """Return whether two figures are equal within rounding, or both are missing."""
     if recorded is None or computed is None:
         return recorded is computed
     return abs(recorded - computed) <= SAME * max(abs(computed), 1e-12)
 
 
-def figures(run: MeasuredRun) -> Figures:
-    """Yield (name, recorded value, value computed again) of every figure of a run that can be computed again."""
+def recomputed_figures(run: MeasuredRun) -> Figures:
+    """Yield (name, recorded value, recomputed value) of every figure of a run that can be computed again."""
     sections = (
         _window_figures,
         _work_figures,

@@ -47,29 +47,28 @@ class Amplification:
         return np.concatenate([known, np.full(steps - len(known), self.later)])
 
 
-def amplification(reference: Reference | None) -> Amplification:
-    """Return by how much training amplifies rounding, from how far the repetitions of a replay come apart.
+def rounding_amplification(reference: Reference | None) -> Amplification:
+    """Return by which factors training amplifies rounding, from how far the repetitions of a replay come apart.
 
-    Repetitions make the steps of the replay with other rounding. Without a replay (`reference`), or without
-    repetitions of it, all factors are 1.
+    Repetitions are the replay's steps with other rounding. All factors are 1 without a replay or without repetitions.
     """
     if reference is None or not reference.repetitions or not reference.losses:
         return Amplification(np.ones(0))
     replays: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
     # Relative spreads, by step: each factor is a spread over that of replays in which nothing is amplified.
-    losses = _divergence([replay.losses for replay in replays], SMALL_LOSS)
-    norms = _divergence([replay.gradient_norms for replay in replays], 0.0)
+    losses = _spread_so_far([replay.losses for replay in replays], SMALL_LOSS)
+    norms = _spread_so_far([replay.gradient_norms for replay in replays], 0.0)
     scored = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
-    validation = float(_divergence(scored, SMALL_LOSS)[0]) if scored else 0.0
+    validation = float(_spread_so_far(scored, SMALL_LOSS)[0]) if scored else 0.0
     later = max(1.0, float(losses[-1]) / QUIET, float(norms[-1]) / UNSETTLED_NORM)
     replayed = np.maximum(1.0, np.maximum(losses / QUIET, norms / QUIET_NORM))
     return Amplification(replayed, later, max(later, validation / QUIET))
 
 
-def _divergence(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
-    """Return for each step how far the `series` have come apart up to it, relative to the first of them.
+def _spread_so_far(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
+    """Return for each step the largest relative difference of the `series` up to it, relative to the first of them.
 
-    Values of the first series that are below `least` count as `least`.
+    Values of the first series below `least` count as `least`.
     """
     values = np.array(series)  # (series, steps)
     scale = np.maximum(np.abs(values[0]), max(least, 1e-30))
@@ -145,7 +144,7 @@ def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
         of_rounding = np.full(steps, OF_CLASSES[precision])
     else:
         of_rounding = TOLERANCE[precision] + GROWTH[precision] * np.arange(steps)
-    return np.asarray(of_rounding * amplification(reference).of(steps))
+    return np.asarray(of_rounding * rounding_amplification(reference).of(steps))
 
 
 @of_run.check(DIFFER)
@@ -170,7 +169,7 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
             f"{scientific(tolerance[first])} is allowed; at most {scientific(np.nanmax(difference))}"
         )
     elif precision != "fp32" and not classifies and steps >= STEPS:
-        of_last_step = float(amplification(reference).of(steps)[-1])  # the largest: it never falls
+        of_last_step = float(rounding_amplification(reference).of(steps)[-1])  # the largest: it never falls
         yield from _flag_bias(apart, BIAS * of_last_step, precision)
 
 
@@ -222,7 +221,7 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         return
     classifies = run.metrics.config["workload"]["task"] == "classification"
     of_rounding = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if classifies else 1)
-    tolerances = of_rounding * amplification(reference).of(len(reference.gradient_norms))  # by step
+    tolerances = of_rounding * rounding_amplification(reference).of(len(reference.gradient_norms))  # by step
     for rank, census in enumerate(run.metrics.census or []):
         for when in ("before", "after"):
             step, norm = getattr(census, when), gradient_norm(run, rank, when)
@@ -317,7 +316,7 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
         return
     expected = reference.validation_loss
     difference = abs(validation.loss - expected) / max(expected, SMALL_LOSS)
-    tolerance = OF_VALIDATION[run.metrics.training_config.precision] * amplification(reference).validation
+    tolerance = OF_VALIDATION[run.metrics.training_config.precision] * rounding_amplification(reference).validation
     is_comparable = tolerance <= MEANINGLESS  # else training amplifies rounding too far
     if is_comparable and not difference <= tolerance:
         yield Flag(
@@ -375,6 +374,6 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     if compared < len(tolerance):
         yield (
             f"losses are compared with those of the replay before step {compared} alone: from there on "
-            f"training itself amplifies rounding {integer(amplification(reference).of(compared + 1)[-1])} "
+            f"training itself amplifies rounding {integer(rounding_amplification(reference).of(compared + 1)[-1])} "
             "times, and sound runs come apart"
         )

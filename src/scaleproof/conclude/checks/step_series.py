@@ -90,7 +90,7 @@ def steps_keep_their_time(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Run the cell again on a quiet machine. If it shifts at the same step again, look at what begins there.
     """
     times = run.step_times
-    place = shift_of(times)
+    place = find_shift(times)
     if place is not None:
         before, after = median(times[:place]), median(times[place:])
         yield Flag(
@@ -112,10 +112,10 @@ def _likely_cause(run: MeasuredRun) -> str:
     )
 
 
-def shift_of(times: np.ndarray) -> int | None:
-    """Return the index from which on step times stay on another level, SHIFT times higher or lower; None if nowhere.
+def find_shift(times: np.ndarray) -> int | None:
+    """Return the index at which step times change to a level SHIFT times higher or lower, for good; None without one.
 
-    The index is where two levels fit the series best, by least squares of logarithms.
+    It is where two levels fit the series best, by least squares of logarithms.
     """
     steps = len(times)
     if steps < 2 * SIDE:
@@ -170,7 +170,7 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Take what runs every n steps out of the window, or state it.
     """
     times = run.step_times
-    period = period_of(times)
+    period = find_period(times)
     if period is None:
         return
     slow = times > SLOW * run.median_step_s
@@ -183,11 +183,11 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
         )
 
 
-def period_of(times: np.ndarray) -> int | None:
-    """Return the period of the slow steps; None unless there are several and they are exactly every n-th one, n > 1.
+def find_period(times: np.ndarray) -> int | None:
+    """Return n if exactly every n-th step is slow (n > 1, several slow steps); else None.
 
-    Slow steps take more than SLOW times the median. Where these have no period, because other steps are disturbed as
-    well, only steps nearer to the slowest step than to the median count.
+    Slow is more than SLOW times the median. If the slow steps have no period, as others are disturbed too, only those
+    count that are nearer to the slowest step than to the median.
     """
     median_s = median(times)
     slow_s = SLOW * median_s

@@ -40,32 +40,31 @@ def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> flo
     return math.hypot(*known) if len(known) == len(parts) else None
 
 
-def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
-    """Yield in words in which probed steps of `rank` AdamW took gradients that were not clipped as configured.
+def unclipped_steps(run: MeasuredRun, rank: int) -> Iterator[str]:
+    """Yield sentences on probed steps of `rank` whose gradients entered AdamW otherwise than clipped as configured.
 
     Those are the steps before and after the window, and the first such step of the rank's witness.
     """
     for when in ("before", "after"):
         step = getattr((run.metrics.census or [])[rank], when)
         if step is not None:
-            problem = _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
+            problem = _describe_wrong_clipping(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
             if problem:
                 yield problem
     witnesses = [census.witness for census in run.metrics.census or []]
     own = witnesses[rank]
     for step, scaled_by in enumerate(own.scaled_by if own else []):
         norms = [witness.gradient_norms[step] if witness else None for witness in witnesses]
-        problem = _clipping_problem(run, step, norm_of_ranks(run, rank, norms), scaled_by)
+        problem = _describe_wrong_clipping(run, step, norm_of_ranks(run, rank, norms), scaled_by)
         if problem:
             yield problem
             return
 
 
-def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
-    """Return in words how the gradients of a step entered AdamW scaled by another factor than clipping gives.
+def _describe_wrong_clipping(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
+    """Return a sentence if clipping scaled the gradients of a step by a wrong factor; None if right, or not known.
 
-    `norm`: of these gradients before clipping; `scaled_by`: the factor, as read back from AdamW. None where it is the
-    right one, or one of the two is unknown.
+    `norm`: of the gradients before clipping. `scaled_by`: the factor, as read back from AdamW.
     """
     limit = run.metrics.config["work"]["optimizer"]["max_grad_norm"]
     if scaled_by is None or norm is None:
@@ -80,11 +79,11 @@ def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by
     )
 
 
-def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
-    """Yield in words where updates of the window had other learning rates or settings than configured.
+def wrong_update_settings(run: MeasuredRun, census: Census) -> Iterator[str]:
+    """Yield sentences on updates of the window with other learning rates or settings than configured.
 
-    Learning rates are compared by one sum, in which each is weighted by the number of its step. Nothing is yielded
-    where the rank recorded no updates.
+    Learning rates are compared by one sum, in which each is weighted by the number of its step. Nothing without a
+    record of updates.
     """
     work, updates = run.metrics.config["work"], census.updates_in_window
     if updates is None:

@@ -179,7 +179,7 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
 def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
     """Flag the first rank that trains on few different batches: by what its loader is known to have."""
     for rank in run.ranks:
-        longest, steps = _longest_repetition(rank.batches), len(rank.batches)
+        longest, steps = _longest_run_of_equal_batches(rank.batches), len(rank.batches)
         different = len({tuple(batches) for batches in rank.batches if batches})
         in_loader = rank.loader_batches  # None: nobody knows
         in_a_pass = min(steps, (in_loader or 0) // max(map(len, rank.batches), default=1))  # steps
@@ -198,10 +198,10 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
             return
 
 
-def _longest_repetition(batches: Sequence[list[int]]) -> int:
-    """Return the most steps in a row that have equal batches; 1 where each batch differs from the one before.
+def _longest_run_of_equal_batches(batches: Sequence[list[int]]) -> int:
+    """Return the most successive steps with equal batches; 1 where each batch differs from the one before.
 
-    `batches`: the checksums of what entered the model, a list for each step; empty: unknown.
+    `batches`: for each step the checksums of what entered the model; empty where unknown.
     """
     longest = length = 1
     for before, after in pairwise(batches):
@@ -321,14 +321,14 @@ def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
         return
     base, *others = first_of.values()
     for other in others:
-        if unequal := [text for text in differences(base, other) if not text.startswith(tuple(left_out))]:
+        if unequal := [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(left_out))]:
             about = [run for run in runs if run.metrics.cell in (base.name, other.name)]
             yield Flag("; ".join(unequal), cells=[base.name, other.name], about=about)
 
 
-def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
-    """Return why the rates of two watched runs do not compare, a text for each reason; empty where work is the same."""
-    work_a, work_b = _comparable_work(a), _comparable_work(b)
+def reasons_not_comparable(a: WatchedRun, b: WatchedRun) -> list[str]:
+    """Return reasons why the rates of two watched runs do not compare: "samples: 512 in a, 256 in b"; [] if they do."""
+    work_a, work_b = _work_of_run(a), _work_of_run(b)
     return [
         f"{name}: {work_a[name]} in {a.name}, {work_b[name]} in {b.name}"
         for name in work_a
@@ -336,17 +336,17 @@ def differences(a: WatchedRun, b: WatchedRun) -> list[str]:
     ]
 
 
-def _comparable_work(run: WatchedRun) -> dict[str, Any]:
-    """Return what a run must have in common with another for their rates to compare, by name; None: not known.
+def _work_of_run(run: WatchedRun) -> dict[str, Any]:
+    """Return what two runs must have in common for their rates to compare: name -> value, None where it is not known.
 
-    Model and steps are taken from rank 0, because every rank has the same; samples and tokens are of all of them.
+    Model and steps are rank 0's, as they are equal on all; samples and tokens are those of all ranks.
     """
     rank_0 = run.ranks[0]
     return {
         "parameters": rank_0.parameters,
         "trained parameters": rank_0.trainable,
-        "samples in a step": _usual_amount([rank.samples for rank in run.ranks]),
-        "tokens in a step": _usual_amount([rank.tokens for rank in run.ranks]),
+        "samples in a step": _amount_of_most_steps([rank.samples for rank in run.ranks]),
+        "tokens in a step": _amount_of_most_steps([rank.tokens for rank in run.ranks]),
         "optimizer steps": len(rank_0.step_s),
         "dtypes of weights": rank_0.parameter_dtypes,
         "dtypes of matrix products": _dtypes_of_products(rank_0),
@@ -366,10 +366,10 @@ def _share_batches(batches: Sequence[list[int]]) -> str:
     return "many" if len(times) > FEW_BATCHES and is_often else "few"
 
 
-def _usual_amount(counts: Sequence[Sequence[int]]) -> int | None:
-    """Return what most steps of all ranks together have; None where no amount is that of most, as with texts.
+def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
+    """Return the amount that most steps have, summed over ranks; None where most differ, as with texts.
 
-    The last batch of an epoch may be smaller. `counts`: of each step, by rank.
+    `counts`: of each step, by rank. The last batch of an epoch may be smaller.
     """
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
     amount, times = amounts.most_common(1)[0]

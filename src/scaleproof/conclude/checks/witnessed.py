@@ -39,7 +39,7 @@ def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
         if witnessed is None:
             continue
         for run in repeats:
-            problem = _moments_problem(run, witnessed) or _losses_problem(run, witnessed)
+            problem = _describe_other_moments(run, witnessed) or _describe_other_losses(run, witnessed)
             if problem:
                 yield Flag(problem, about=[run])
 
@@ -57,15 +57,15 @@ def _tolerance_factor(run: MeasuredRun, steps: int) -> np.ndarray:
     It grows after EXACT_STEPS steps, and by as much as training amplifies rounding.
     """
     growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
-    return np.asarray(growth * replayed.amplification(replayed.reference_for(run)).of(steps))
+    return np.asarray(growth * replayed.rounding_amplification(replayed.reference_for(run)).of(steps))
 
 
-def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
-    """Return in words from which step on a rank's first moments differ from its witness; None if they agree.
+def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
+    """Return a sentence: from which step on a rank's first moments differ from its witness; None if they agree.
 
-    Compared is the norm of a part of AdamW's first moment after each call of the optimizer, in those steps of the
-    window that the witness made as well. Nothing is compared after skipped updates, between different machines, or
-    where another version of the trainer may have looked at other parts.
+    Compared is the norm of a part of AdamW's first moment after each update, in the steps of the window that the
+    witness made too. Not after skipped updates, between different machines, or where another version of the trainer may
+    have looked at other parts.
     """
     work, precision = run.metrics.config["work"], run.metrics.training_config.precision
     warmup = work["warmup_steps"]
@@ -102,7 +102,7 @@ def _moments_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     return None
 
 
-def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
+def _describe_other_losses(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     """Return in words the first step whose loss differs from the witness; None if all agree."""
     precision = run.metrics.training_config.precision
     expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # over ranks, by step
@@ -112,7 +112,7 @@ def _losses_problem(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     else:
         of_rounding = replayed.TOLERANCE[precision] + replayed.GROWTH[precision] * np.arange(steps)
     # Those of the replay, which grow with the steps, but no looser than between two runs of a campaign.
-    loosest = loss_tolerance(run) * replayed.amplification(replayed.reference_for(run)).of(steps)
+    loosest = loss_tolerance(run) * replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
     tolerance = np.minimum(of_rounding * _tolerance_factor(run, steps), loosest)
     compared = replayed.comparable(tolerance)
     expected = expected[:compared]
@@ -148,7 +148,9 @@ def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     if run.metrics.config["workload"]["task"] == "classification":
         return
     steps = min(len(reference.gradient_norms), len(witnesses[0].losses))  # all ranks made as many
-    tolerances = replayed.NORM[run.metrics.training_config.precision] * replayed.amplification(reference).of(steps)
+    tolerances = replayed.NORM[run.metrics.training_config.precision] * replayed.rounding_amplification(reference).of(
+        steps
+    )
     for step in range(replayed.comparable(tolerances)):
         norm = norm_of_ranks(run, 0, [witness.gradient_norms[step] for witness in witnesses])  # as rank 0 has it
         expected = reference.gradient_norms[step]

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
-from scaleproof.conclude.forecast.interval import HalfWidths, Interval, conformal, leave_largest_out, with_repeats
+from scaleproof.conclude.forecast.interval import (
+    HalfWidths,
+    Interval,
+    conformal_half_widths,
+    half_widths_by_largest_sizes,
+    widen_by_noise,
+)
 from scaleproof.conclude.forecast.law import hold_largest_out
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, Score, past_residuals
 from scaleproof.conclude.forecast.sweep_file import Sweep
@@ -75,11 +81,12 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
     return runs
 
 
-def cells_of(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
-    """The cells that forecasts are made from, and those that are forecast.
+def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
+    """(cells that forecasts are made from, cells that are forecast).
 
-    From: measured cells with a geometry of the campaign's `forecast.from`, of any if it names none. Forecast: cells
-    with a geometry of `forecast.hold_out`, which are never used to forecast; if empty, cells that are not measured.
+    From: measured cells with a geometry of `forecast.from`, of any geometry if it names none. Forecast: cells with a
+    geometry of `forecast.hold_out`, which are never used to forecast; if it names none, all cells that are not
+    measured.
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
@@ -142,26 +149,28 @@ class Calibration:
         sizes = law.sizes_for(steps, target)  # the largest last
         law.check_support(cell.execution.strategy, sizes, target)
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
-        half, basis, n = self._half_widths(sizes, target.group)
-        return Interval.around(seconds, with_repeats(half, sizes[-1].variance or 0.0), basis, n)
+        half, basis, n = self._make_half_widths(sizes, target.group)
+        return Interval.around(seconds, widen_by_noise(half, sizes[-1].variance or 0.0), basis, n)
 
-    def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
-        """Half-widths of the interval of a forecast, what they come from, and of how many campaigns, tables or series.
+    def _make_half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
+        """(half-widths of a forecast's interval, their source, how many campaigns, tables or series that has).
 
-        They come from past campaigns of this class of machines, where there are as many as 95 % needs; else, on GPUs,
-        from public series, and wider where the law was more wrong here; else from what it got wrong here alone. Raises
-        Unsupported where nothing says how wrong it is. `sizes`: measured steps, the largest size last; `group`: of the
-        cell that is forecast.
+        The first source that exists: past campaigns on this class of machines, as many as 95 % needs; on GPUs public
+        series, widened where the law was more wrong here; what the law got wrong in this campaign.
+        `sizes`: measured steps, the largest size last. `group`: of the cell that is forecast. Raises Unsupported
+        without any source.
         """
         distance = law.doublings(group.size, sizes[-1].group.size)
         past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
-        by_ledger = conformal(past, distance)
+        by_ledger = conformal_half_widths(past, distance)
         if by_ledger:
             return by_ledger, "conformal", len(past)
         largest_sizes = self.held_out
         if self.evidence.backend == "nccl":
             return law.half_widths(sizes, group).times(law.stretch_factor(largest_sizes)), "public series", law.TABLES
-        half = leave_largest_out([largest.residual / largest.doublings for largest in largest_sizes], distance)
+        half = half_widths_by_largest_sizes(
+            [largest.residual / largest.doublings for largest in largest_sizes], distance
+        )
         if half is None:
             raise law.Unsupported(
                 "no-interval",
@@ -189,7 +198,7 @@ def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
 
 def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
     """Forecasts of the campaign's cells. Raises UserError where nothing is measured or nothing is left to forecast."""
-    known, targets = cells_of(evidence)
+    known, targets = split_cells(evidence)
     loaded = evidence.loaded
     if not known:
         raise UserError(

@@ -187,11 +187,11 @@ class NoTrial(UserError):
     """The cell runs here at no micro-batch: its own run will fail too, and say why."""
 
 
-def with_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
-    """The cell at another micro-batch: accumulation as it is, the global batch follows.
+def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
+    """The cell with another micro-batch, its accumulation unchanged, so that the global batch changes with it.
 
-    Where the campaign leaves the micro-batch to trials (`searched`), its global batch stays and accumulation follows:
-    of the `whole_step`, for its speed, or of two micro-batches of it, which is enough for its memory.
+    Where trials are to find the micro-batch (`searched`) the global batch stays, and accumulation changes: that of the
+    `whole_step`, to time it; else at most MOST_ACCUMULATED micro-batches, which is enough to see the memory.
     """
     batch = cell.batch
     accumulation = batch.accumulation
@@ -269,7 +269,7 @@ def find_frontier(
     samples = open_split(tokens, "train", cell.workload).n_samples
 
     def run(micro_batch: int, steps: int) -> Trial:
-        cell_of_trial = with_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
+        cell_of_trial = change_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
         settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
         result = _trial_figures(cell_of_trial, campaign, tokens, out, settings, time_limit)
         # On a GPU that is shared it may have run, but not within the limit that was given.

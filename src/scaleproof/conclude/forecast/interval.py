@@ -76,8 +76,8 @@ class Interval:
         )
 
 
-def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
-    """The half-widths, widened by the noise of the mean that a forecast starts from. `variance`: of its logarithm."""
+def widen_by_noise(half: HalfWidths, variance: float) -> HalfWidths:
+    """The half-widths, widened by the noise of the mean that a forecast starts from (`variance` of its log)."""
     error = math.sqrt(variance)
     return HalfWidths(
         math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
@@ -85,11 +85,11 @@ def with_repeats(half: HalfWidths, variance: float) -> HalfWidths:
     )
 
 
-def leave_largest_out(residuals: Sequence[float], distance: float) -> HalfWidths | None:
-    """Half-widths by what the law gets wrong where the largest size of each series is forecast from the smaller ones.
+def half_widths_by_largest_sizes(residuals: Sequence[float], distance: float) -> HalfWidths | None:
+    """Half-widths from forecasting the largest size of each series from its smaller ones; None without residuals.
 
-    `residuals`: log(measured / forecast) per doubling, one for each series. `distance`: doublings to the target. By
-    Student's t with as many degrees of freedom as there are series. None without residuals.
+    `residuals`: log(measured / forecast) per doubling, one for each series. `distance`: doublings to the target.
+    Student's t, with as many degrees of freedom as there are series.
     """
     n = len(residuals)
     if not n:
@@ -105,7 +105,7 @@ def conformal_rank(n: int, level: float) -> int | None:
     return rank if rank <= n else None
 
 
-def conformal(residuals: Sequence[float], distance: float) -> HalfWidths | None:
+def conformal_half_widths(residuals: Sequence[float], distance: float) -> HalfWidths | None:
     """Half-widths by split conformal inference from past forecasts: 19 are needed for 95 %; None below that.
 
     `residuals`: |log(measured / forecast)| per doubling, of each campaign the largest alone, because its cells share

@@ -138,11 +138,11 @@ class MemoryModel:
         """The largest measured micro-batch."""
         return max(peak.micro_batch for peak in self.measured)
 
-    def at(self, micro_batch: int, devices: int) -> float:
-        """Peak bytes of one of `devices` devices, whose number need not be a measured one.
+    def predict(self, micro_batch: int, devices: int) -> float:
+        """Peak bytes of one of `devices` devices, a number that need not have been measured.
 
-        Raises Unsupported for micro-batches below the smallest measured, or above four times the largest; where only
-        one micro-batch was measured, for any other.
+        Raises Unsupported for micro-batches below the smallest measured one, above four times the largest, and for any
+        other where only one was measured.
         """
         sizes = {peak.micro_batch for peak in self.measured}
         if len(sizes) == 1 and micro_batch not in sizes:

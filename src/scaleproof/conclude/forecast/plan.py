@@ -25,7 +25,7 @@ from scaleproof.conclude.forecast.planner import (
     Power,
     Price,
     beyond_budget,
-    dispensable,
+    certainly_slower_cells,
     next_measurement,
 )
 from scaleproof.conclude.forecast.requirements import RunTimes
@@ -86,10 +86,11 @@ def make_plan(
     count_memory: bool = False,
     times: RunTimes | None = None,
 ) -> Plan:
-    """The plan from what is measured now. `budget` in device hours; `watts` of a device, where the user gives it.
+    """The plan of what to measure next, from what is measured now.
 
-    `count_memory`: count memory by torch's trackers where runs do not say, which takes seconds. `times`: estimates, as
-    of `campaign show`, for runs that were neither measured nor forecast; without it such runs have no time.
+    `budget`: device hours. `watts`: of a device, if the user gives it. `count_memory`: count memory by torch's
+    trackers, which takes seconds, where no run says it. `times`: estimates for runs that are neither measured nor
+    forecast, as `campaign show` prints them; without it such runs have no time.
     """
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
@@ -124,12 +125,12 @@ def make_plan(
         )
         rows.append(row)
     if count_memory:
-        rows = _with_counted_memory(evidence, rows)
+        rows = _count_unknown_memory(evidence, rows)
     estimate = times.basis(estimated) if times and estimated else None
-    return replace(_with_totals(evidence, rows, price, budget), estimate=estimate)
+    return replace(_plan_of_rows(evidence, rows, price, budget), estimate=estimate)
 
 
-def _with_counted_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
+def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
     """The rows, with memory by torch's trackers where it was unknown and can be counted."""
     cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}  # open: without a micro-batch yet
     unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
@@ -147,7 +148,7 @@ def _with_counted_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> lis
     return counted
 
 
-def _with_totals(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
+def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
     """Totals over the rows, what a forecast decides already, and what to measure next. `budget`: device hours."""
     plans = [row.plan for row in rows if row.plan]
     remaining_s = sum(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0) for row in rows if row.plan)
@@ -159,7 +160,7 @@ def _with_totals(evidence: ForecastEvidence, rows: list[PlanRow], price: Price |
     # These cost nothing: they are measured. One run says too little of a cell's spread.
     settled = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
     unmeasured = {candidate.cell for candidate in candidates}
-    leave_out = tuple(name for name in dispensable([*candidates, *settled]) if name in unmeasured)
+    leave_out = tuple(name for name in certainly_slower_cells([*candidates, *settled]) if name in unmeasured)
     undecided = [plan for plan in plans if plan.cell not in leave_out]
     kwhs = [row.plan.kwh(row.power) for row in rows if row.plan and row.power]
     return Plan(
@@ -306,7 +307,7 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
         return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
     model = fit_memory(memory_inputs(cell), peaks)
     try:
-        used = model.at(cell.batch.micro, group_of(cell).size)
+        used = model.predict(cell.batch.micro, group_of(cell).size)
     except Unsupported as error:
         return None, "unknown", error.reason
     capacity = _smallest_gpu_bytes(evidence)

@@ -69,8 +69,8 @@ def certainly_faster(a: Candidate, b: Candidate, level: float = 0.95) -> bool:
     return math.log(a.rate.value / b.rate.value) > float(ndtri((1 + level) / 2)) * error
 
 
-def dispensable(candidates: Sequence[Candidate]) -> list[str]:
-    """Cells that are certainly slower than some other one: their forecast decides that already, unless it is wide."""
+def certainly_slower_cells(candidates: Sequence[Candidate]) -> list[str]:
+    """Cells that another cell certainly beats, so that measuring them decides nothing; none with a wide forecast."""
     usable = [candidate for candidate in candidates if not candidate.rate.wide]
     level = 1 - 0.05 / max(len(usable) - 1, 1)  # Bonferroni: each is compared with all others
     return [
@@ -86,7 +86,7 @@ def next_measurement(candidates: Sequence[Candidate]) -> str | None:
     Measuring takes variance away: of the cells that may be fastest the cell with the most variance for its price is
     chosen. None where the fastest is certain already.
     """
-    beaten = set(dispensable(candidates))
+    beaten = set(certainly_slower_cells(candidates))
     contenders = [candidate for candidate in candidates if candidate.cell not in beaten]
     if len(contenders) < 2:
         return None

@@ -174,7 +174,7 @@ def weak_rows(sweep: Sweep) -> list[SweepRow]:
     return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]
 
 
-def from_nccl_tests(path: Path, group: Group) -> Sweep:
+def read_nccl_tests(path: Path, group: Group) -> Sweep:
     """The sweep of `group` in a file that `all_reduce_perf -J path` (or a sister) wrote, file version 3.
 
     Out-of-place times only; the environment that nccl-tests records is dropped. Raises UserError for any other file.

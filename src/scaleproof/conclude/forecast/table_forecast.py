@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
-from scaleproof.conclude.forecast.interval import Interval, leave_largest_out, with_repeats
+from scaleproof.conclude.forecast.interval import Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
@@ -92,14 +92,14 @@ def _rate_forecast(
         n = law.TABLES
     else:
         distance = law.doublings(group.size, sizes[-1].group.size)
-        by_table = leave_largest_out([held.residual / held.doublings for held in held_out], distance)
+        by_table = half_widths_by_largest_sizes([held.residual / held.doublings for held in held_out], distance)
         if by_table is None:
             why = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
             return RateForecast(name, group.size, None, why)
         half = by_table
         construction = "leave-largest-out"
         n = len(held_out)
-    with_noise = with_repeats(half, sizes[-1].variance or 0.0)
+    with_noise = widen_by_noise(half, sizes[-1].variance or 0.0)
     return RateForecast(name, group.size, Interval.around(rate, with_noise, construction, n))
 
 

@@ -41,7 +41,7 @@ def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
     differences, runs, figures = verify(path)
     folder = folder_of(path)
     if not differences:
-        differences = [*other_sentences(folder), *(() if other_rules(folder) else left_out(folder))]
+        differences = [*other_sentences(folder), *(() if why_rules_differ(folder) else left_out(folder))]
     return differences, runs, figures
 
 
@@ -65,11 +65,8 @@ def left_out(folder: Path) -> list[Difference]:
     return differences
 
 
-def other_rules(folder: Path) -> str:
-    """Say that findings.json in `folder` is of other rules than today's, which may find something else.
-
-    Returns nothing where it is of these.
-    """
+def why_rules_differ(folder: Path) -> str:
+    """A sentence that findings.json in `folder` was made by other rules than today's; "" where it was not."""
     version = read_findings(folder / FINDINGS).rules_version
     return "" if version == RULES_VERSION else f"{FINDINGS} is of rules {version}, this version has {RULES_VERSION}"
 
@@ -159,7 +156,7 @@ class Gate:
         return bool(self.faults) or any(verdict.worse for verdict in self.verdicts)
 
 
-def gate(results: Path, baselines: Sequence[Path]) -> Gate:
+def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     """Compare a new result with earlier ones.
 
     `results`, `baselines`: folders of the new and the earlier results. Raises UserError where nothing can be compared,
@@ -188,7 +185,7 @@ def gate(results: Path, baselines: Sequence[Path]) -> Gate:
     for cell, (run, *_) in new.items():  # all runs of a cell have one configuration
         before = [session[cell][0] for session in earlier if cell in session]
         changes = [text for earlier_run in before if (text := changed_keys(earlier_run, run))]
-        differing = {key for other in before for key in differing_keys(circumstances(run), circumstances(other))}
+        differing = {key for other in before for key in differing_keys(setting_of(run), setting_of(other))}
         if changes:
             faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
         elif differing:
@@ -280,8 +277,8 @@ def rate_of(runs: list[RawRun]) -> float:
     return sum(step.tokens for run in runs for step in run.window) / seconds
 
 
-def circumstances(run: RawRun) -> dict[str, Any]:
-    """Return the configuration and the kind of machine of a run; not versions, whose effect a gate is there to see."""
+def setting_of(run: RawRun) -> dict[str, Any]:
+    """Return the configuration of a run and its kind of machine. No versions: a gate is there to see their effect."""
     metrics = run.metrics
     return {
         "configuration": metrics["fingerprint"],

@@ -73,7 +73,7 @@ class History:
         return [shift for shift in latest.values() if shift.change < 0]
 
 
-def history(folders: Sequence[Path], cell: str | None = None) -> History:
+def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> History:
     """Find the shifts of rates over the results in `folders`, of one `cell` where it is named.
 
     Raises UserError where too little can be compared.
@@ -118,7 +118,7 @@ def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newe
         for name, run in newest.items():
             if name not in runs:
                 left_out.append(f"{result.folder}: no cell {name}")
-            elif keys := gate.differing_keys(gate.circumstances(runs[name]), gate.circumstances(run)):
+            elif keys := gate.differing_keys(gate.setting_of(runs[name]), gate.setting_of(run)):
                 left_out.append(f"{result.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
                 del result.rates[name]
     return left_out

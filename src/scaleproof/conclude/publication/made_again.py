@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from scaleproof.conclude.report.claims_report import CODE, claims_report
-from scaleproof.conclude.report.page_facts import PageInputs, facts_of
+from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.ground.code_dependencies import code_sha256
 from scaleproof.ground.files import read_record
@@ -74,7 +74,7 @@ def _made_again(folder: Path) -> Iterator[Sentences]:
     runs_table, cells, report = read_inputs(folder)
     traces, compared = folder / "traces.json", folder / "comparison.json"
     waterfall, forecast = folder / "waterfall.json", folder / "forecast.json"
-    facts = facts_of([read_run((folder / run.path).parent) for run in raw_runs])
+    facts = collect_run_facts([read_run((folder / run.path).parent) for run in raw_runs])
     traced = [trace.cell for trace in read_traces_report(traces).traces] if traces.exists() else []
     for with_forecast, anonymous in product({forecast.exists(), False}, (False, True)):
         inputs = PageInputs(

@@ -5,7 +5,7 @@ from pathlib import Path
 from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.page_facts import PageInputs
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.files import write_atomic
@@ -21,7 +21,7 @@ def write_campaign_page(inputs: PageInputs, loaded: LoadedCampaign, results: Pat
     """
     if not is_rehearsal(loaded.name):
         write_page(inputs, out)
-        return in_unit(conclude(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit)
+        return in_unit(answer_campaign(inputs.report, inputs.comparisons, inputs.forecast).text, inputs.report.unit)
     runs = [read_run(folder).metrics for folder in loaded.runs(results)]
     template = jinja_environment(HOUSE).get_template("rehearsal.html.j2")
     write_atomic(out, template.render(title=loaded.campaign.title, runs=runs))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from scaleproof.conclude.report.claims import claims_of, claims_of_pairs
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.sentences.ab import drift_sentences
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.conclude.report.sentences.scaling import is_half_known, law_sentences, loss_sentence
@@ -20,10 +20,10 @@ CODE = "conclude/report/claims_report.py"  # with all that it imports, what writ
 
 def claims_report(inputs: PageInputs) -> ClaimsReport:
     """Return the claims of a campaign and every sentence of its page."""
-    conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
+    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     claims = claims_of(inputs.report, inputs.comparisons, inputs.waterfall)
     sentences = [_sentence("verdict", conclusion.verdict, conclusion.claims)]
-    bullets = conclusion.on_page(inputs.report)
+    bullets = conclusion.bullets_of_page(inputs.report)
     sentences += [_sentence(bullet.topic, bullet.sentence, bullet.claims) for bullet in bullets]
     for cell in inputs.waterfall:
         if is_half_known(cell):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from scaleproof.conclude.report import HOUSE
 from scaleproof.conclude.report.charts.pairs import draw_ratios
 from scaleproof.conclude.report.inline_svg import inline_svg
-from scaleproof.conclude.report.page_facts import environment_facts, machine_text, protocol_facts, when
+from scaleproof.conclude.report.page_facts import dates_and_duration, environment_facts, machine_text, protocol_facts
 from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 from scaleproof.ground.comparison import Compared, claim_on
 from scaleproof.ground.errors import UserError
@@ -38,7 +38,7 @@ class Side:
     def about(self) -> str:
         """When and on what it was measured, with a leading separator; "" where that is not known."""
         runs = list(self.runs)
-        return f", {when(runs)}, on {machine_text(runs)}" if runs else ""
+        return f", {dates_and_duration(runs)}, on {machine_text(runs)}" if runs else ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,9 @@ def _side_facts(a: Side, b: Side) -> list[Fact]:
     sides = []
     for side in (a, b):
         runs = list(side.runs)
-        sides.append({"Measured": when(runs), **dict(protocol_facts(runs)), **dict(environment_facts(runs))})
+        sides.append(
+            {"Measured": dates_and_duration(runs), **dict(protocol_facts(runs)), **dict(environment_facts(runs))}
+        )
     first, second = sides
     return [Fact(name, first.get(name, "–"), second.get(name, "–")) for name in dict.fromkeys([*first, *second])]
 

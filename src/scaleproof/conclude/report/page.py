@@ -17,7 +17,7 @@ from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page_facts import PageInputs, names_of_runs
 from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.sentences.ab import drift_sentences
-from scaleproof.conclude.report.sentences.answer import Bullet, conclude
+from scaleproof.conclude.report.sentences.answer import Bullet, answer_campaign
 from scaleproof.conclude.report.sentences.forecast import forecast_sentences
 from scaleproof.conclude.report.sentences.next_step import command
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
@@ -26,7 +26,7 @@ from scaleproof.conclude.report.sentences.trace import trace_sentences
 from scaleproof.conclude.report.sentences.trust import trust_in
 from scaleproof.conclude.report.tables.cells import restated_time_note
 from scaleproof.conclude.report.tables.comparison import comparison_rows, pair_rows
-from scaleproof.conclude.report.tables.forecast import forecast_human
+from scaleproof.conclude.report.tables.forecast import forecast_table
 from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.ground.columns import COLUMNS
@@ -85,18 +85,20 @@ def write_page(inputs: PageInputs, out: Path) -> None:
     write_atomic(out.parent / CLAIMS, in_unit(inputs.without_hosts(claims), inputs.report.unit))
     rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
     page = (
-        jinja_environment(HOUSE, number=number).get_template("report.html.j2").render(_context(inputs), run_rows=rows)
+        jinja_environment(HOUSE, number=number)
+        .get_template("report.html.j2")
+        .render(_template_values(inputs), run_rows=rows)
     )
     write_atomic(out, in_unit(inputs.without_hosts(page), inputs.report.unit))
 
 
-def _context(inputs: PageInputs) -> dict[str, Any]:
+def _template_values(inputs: PageInputs) -> dict[str, Any]:
     """Return what the template is filled with, but for the rows of runs: name in the template -> value."""
     report, facts = inputs.report, inputs.facts
     slugs = set(inputs.cells["cell"])
     tables = _page_tables(inputs)
     forecast = inputs.forecast
-    forecast_rows = forecast_human(forecast.forecasts).to_dict("records") if forecast and forecast.forecasts else []
+    forecast_rows = forecast_table(forecast.forecasts).to_dict("records") if forecast and forecast.forecasts else []
     context: dict[str, Any] = {
         "report": report,
         "evidence": MEANING[report.evidence],
@@ -121,18 +123,24 @@ def _context(inputs: PageInputs) -> dict[str, Any]:
         "traces": [(profile.cell, trace_sentences(profile)) for profile in inputs.profiles],
         "trace_rows": page_tables.trace_rows(inputs.traces) if inputs.traces else [],
     }
-    return context | _answer(inputs, slugs) | _scaling_context(inputs) | _drawings(inputs) | _findings(inputs, slugs)
+    return (
+        context
+        | _answer(inputs, slugs)
+        | _scaling_values(inputs)
+        | _chart_values(inputs)
+        | _finding_values(inputs, slugs)
+    )
 
 
 def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the answer at the top, and whether it can be trusted. `slugs`: the cells that have a row to link to."""
-    conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
+    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
     severities = _severities(inputs.findings.findings)
     return {
         "verdict": conclusion.verdict,
         "whole_job": _whole_job(inputs.report),
-        "bullets": [_with_rows(bullet, slugs) for bullet in conclusion.on_page(inputs.report)],
+        "bullets": [_bullet_html(bullet, slugs) for bullet in conclusion.bullets_of_page(inputs.report)],
         "trust": trust,
         "trust_text": link_findings(trust.text, severities) if trust else "",
         "trust_elsewhere": link_findings(trust.elsewhere, severities) if trust else "",
@@ -157,7 +165,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     return None
 
 
-def _scaling_context(inputs: PageInputs) -> dict[str, Any]:
+def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
     """Return what stands around the tables of cells and series, and where scaling is lost."""
     report = inputs.report
     return {
@@ -167,12 +175,12 @@ def _scaling_context(inputs: PageInputs) -> dict[str, Any]:
         "curved": [s.kind for s in report.series if len(s.runs) > 2],
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
-        "without_baseline": _without_baseline(report),
+        "without_baseline": _series_without_speedup(report),
         "losses": loss_sentences(inputs.waterfall),
     }
 
 
-def _drawings(inputs: PageInputs) -> dict[str, Any]:
+def _chart_values(inputs: PageInputs) -> dict[str, Any]:
     """Return the charts: charts with a section of their own by name, and all others."""
     charts = _charts_with_content(inputs)
     return {
@@ -183,7 +191,7 @@ def _drawings(inputs: PageInputs) -> dict[str, Any]:
     }
 
 
-def _findings(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
+def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
     """Return the findings: under the table of cells, in their section, and as chips wherever a code stands.
 
     `slugs`: the cells that have a row to link to.
@@ -210,10 +218,10 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Mark
     return Markup(jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
 
 
-def _with_rows(bullet: Bullet, slugs: set[str]) -> Markup:
-    """Return a bullet whose cells link to their rows: where the text names them, else behind it.
+def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:
+    """Return a bullet as HTML. Its cells link to their rows: where the text names them, else in "(see ...)" behind it.
 
-    What the bullet rests on stands behind it in soft grey. `slugs`: the cells that have a row.
+    What the bullet rests on follows in soft grey. `slugs`: the cells that have a row.
     """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
     unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
@@ -231,8 +239,8 @@ def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     return {"cells": page_tables.cells_view(inputs.cells, inputs.report, marked)} | series
 
 
-def _without_baseline(report: ScalingReport) -> list[str]:
-    """Series of a single size, which have no speed-up, where other series have several sizes."""
+def _series_without_speedup(report: ScalingReport) -> list[str]:
+    """Names of series of a single size, which have no speed-up; [] where no series has several sizes."""
     if not any(s.kind for s in report.series):
         return []
     return [s.name for s in report.series if not s.kind]

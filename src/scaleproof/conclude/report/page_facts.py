@@ -44,7 +44,7 @@ class RunFacts:
     machine_check: "MachineCheck | None"
 
 
-def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
+def collect_run_facts(runs: list[Run], doctor: Report | None = None) -> RunFacts:
     """Return what the page says of the runs: time, machine, protocol, environment, failures.
 
     A run whose record is damaged counts as a run without numbers. `doctor`: doctor.json, which may be of another
@@ -52,7 +52,7 @@ def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
     """
     recorded = [run for run in runs if is_readable(run)]
     return RunFacts(
-        when=when(recorded),
+        when=dates_and_duration(recorded),
         machine=machine_text(recorded),
         protocol=protocol_facts(recorded),
         environment=environment_facts(recorded),
@@ -66,7 +66,7 @@ def facts_of(runs: list[Run], doctor: Report | None = None) -> RunFacts:
     )
 
 
-def when(runs: list[Run]) -> str:
+def dates_and_duration(runs: list[Run]) -> str:
     """Return date and duration: "2026-11-21 23:03 to 23:09 UTC; 18 runs took 3.1 min in all"."""
     if not runs:
         return "unknown: no run has a record"

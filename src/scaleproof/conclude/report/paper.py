@@ -15,7 +15,7 @@ import typst
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.page_tables import cells_view
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.chart_words import CHART_WORDS
 from scaleproof.ground.findings.registry import by_severity
 from scaleproof.ground.number_format import in_unit
@@ -38,7 +38,9 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
             str(source),
             root=str(inputs.charts.parent),
             font_paths=[str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")],
-            sys_inputs={"data": in_unit(inputs.without_hosts(json.dumps(_texts(inputs, charts))), inputs.report.unit)},
+            sys_inputs={
+                "data": in_unit(inputs.without_hosts(json.dumps(_paper_texts(inputs, charts))), inputs.report.unit)
+            },
             timestamp=0,
         )
     finally:
@@ -48,9 +50,9 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
     part.replace(out)
 
 
-def _texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
+def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     """Return all text of the paper, by name in its template, which has none of a campaign's. `charts`: their names."""
-    conclusion = conclude(inputs.report, inputs.comparisons, inputs.forecast)
+    conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     facts = inputs.facts
     findings = by_severity(inputs.findings.findings)
     table = cells_view(inputs.cells, inputs.report)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.analysis.run_tables import runs_table, with_pairs
+from scaleproof.conclude.analysis.run_tables import add_pair_columns, runs_table
 from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.ground.columns import COLUMNS
 from scaleproof.ground.records.run import Run
@@ -97,7 +97,7 @@ Write = Callable[[str, Sequence[ExportedRun], pd.DataFrame, Path], None]
 def exported_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
     """Return the runs of the campaign whose results are in `folder`, named by their places below it."""
     tracked_runs = []
-    for run, row in zip(runs, row_dicts(with_pairs(runs_table(runs))), strict=True):
+    for run, row in zip(runs, row_dicts(add_pair_columns(runs_table(runs))), strict=True):
         known = {name: value for name, value in row.items() if value is not None and name != "metrics"}
         place = run.folder.relative_to(folder)
         tracked_runs.append(

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from result_models import comparison, paired, scaling
 
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -24,7 +24,7 @@ def text_of(answer, topic):
 
 
 def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
     assert answer.verdict == "ddp-n1x2 pays off: 1.67x one device"
     assert answer.decided
     assert topics(answer) == ["fastest", "recommended", "one-device"]
@@ -40,14 +40,14 @@ def test_a_cell_that_is_fastest_and_beats_one_device_pays_off(campaign):
 
 
 def test_the_simpler_cell_is_recommended_where_it_is_shown_to_lose_little(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.0605, ("zero2", "1x2"): 0.06}))
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.0605, ("zero2", "1x2"): 0.06}))
     assert answer.verdict.startswith("ddp-n1x2 pays off")
     assert "Recommended: ddp-n1x2, the simplest shown to be within 5 % of the fastest: at most " in answer.text
 
 
 def test_noise_is_not_rewarded_with_a_recommendation(campaign):
     noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
-    answer = conclude(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}))
+    answer = answer_campaign(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}))
     assert not answer.decided
     assert answer.verdict == "No clear winner yet: zero2-n1x2 measured highest; ddp-n1x2 may be as fast"
     text = text_of(answer, "recommended")
@@ -66,19 +66,19 @@ def test_a_margin_that_no_interval_reaches_still_has_a_nearest_rival(campaign):
     noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
     report = campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06})
     report.ranking[-1].advice.margin = 9.0
-    assert "not confirmed: ddp-n1x2 may be up to " in text_of(conclude(report), "recommended")
+    assert "not confirmed: ddp-n1x2 may be up to " in text_of(answer_campaign(report), "recommended")
 
 
 def test_a_candidate_that_did_not_measure_highest_is_not_recommended_for_now(campaign):
     times = {("ddp", "1x2"): tuple(1.02 * t for t in UNEVEN), ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
-    text = text_of(conclude(campaign(times)), "recommended")
+    text = text_of(answer_campaign(campaign(times)), "recommended")
     assert text.startswith("Recommended: none yet; ddp-n1x2, the simplest candidate, may be up to ")
     assert " % slower than another cell; the campaign accepts a choice up to 5 % slower (" in text
 
 
 def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
     times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.0602, ("zero2", "1x2"): 0.08, ("zero3", "1x2"): 0.12}
-    answer = conclude(campaign(times))
+    answer = answer_campaign(campaign(times))
     assert re.search(r"; too close to call: 1.00x zero1-n1x2 \(0.9", text_of(answer, "fastest"))
     text = text_of(answer, "slower")
     # Each ratio has an interval of its own.
@@ -91,7 +91,7 @@ def test_cells_that_are_shown_to_be_slower_are_named_apart(campaign):
 
 def test_every_cell_that_is_not_told_apart_has_its_number(campaign):
     noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
-    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero1", "1x2"): noisy, ("zero2", "1x2"): noisy[::-1]}))
+    answer = answer_campaign(campaign({("ddp", "1x2"): 0.06, ("zero1", "1x2"): noisy, ("zero2", "1x2"): noisy[::-1]}))
     assert re.search(
         r"too close to call: 1.\d+x zero[12]-n1x2 \([\d.]+-[\d.]+\) and 1.\d+x zero[12]-n1x2 \([\d.]+-",
         text_of(answer, "fastest"),
@@ -105,7 +105,7 @@ def test_every_cell_that_is_not_told_apart_has_its_number(campaign):
 def test_intervals_that_say_nothing_are_not_printed_and_that_is_said(campaign):
     wild = (0.02, 0.2, 0.06)
     times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): wild, ("zero2", "1x2"): wild[::-1]}
-    text = text_of(conclude(campaign(times, repeats=3)), "fastest")
+    text = text_of(answer_campaign(campaign(times, repeats=3)), "fastest")
     assert re.search(r"x zero[12]-n1x2 and [\d.]+x zero[12]-n1x2 \(95 % CIs too wide to print, n=3", text), text
 
 
@@ -119,7 +119,7 @@ def test_each_ratio_of_the_answer_stands_in_the_row_of_its_cell(campaign):
     for entry in report.ranking[-1].cells:
         printed |= {estimate(entry.relative_to_fastest.inverse)} if entry.relative_to_fastest else set()
     row_numbers = set(re.findall(r"[\d.]+", " ".join(printed).replace("\u00a0", " ")))
-    bullets = [b for b in conclude(report).bullets if b.topic in ("fastest", "slower", "one-device", "scaling")]
+    bullets = [b for b in answer_campaign(report).bullets if b.topic in ("fastest", "slower", "one-device", "scaling")]
     assert len(bullets) >= 3
     for bullet in bullets:
         ratios = re.findall(r"(?<![-\w])([\d.]+)x|\(([\d.]+)-([\d.]+)\)|CI ([\d.]+)-([\d.]+)", bullet.sentence)
@@ -129,19 +129,19 @@ def test_each_ratio_of_the_answer_stands_in_the_row_of_its_cell(campaign):
 def test_every_cell_is_held_against_one_device(campaign):
     report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("zero3", "1x2"): 0.12})
     points = {point.cell: point for point in report.points}
-    text = text_of(conclude(report), "one-device")
+    text = text_of(answer_campaign(report), "one-device")
     faster = r"ddp-n1x2 at 1.67x \(1.\S+\) and zero1-n1x2 at 1.25x \(1.\S+\) are faster"
     assert re.search(rf"{faster}; zero3-n1x2 at 0.83\dx \(\S+\) is slower", text)
-    assert not text_of(conclude(report), "scaling"), "the speed-up of ddp stands there"
+    assert not text_of(answer_campaign(report), "scaling"), "the speed-up of ddp stands there"
     ratio = points["ddp-n1x2"].speedup_vs_best_single
     ratio.low, ratio.high = 0.9, 3.1
-    text = text_of(conclude(report), "one-device")
+    text = text_of(answer_campaign(report), "one-device")
     assert text.startswith("Against one device: zero1-n1x2 at 1.25x")
     assert " is faster; ddp-n1x2 at 1.67x (0.900-3.10) is undecided; zero3-n1x2" in text
 
 
 def test_a_single_cell_beside_one_device_has_its_speed_up(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}))
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}))
     assert not text_of(answer, "one-device")
     scaling = text_of(answer, "scaling")
     assert "Scaling: ddp on 2 devices is faster: 1.67x its rate on 1, at 83 % scaling efficiency (95 % CI 1." in scaling
@@ -150,7 +150,7 @@ def test_a_single_cell_beside_one_device_has_its_speed_up(campaign):
 def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
     question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
     report = campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.059}, question=question)
-    text = text_of(conclude(report), "next")
+    text = text_of(answer_campaign(report), "next")
     line = re.match(
         r"Next: to show differences of 2 % reliably instead of \d+ %, "
         r'set "repeats: (\{resolve: 2 %, at_least: 5, at_most: (\d+)\})" '
@@ -166,7 +166,10 @@ def test_the_next_step_is_a_line_of_the_file_a_command_and_a_price(campaign):
 
 
 def test_a_difference_that_no_reasonable_number_of_repeats_settles_is_called_too_small(campaign):
-    text = text_of(conclude(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})), "next")
+    text = text_of(
+        answer_campaign(campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})),
+        "next",
+    )
     assert re.search(r". For 5 %: about [\d,]+ repeats per cell, \S+ (min|h) ", text)
     assert re.search(r"Next: to show differences of (\d+) % reliably instead of (\d+) %, set ", text)
     assert "at_most: 24}" in text, "at most five times as many as were made"
@@ -177,7 +180,7 @@ def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaig
     report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
     resolve = report.ranking[0].resolve
     resolve.effect, resolve.repeats = 1.1 * resolve.detectable, 7
-    text = text_of(conclude(report), "next")
+    text = text_of(answer_campaign(report), "next")
     aim, now = (int(percent) for percent in re.findall(r"(\d+) %", text)[:2])
     assert aim < now
     assert f"resolve: {aim} %" in text
@@ -187,7 +190,7 @@ def test_a_difference_that_is_shown_already_is_no_aim_of_further_repeats(campaig
 def test_a_cell_that_is_as_fast_as_all_others_is_not_called_at_most_zero_slower(campaign):
     slower = (1.0, 1.004, 1.011, 1.017, 1.023)  # shown by a one-sided interval, and not by one of both sides
     report = campaign({("ddp", "1x2"): (0.06,) * 5, ("zero2", "1x2"): tuple(0.06 * part for part in slower)})
-    text = text_of(conclude(report), "recommended")
+    text = text_of(answer_campaign(report), "recommended")
     assert text.startswith("Recommended: ddp-n1x2, the simplest shown to be no slower than any other")
 
 
@@ -201,24 +204,24 @@ def test_a_cell_that_is_as_fast_as_all_others_is_not_called_at_most_zero_slower(
 def test_what_was_disturbed_is_measured_again_on_a_quiet_machine(campaign, disturbed, command):
     """More repeats of it would be repeats of the disturbance."""
     report = campaign({("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]})
-    assert "quiet" not in text_of(conclude(report), "next")
+    assert "quiet" not in text_of(answer_campaign(report), "next")
     report.ranking[0].recommendation.disturbed = ["ddp-n1x2", "zero2-n1x2"][:disturbed]
-    assert text_of(conclude(report), "next").startswith(f"Next: on a quiet machine, {command}")
+    assert text_of(answer_campaign(report), "next").startswith(f"Next: on a quiet machine, {command}")
 
 
 def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):
     times = {("ddp", "1x2"): UNEVEN, ("zero2", "1x2"): UNEVEN[1:] + UNEVEN[:1]}
     report = campaign(times, repeat_until=RepeatUntil(resolve=0.03, at_most=5))
-    text = text_of(conclude(report), "next")
+    text = text_of(answer_campaign(report), "next")
     assert 'make a campaign in a new file, with "repeats: {resolve: ' in text
     assert ". For 3 %: " in text, "what the campaign asks for, not the margin of 5 %"
     report.repeats.why, report.repeats.goes_on = None, True
-    unfinished = conclude(report)
+    unfinished = answer_campaign(report)
     assert not text_of(unfinished, "next"), "further repeats are on their way"
 
 
 def test_where_the_question_is_answered_there_is_no_next_step(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}))
     assert not text_of(answer, "next")
 
 
@@ -231,7 +234,7 @@ def test_a_difference_is_rounded_up_because_no_smaller_one_is_shown(part, text):
 
 
 def test_too_few_repeats_are_said_so(campaign):
-    answer = conclude(campaign({("ddp", "1x2"): (0.06, 0.09), ("zero2", "1x2"): (0.06, 0.061)}, repeats=2))
+    answer = answer_campaign(campaign({("ddp", "1x2"): (0.06, 0.09), ("zero2", "1x2"): (0.06, 0.061)}, repeats=2))
     assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
     assert 'Next: set "repeats: 3" in config/campaigns/demo.yaml and run snakemake --cores 2' in text_of(answer, "next")
     assert "n=2: too few for an interval" in text_of(answer, "fastest")
@@ -239,7 +242,7 @@ def test_too_few_repeats_are_said_so(campaign):
 
 
 def test_two_repeats_of_a_series_claim_nothing(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): (0.1, 0.1001), ("ddp", "1x2"): (0.06, 0.0601)}, repeats=2))
+    answer = answer_campaign(campaign({("ddp", "1x1"): (0.1, 0.1001), ("ddp", "1x2"): (0.06, 0.0601)}, repeats=2))
     assert answer.verdict == "No clear answer yet: 2 repeats per cell, 3 are needed"
     assert "nothing is claimed" in text_of(answer, "scaling")
 
@@ -248,7 +251,7 @@ def test_what_pairing_cancels_withholds_no_recommendation(campaign):
     """The machine slows down by 10 % over the repeats, under all cells alike."""
     drift = (1.0, 1.02, 1.05, 1.08, 1.1)
     times = {("ddp", "1x2"): tuple(0.06 * t for t in drift), ("zero1", "1x2"): tuple(0.066 * t for t in drift)}
-    answer = conclude(campaign({**times, ("zero2", "1x2"): tuple(0.07 * t for t in drift)}))
+    answer = answer_campaign(campaign({**times, ("zero2", "1x2"): tuple(0.07 * t for t in drift)}))
     assert "drift-over-repeats" in answer.text
     assert text_of(answer, "recommended") == "Recommended: ddp-n1x2, the fastest"
     assert "remove" not in answer.text
@@ -256,7 +259,7 @@ def test_what_pairing_cancels_withholds_no_recommendation(campaign):
 
 def test_a_run_that_stands_out_withholds_the_recommendation_of_its_cell(campaign):
     times = {("ddp", "1x2"): (0.06, 0.06, 0.12, 0.061, 0.06), ("zero1", "1x2"): (0.06, 0.061, 0.06, 0.12, 0.06)}
-    answer = conclude(campaign(times))
+    answer = answer_campaign(campaign(times))
     assert answer.verdict == "No clear winner yet: the runs were disturbed"
     assert {"--cell ddp-n1x2", "--cell zero1-n1x2"} <= set(
         re.findall(r"--cell \S+", text_of(answer, "next").replace(",", ""))
@@ -264,7 +267,7 @@ def test_a_run_that_stands_out_withholds_the_recommendation_of_its_cell(campaign
 
 
 def test_one_run_claims_nothing(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}, repeats=1))
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}, repeats=1))
     assert not answer.decided
     text = text_of(answer, "fastest")
     assert text.startswith("Fastest: unknown; ddp-n1x2 has the highest rate on 2 devices")
@@ -280,17 +283,17 @@ def test_one_run_claims_nothing(campaign):
     ],
 )
 def test_of_one_series_the_speed_up_is_the_answer(campaign, two, verdict):
-    assert conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): two})).verdict.startswith(verdict)
+    assert answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): two})).verdict.startswith(verdict)
 
 
 def test_more_devices_that_lose_are_no_success(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.2, ("zero1", "1x2"): 0.3}))
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.2, ("zero1", "1x2"): 0.3}))
     assert answer.verdict == "No: one device is faster than 2 devices"
 
 
 def test_findings_come_first(campaign):
     report = campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): (0.06, 0.06, 0.12, 0.061, 0.06)})
-    answer = conclude(report)
+    answer = answer_campaign(report)
     assert topics(answer)[0] == "reservation"
     assert "run-stands-out in ddp-n1x2" in answer.bullets[0].text
     assert "median run of ddp-n1x2 34,133, mean 28,3" in answer.bullets[0].text
@@ -298,14 +301,14 @@ def test_findings_come_first(campaign):
 
 
 def test_an_efficiency_above_one_is_not_printed(campaign):
-    answer = conclude(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.04}))
+    answer = answer_campaign(campaign({("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.04}))
     assert "scaling efficiency" not in answer.text
     assert "super-linear" in answer.bullets[0].text
 
 
 def test_an_incomparable_cell_is_named_with_fields_and_command(campaign):
     times = {("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("zero2", "1x2"): 0.07}
-    answer = conclude(campaign(times, change=lambda d: d["env"].update(torch_version="2")))
+    answer = answer_campaign(campaign(times, change=lambda d: d["env"].update(torch_version="2")))
     text = text_of(answer, "incomparable")
     assert text.startswith("Not compared: zero2-n1x2, as torch_version differs from ddp-n1x2")
     assert text.endswith("scaleproof retry config/campaigns/demo.yaml --cell zero2-n1x2")
@@ -315,7 +318,7 @@ def test_an_incomparable_cell_is_named_with_fields_and_command(campaign):
 def test_why_repeats_ended_is_the_last_bullet(campaign):
     until = RepeatUntil(resolve=0.03, at_most=5)
     times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.08}
-    answer = conclude(campaign(times, repeats=4, repeat_until=until))
+    answer = answer_campaign(campaign(times, repeats=4, repeat_until=until))
     assert topics(answer)[-1] == "repeats", "there is no next step: it is decided"
     assert answer.bullets[-1].sentence == (
         "Repeats: stopped after 4 per cell, decided; intervals account for looks after 3 and 4"
@@ -325,24 +328,24 @@ def test_why_repeats_ended_is_the_last_bullet(campaign):
 def test_a_budget_that_did_not_suffice_is_said(campaign):
     until = RepeatUntil(resolve=0.03, at_most=5)
     noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
-    answer = conclude(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}, repeat_until=until))
+    answer = answer_campaign(campaign({("ddp", "1x2"): noisy, ("zero2", "1x2"): 0.06}, repeat_until=until))
     assert "Repeats: 5 per cell, still undecided at 3 % (repeats.at_most)" in text_of(answer, "repeats")
     assert not answer.decided
 
 
 def test_invalid_numbers_answer_nothing(campaign):
     times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06}
-    answer = conclude(campaign(times, change=lambda d: d["window"].update(tokens_per_sec_global=1e9)))
+    answer = answer_campaign(campaign(times, change=lambda d: d["window"].update(tokens_per_sec_global=1e9)))
     assert answer.verdict.startswith("No answer: the numbers failed their own checks")
     assert "rate-times-time" in answer.verdict
     assert topics(answer) == ["reservation"]
 
 
 def test_nothing_measured_and_nothing_to_compare(campaign):
-    assert conclude(scaling()).verdict == "No answer: no run has numbers"
+    assert answer_campaign(scaling()).verdict == "No answer: no run has numbers"
     alone = campaign({("ddp", "1x1"): 0.1})
-    assert conclude(alone).verdict.startswith("No answer yet: one cell alone")
-    answer = conclude(alone, [ab("faster")])
+    assert answer_campaign(alone).verdict.startswith("No answer yet: one cell alone")
+    answer = answer_campaign(alone, [ab("faster")])
     assert answer.verdict == "y is faster than x: 1.05x its tokens/s"
     assert topics(answer) == ["comparison"]
 
@@ -379,12 +382,12 @@ def test_findings_of_the_same_cells_are_named_together(campaign):
     for point in points.values():
         point.findings = ["machine-busy", "cores-shared"]
     points["ddp-n1x2"].findings.append("window-short")
-    text = conclude(report).bullets[0].sentence
+    text = answer_campaign(report).bullets[0].sentence
     assert text.startswith("With reservations: machine-busy and cores-shared in all 3 cells; window-short in ddp-n1x2")
 
 
 def test_a_verdict_against_one_device_names_the_cell_that_is_fastest_there(campaign):
     noisy = (0.055, 0.085, 0.07, 0.05, 0.09)
     times = {("ddp", "1x1"): 0.1, ("fsdp", "1x1"): 0.07, ("ddp", "1x2"): noisy, ("fsdp", "1x2"): noisy[::-1]}
-    verdict = conclude(campaign(times)).verdict
+    verdict = answer_campaign(campaign(times)).verdict
     assert verdict == "No clear winner yet: 2 devices are not shown to beat one (fsdp-n1x1)"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 
 
@@ -21,7 +21,7 @@ def asked(answer):
 )
 def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
     question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": by}
-    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
+    answer = answer_campaign(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
     assert answer.verdict.startswith(verdict)
     assert asked(answer)[0][0] == "question"
 
@@ -36,7 +36,7 @@ def test_a_formal_question_gets_exactly_its_answer(campaign, by, time, verdict):
 )
 def test_whether_a_cell_is_not_slower_gets_exactly_its_answer(campaign, time, verdict, decided):
     question = {"is": "zero2-n1x2", "not_slower_than": "ddp-n1x2", "by": 0.05}
-    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
+    answer = answer_campaign(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): time}, question=question))
     assert answer.verdict.startswith(verdict)
     assert answer.decided is decided
     assert "; asked: not more than 5 % slower (95 % CI" in asked(answer)[1]
@@ -45,19 +45,19 @@ def test_whether_a_cell_is_not_slower_gets_exactly_its_answer(campaign, time, ve
 def test_a_question_about_incomparable_cells(campaign):
     question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
     times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}
-    answer = conclude(campaign(times, question=question, change=lambda d: d["env"].update(torch_version="2")))
+    answer = answer_campaign(campaign(times, question=question, change=lambda d: d["env"].update(torch_version="2")))
     assert answer.verdict == "No answer: zero2-n1x2 and ddp-n1x2 differ in torch_version"
 
 
 def test_a_question_is_not_answered_by_two_repeats(campaign):
     question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
-    answer = conclude(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question))
+    answer = answer_campaign(campaign({("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.05}, repeats=2, question=question))
     assert answer.verdict == "No clear winner yet: 2 repeats per cell, 3 are needed"
 
 
 def test_a_difference_that_does_not_matter_is_an_answer(campaign):
     question = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.0}
     times = {("ddp", "1x2"): 0.06, ("zero2", "1x2"): 0.06}
-    answer = conclude(campaign(times, question=question, repeat_until=RepeatUntil(resolve=0.05, at_most=5)))
+    answer = answer_campaign(campaign(times, question=question, repeat_until=RepeatUntil(resolve=0.05, at_most=5)))
     assert answer.verdict.startswith("No: zero2-n1x2 is as fast as ddp-n1x2 within 5 %: 1.00")
     assert answer.decided

@@ -1,6 +1,6 @@
 """Cells that lack repeats are left out of a comparison, and named."""
 
-from scaleproof.conclude.report.sentences.answer import conclude
+from scaleproof.conclude.report.sentences.answer import answer_campaign
 
 
 def text_of(answer, topic):
@@ -12,7 +12,7 @@ def test_a_failed_run_does_not_cost_the_comparison_of_all_other_cells(campaign):
     lost = (0.05, 0.0501)  # two repeats of three, and the highest rate
     times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08, ("zero2", "1x2"): lost}
     report = campaign(times, repeats=3)
-    answer = conclude(report)
+    answer = answer_campaign(report)
     assert "Not compared: zero2-n1x2, with 2 repeats, 3 are needed. Run it again: scaleproof retry" in answer.text
     assert text_of(answer, "fastest").startswith("Fastest: ddp-n1x2")
     assert "zero2" not in text_of(answer, "one-device")
@@ -23,7 +23,7 @@ def test_a_failed_run_does_not_cost_the_comparison_of_all_other_cells(campaign):
 def test_where_no_two_cells_have_three_repeats_nothing_is_compared(campaign):
     short = (0.06, 0.0601)
     times = {("ddp", "1x1"): 0.1, ("ddp", "1x2"): 0.06, ("zero1", "1x2"): short, ("zero2", "1x2"): short}
-    answer = conclude(campaign(times, repeats=3))
+    answer = answer_campaign(campaign(times, repeats=3))
     assert answer.verdict.startswith("No clear winner yet: 2 repeats per cell, 3 are needed")
     assert not text_of(answer, "incomparable")
 
@@ -32,4 +32,4 @@ def test_one_device_without_three_repeats_is_not_beaten(campaign):
     times = {("ddp", "1x1"): (0.1, 0.1001), ("ddp", "1x2"): 0.06, ("zero1", "1x2"): 0.08}
     report = campaign(times, repeats=3)
     assert report.ranking[-1].claims == 1, "the two cells are compared without it"
-    assert not text_of(conclude(report), "one-device")
+    assert not text_of(answer_campaign(report), "one-device")

@@ -7,7 +7,7 @@ from result_models import estimated, ranked, ranking, scaling
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.conclude.report.tables.cells import restated_time_note, scaling_rows
-from scaleproof.conclude.report.tables.table import escaped, latex_table
+from scaleproof.conclude.report.tables.table import escape_latex, latex_table
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS
 from scaleproof.ground.number_format import estimate, number, with_spaces
 
@@ -119,7 +119,7 @@ def test_latex_is_a_whole_booktabs_table(results):
 
 
 def test_latex_of_any_text_is_text():
-    assert escaped("a\n\\input{/etc/passwd} 50 % of $x_1 & #2 ~^") == (
+    assert escape_latex("a\n\\input{/etc/passwd} 50 % of $x_1 & #2 ~^") == (
         r"a \textbackslash input\{/etc/passwd\} 50 \% of \$x\_1 \& \#2 \textasciitilde \textasciicircum "
     )
     table = latex_table(pd.DataFrame({"a_b": ["\\input{x}"]}), "title\n\\input{y}", "t")

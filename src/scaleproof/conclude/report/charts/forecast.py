@@ -75,7 +75,7 @@ class Band:
     made_utc: str
 
 
-def bands_of(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
+def bands_of_series(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
     """Return the forecasts that belong to a series as bands of tokens/s, whether their cells ran or not.
 
     A forecast belongs where its cell is a point of the series, or one of its relatives is, which differ in size alone.

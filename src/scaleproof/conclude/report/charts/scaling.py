@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.forecast import Band, bands_of, draw_bands
+from scaleproof.conclude.report.charts.forecast import Band, bands_of_series, draw_bands
 from scaleproof.conclude.report.charts.style import (
     DOT,
-    device_axis,
     devices_of,
+    draw_device_axis,
     draw_ideal,
     draw_line,
     fastest_series,
@@ -59,7 +59,7 @@ def throughput(
     draw_ideal(axes, larger, [best * number for number in larger])
     axes.set_ylabel("throughput (tokens/s)")
     axes.set_title(f"Throughput and devices ({title})")
-    device_axis(axes, devices)
+    draw_device_axis(axes, devices)
     leave_headroom(axes, [best * devices[-1], *(rate.value for _, points, _ in drawn for _, rate in points)])
     for at, points, shade in drawn:
         mark_clipped(axes, at, points, shade)
@@ -104,7 +104,7 @@ def _draw_bands(
     """
     drawn = []
     for series, look, place in zip(every, series_styles(every), places_side_by_side(every), strict=True):
-        bands = bands_of(series, forecasts)
+        bands = bands_of_series(series, forecasts)
         draw_bands(axes, place, look["color"], bands, unit, base(series))
         drawn += bands
     return drawn
@@ -139,7 +139,7 @@ def _draw_ratio_lines(
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     draw_ideal(axes, devices, [best(number) for number in devices])
     axes.set_title(f"{title} ({count})")
-    device_axis(axes, devices)
+    draw_device_axis(axes, devices)
     leave_headroom(axes, [best(devices[-1]), *(ratio.value for _, points, _ in drawn for _, ratio in points)])
     for at, points, shade in drawn:
         mark_clipped(axes, at, points, shade)

@@ -198,7 +198,7 @@ def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
     return sorted({point.devices for one_series in series for point in one_series.points})
 
 
-def device_axis(axes: Axes, devices: list[int]) -> None:
+def draw_device_axis(axes: Axes, devices: list[int]) -> None:
     """Make the axis of `devices` (ascending) logarithmic, with these numbers as its ticks."""
     axes.set_xlabel("devices")
     axes.set_xscale("log", base=2)

@@ -14,11 +14,11 @@ from scaleproof.conclude.report.sentences.next_step import next_step, next_step_
 from scaleproof.conclude.report.sentences.ratios import ab_sentence, runs_text
 from scaleproof.conclude.report.sentences.verdict import (
     MOST_LISTED,
+    describe_recommendation,
     devices_text,
     listed,
     names_or_count,
     percent_text,
-    recommendation,
     verdict_on,
 )
 from scaleproof.ground.confidence import FEWEST_REPEATS
@@ -93,14 +93,14 @@ class Answer:
         """As the console prints it."""
         return "\n".join([self.verdict, *(f"  - {bullet.sentence}" for bullet in self.bullets)])
 
-    def on_page(self, report: ScalingReport) -> tuple[Bullet, ...]:
+    def bullets_of_page(self, report: ScalingReport) -> tuple[Bullet, ...]:
         """Return the bullets of the page: those of the answer, and a next step even where the answer names none."""
         if any(bullet.topic == "next" for bullet in self.bullets):
             return self.bullets
         return (*self.bullets, Bullet("next", "Next", *next_step_beyond_repeats(report)))
 
 
-def conclude(
+def answer_campaign(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), forecast: ForecastReport | None = None
 ) -> Answer:
     """Return the answer to the campaign's question: the verdict and its bullets.
@@ -296,7 +296,7 @@ def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
     """Return the bullet on the cell to use. Its claims: the recommendation, and ratios of cells that may be as fast."""
     claim = group_claims.claims[f"recommended/{group_claims.place}"]
     claims = (claim, *(ratio for ratio in group_claims.others if ratio.word != "slower"))
-    text, basis, cells = recommendation(group_claims.group, claim, group_claims.others)
+    text, basis, cells = describe_recommendation(group_claims.group, claim, group_claims.others)
     return Bullet("recommended", "Recommended", text, basis, cells, claims)
 
 

@@ -32,13 +32,15 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return None
     question = report.question
     if question:
-        return _further_repeats(report, question.resolve, question.ratio.n if question.ratio else 0)
+        return _step_of_further_repeats(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
-        return _further_repeats(report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable))
+        return _step_of_further_repeats(
+            report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable)
+        )
     first_series = next((series for series in report.series if len(series.runs) > 1), None)
     if first_series is None:
         return None
-    return _further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
+    return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
 
 def next_step_beyond_repeats(report: ScalingReport) -> Step:
@@ -64,7 +66,7 @@ def _cell_options(names: list[str]) -> str:
     return " ".join(f"--cell {name}" for name in names)
 
 
-def _further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
+def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
     """Return what further repeats would show and how to ask for them; None where they would settle nothing.
 
     `resolve`: what repeats show so far, and would show. `n`: repeats so far, of the cell with the fewest.

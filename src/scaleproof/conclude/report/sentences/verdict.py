@@ -164,7 +164,7 @@ class Recommended(NamedTuple):
     cells: tuple[str, ...]
 
 
-def recommendation(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> Recommended:
+def describe_recommendation(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> Recommended:
     """Return what is recommended. `claim`: which cell, or why none; `others`: ratios of other cells to the fastest."""
     advice = group.advice
     if claim.word == "recommended":

@@ -15,7 +15,7 @@ COLUMNS = (
 )
 
 
-def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
+def forecast_table(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     """Return a table with a row per cell, in ms; a cell without a forecast has its reason, a wide one no value."""
     table = []
     for row in rows:
@@ -43,7 +43,7 @@ def forecast_human(rows: Sequence[ForecastRow]) -> pd.DataFrame:
 def write_forecast(rows: Sequence[ForecastRow], folder: Path) -> None:
     """Write forecast.csv, .md and .tex into `folder` from the entries `forecasts` of forecast.json."""
     figures = pd.DataFrame([row.model_dump() for row in rows], columns=list(COLUMNS))
-    texts = forecast_human(rows)
+    texts = forecast_table(rows)
     numeric = [heading for heading in texts.columns if heading.endswith("(ms)")]
     caption = "Step times as they were forecast, and as they were measured afterwards."
     Table("forecast", figures, texts, caption, "forecast", numeric, none="No forecast was made.").write(folder)

@@ -45,7 +45,7 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
     sides = ["r" if name in numeric else "l" for name in table.columns]
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
-    body = _for_pdflatex(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
+    body = _replace_unknown_signs(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
     # Each row stands in one line; long headings and cells are broken into several, for a table is as wide as they are.
     width = CELL_WIDTH if len(table.columns) < MANY else HEADING_WIDTH
     lines = body.split("\n")
@@ -53,15 +53,15 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
         if line.endswith(r" \\"):
             entries = zip(line.removesuffix(r" \\").split(" & "), sides, strict=True)
             most = HEADING_WIDTH if lines[place - 1] == r"\toprule" else width
-            lines[place] = " & ".join(_stack(entry, side, most) for entry, side in entries) + r" \\"
+            lines[place] = " & ".join(_break_into_lines(entry, side, most) for entry, side in entries) + r" \\"
     body = "\n".join(lines)
-    note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escaped(notes)}\end{{minipage}}"
+    note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escape_latex(notes)}\end{{minipage}}"
     size, gap = ("footnotesize", 3) if len(table.columns) < MANY else ("scriptsize", 2)
     lines = [
         HEADER,
         r"\begin{table*}",
         rf"\centering\{size}\setlength{{\tabcolsep}}{{{gap}pt}}",
-        rf"\caption{{{escaped(caption)}}}\label{{tab:{label}}}",
+        rf"\caption{{{escape_latex(caption)}}}\label{{tab:{label}}}",
         body,
         *([note] if notes else []),
         r"\end{table*}",
@@ -69,8 +69,8 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
     return "\n".join(lines) + "\n"
 
 
-def _stack(text: str, side: str, width: int) -> str:
-    """Return a text of more than `width` characters on several lines. `side`: "l" or "r"."""
+def _break_into_lines(text: str, side: str, width: int) -> str:
+    """Return LaTeX of a text, on several lines if it is longer than `width`. `side`: "l" or "r"."""
     whole = text.replace(r"[95 \%]", r"[95~\%]")
     if len(re.sub(r"\\text\w+", "", whole)) <= width:
         return text
@@ -79,11 +79,11 @@ def _stack(text: str, side: str, width: int) -> str:
     return text if len(lines) < 2 else rf"\shortstack[{side}]{{{stack}}}"
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """`text` on one line, every special character of LaTeX escaped."""
     cell = pd.DataFrame([[_one_line(text)]]).style.format(escape="latex").hide(axis="index").hide(axis="columns")
     line = cell.to_latex(column_format="l").split("\n")[1]
-    return _for_pdflatex(line.removesuffix(r" \\"))
+    return _replace_unknown_signs(line.removesuffix(r" \\"))
 
 
 def _one_line(text: object) -> str:
@@ -91,8 +91,8 @@ def _one_line(text: object) -> str:
     return "".join(letter if letter.isprintable() or letter == "\u00a0" else " " for letter in str(text))
 
 
-def _for_pdflatex(text: str) -> str:
-    """Return the text with signs that pdflatex lacks as its commands."""
+def _replace_unknown_signs(text: str) -> str:
+    """Return the text with LaTeX commands for the signs that pdflatex does not know."""
     for character, replacement in TYPOGRAPHIC.items():
         text = text.replace(character, replacement)
     return text

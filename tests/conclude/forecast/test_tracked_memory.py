@@ -99,7 +99,7 @@ def fitted(counted, *names: str):
 
 def test_the_formula_and_the_trackers_agree_within_five_percent(counted):
     alone = fitted(counted, "single-2", "single-4")
-    assert alone.at(8, 1) == pytest.approx(counted["single-8"][1].peak, rel=0.05)
+    assert alone.predict(8, 1) == pytest.approx(counted["single-8"][1].peak, rel=0.05)
     sharded = fitted(counted, "fsdp-4", "fsdp-8")
     assert sharded.predict(8, 4) == pytest.approx(counted["fsdp-8-of-4"][1].peak, rel=0.05)
     assert counted["fsdp-8-of-4"][1].peak < counted["fsdp-8"][1].peak < counted["single-8"][1].peak
@@ -116,7 +116,7 @@ def test_gradients_stay_whole_under_fsdp_until_the_boundary(counted):
 def test_ddp_holds_nothing_beside_one_device(counted):
     """Its gradients are views of its buckets (gradient_as_bucket_view): a line through one device holds for two."""
     alone = fit_memory(memory_inputs(counted["ddp-8"][0]), [Peak(b, 1, counted[f"single-{b}"][1].peak) for b in (2, 4)])
-    assert alone.at(8, 2) == pytest.approx(counted["ddp-8"][1].peak, rel=0.05)
+    assert alone.predict(8, 2) == pytest.approx(counted["ddp-8"][1].peak, rel=0.05)
 
 
 @pytest.mark.parametrize(

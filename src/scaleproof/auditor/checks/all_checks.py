@@ -35,7 +35,7 @@ SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words
 
 def audit_context(context: AuditContext) -> list[Finding]:
     """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
-    findings = [finding for check in of_evidence for finding in check.noting(context)]
+    findings = [finding for check in of_evidence for finding in check.findings_on(context)]
     return by_severity(_with_guesses_as_notes(context, findings))
 
 

@@ -41,7 +41,7 @@ def test_both_ways_of_fitting_agree(kind: Kind, seed: int) -> None:
     runs = 1 + seed % 5
     rates = {n: [100 * n * efficiency[n] * float(chance.lognormal(0, 0.01)) for _ in range(runs)] for n in sizes}
     law, own = (
-        fit_scaling_law(kind, {n: dict(enumerate(values)) for n, values in rates.items()}),
+        scaling_laws.fit_scaling_law(kind, {n: dict(enumerate(values)) for n, values in rates.items()}),
         refit_law(kind, rates),
     )
     assert (law.fraction is None) == (own == {})

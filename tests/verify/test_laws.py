@@ -58,7 +58,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any], str]] = {
     "a law that misses": (scaling_laws, "_lack_of_fit", lambda lack: None, "law, devices"),
     "two sizes are enough": (
         scaling,
-        "fit_law",
+        "fit_scaling_law",
         lambda law: replace_law(law, undefined="2 sizes; a fit needs 3"),
         "law",
     ),

@@ -271,6 +271,11 @@ def _check_letters(
     letters = set("".join(entry["letters"] for entry in entries.values()))
     if letters != {chr(ord("a") + number) for number in range(len(letters))} and len(letters) <= 26:
         yield Difference(REPORT, where, f"has {''.join(sorted(letters))}, not the first of all")
+    members = [
+        [place for place, entry in enumerate(entries.values()) if one in entry["letters"]] for one in sorted(letters)
+    ]
+    if members != sorted(members):
+        yield Difference(REPORT, where, "are not in the order of the cells that share one")
     lettered = [name for name, entry in entries.items() if entry["letters"]]
     yield from check_values(REPORT, where, lettered, list(names) if family else [])
 

@@ -247,6 +247,13 @@ FROM_METRICS = {
 }
 
 
+def columns_of_no_run(runs: Sequence[RawRun]) -> set[str]:
+    """Return the columns of a cell for which none of its runs has recorded a value."""
+    paths = {name: path for name, (_, path) in FROM_METRICS.items()}
+    paths |= {"joules_per_token": "energy.joules", "mfu": "utilization.mfu"}
+    return {name for name, path in paths.items() if all(_figure_at(run.metrics, path) is None for run in runs)}
+
+
 def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[str, Any]) -> Quantities:
     """Return speed-up, efficiency and the like of every cell that has some, as `cells/<cell>/<column>`.
 

@@ -20,10 +20,10 @@ from scaleproof.ground.columns import (
     Column,
 )
 from scaleproof.ground.number_format import is_useless, significant
-from scaleproof.verify.contents import csv_of, entries_of, text_of
+from scaleproof.verify.contents import csv_of, entries_of, json_of, text_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, close
-from scaleproof.verify.recompute import Quantities, by_cell
+from scaleproof.verify.recompute import Quantities, by_cell, columns_of_no_run
 
 # Heading of the tables for people -> column, of several the first, which the page explains.
 HEADINGS = {
@@ -101,7 +101,11 @@ def check_cells_table(
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
         yield Difference(file, "", "its cells are not those of runs/")
     in_cells = {row["cell"]: row for row in csv_of(folder / "cells.csv")} if file == "tables/scaling.csv" else {}
+    without_values = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
     for row in rows:
+        for column in without_values.get(row["cell"], set()):
+            if row.get(column):
+                yield Difference(file, f"{row['cell']}, {column}", f"is {row[column]}, and no run has recorded any")
         for column, text in in_cells.get(row["cell"], {}).items():
             if row.get(column) != text:
                 yield Difference(file, f"{row['cell']}, {column}", f"is {row.get(column)}, cells.csv has {text}")
@@ -138,6 +142,11 @@ def check_markdown(folder: Path, name: str) -> Iterator[Difference]:
                 words = _in_place_of_a_figure(column, row_with_base)
                 yield _wrong_text(file, f"{row['cell']}, {heading}", entry, words or row[column.name])
     yield from _check_common(file, text, rows)
+    report = json_of(folder / "scaling_report.json")
+    baselines = ", ".join(f"{one['name']}: {one['baseline']}" for one in report["series"] if one["kind"]) or "none"
+    stated = re.search(r"smallest number of devices \((.*?)\);", text)
+    if stated and stated[1] != baselines:
+        yield Difference(file, "baselines", f"are {stated[1][:80]}, scaling_report.json has {baselines[:80]}")
     sentences = entries_of(folder / "claims.json", "sentences") if name in ("strong", "weak") else ()
     for law in (sentence["text"] for sentence in sentences if sentence["topic"] == "law"):
         if any(law.startswith(f"{series}: ") for series in first_of) and _letters(law) not in _letters(text):

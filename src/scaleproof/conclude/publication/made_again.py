@@ -1,4 +1,4 @@
-"""The sentences of a page, written again from the figures that it states.
+"""The sentences of a page, and the tables of its cells, written again from the figures that they state.
 
 `verify` recomputes figures by code of its own; which words follow from them, the code that wrote them knows best. It
 is asked again by whoever has the same code: so a word that it would not have written is a difference.
@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from scaleproof.conclude.report.claims_report import CODE, claims_report
 from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
 from scaleproof.conclude.report.read_results import read_inputs
+from scaleproof.conclude.report.tables.cells import write_tables
+from scaleproof.conclude.report.tables.scaling import KINDS, write_series
 from scaleproof.ground.code_dependencies import code_sha256
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.finding import read_findings
@@ -29,13 +32,15 @@ Sentences = Counter[tuple[str, ...]]  # topic, text and claims of each
 
 
 def other_sentences(folder: Path) -> Iterator[Difference]:
-    """Yield a sentence of claims.json that is not written from the other files in `folder`, and one that is left out.
+    """Yield a sentence of claims.json that is not written from the other files in `folder`, one that is left out, and
+    a table that has other entries.
 
     None where other code has written them.
     """
     stated = _claims(folder)
-    if stated is None or stated.code_sha256 != code_sha256(CODE):
+    if stated is None or stated.code_sha256 != code_sha256(*CODE):
         return
+    yield from _other_tables(folder)
     known = _sentences(stated)
     differing = min((_differing(known, again) for again in _made_again(folder)), key=lambda sides: sum(map(len, sides)))
     for sentences, problem in zip(differing, ("is not what its files give", "is left out"), strict=True):
@@ -49,7 +54,7 @@ def other_code(folder: Path) -> str:
     Return nothing where they are of this code, where there are none, and where they are of before files said so.
     """
     stated = _claims(folder)
-    own = code_sha256(CODE)
+    own = code_sha256(*CODE)
     if stated is None or stated.schema_version == "1.0" or stated.code_sha256 == own:
         return ""
     return f"claims.json is of code {str(stated.code_sha256)[:12]}, this version has {own[:12]}"
@@ -59,6 +64,19 @@ def _claims(folder: Path) -> ClaimsReport | None:
     """Return the content of claims.json; None where a campaign has none."""
     path = folder / CLAIMS
     return read_record(path, ClaimsReport.model_validate_json) if path.exists() else None
+
+
+def _other_tables(folder: Path) -> Iterator[Difference]:
+    """Yield the tables of cells and series in `folder` that its reports do not give."""
+    _, cells, report = read_inputs(folder)
+    with TemporaryDirectory() as place:
+        write_tables(cells, report, Path(place))
+        for kind in KINDS:
+            write_series(report, kind, Path(place))
+        for again in sorted(Path(place).iterdir()):
+            path = folder / "tables" / again.name
+            if path.exists() and in_unit(again.read_text(), report.unit) != in_unit(path.read_text(), report.unit):
+                yield Difference(f"tables/{again.name}", "", "is not what scaling_report.json and cells.csv give")
 
 
 def _differing(stated: Sentences, again: Sentences) -> tuple[Sentences, Sentences]:

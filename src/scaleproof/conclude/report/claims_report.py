@@ -15,7 +15,8 @@ from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.ground.code_dependencies import code_sha256
 from scaleproof.ground.records.claims import Claim, ClaimsReport, Sentence
 
-CODE = "conclude/report/claims_report.py"  # with all that it imports, what writes the sentences
+# With all that they import, what writes sentences and tables.
+CODE = tuple(f"conclude/report/{name}.py" for name in ("claims_report", "tables/cells", "tables/scaling"))
 
 
 def claims_report(inputs: PageInputs) -> ClaimsReport:
@@ -43,7 +44,7 @@ def claims_report(inputs: PageInputs) -> ClaimsReport:
     sentences += [_sentence(topic, text, ()) for topic, texts in further.items() for text in texts if text]
     return ClaimsReport(
         campaign=inputs.report.campaign,
-        code_sha256=code_sha256(CODE),
+        code_sha256=code_sha256(*CODE),
         claims=list(claims.values()),
         sentences=sentences,
     )

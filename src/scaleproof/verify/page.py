@@ -18,6 +18,7 @@ from scaleproof.verify.page_texts import check_texts
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import Quantities
+from scaleproof.verify.signature import SIGNATURE, signer_of
 
 FILE = "report.html"
 CLAIMS = "claims.json"
@@ -46,7 +47,8 @@ def check_page(
             files = (CLAIMS, "findings.json", "comparison.json")
             others = [json_of(folder / file) for file in files if (folder / file).exists()]
             failures = [{"runs": run.name, **(run.metrics.get("failure") or {})} for run in runs]
-            yield from check_texts(page, json_of(folder / "scaling_report.json"), *others, *failures)
+            signed = {"signed": f"by the SSH key {signer_of(folder)[0]}: {SIGNATURE}"}
+            yield from check_texts(page, json_of(folder / "scaling_report.json"), signed, *others, *failures)
 
 
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:

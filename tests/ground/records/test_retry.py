@@ -22,8 +22,10 @@ def test_the_record_of_a_shared_job_goes_with_its_failed_run(tmp_path):
 
 def test_what_no_rule_makes_again_is_kept(tmp_path):
     failed = write_failure(tmp_path / "runs", cells()[0])
-    for name in ("plans/1.json", "logs/snakemake.json", "jobs.jsonl", "report.html", "tables/scaling.csv"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    kept = ("plans/1.json", "logs/snakemake.json", "jobs.jsonl", "sweep/1x2/sweep.json", "frontier/a/frontier.json")
+    kept += ("forecasts/1.json", "forecast_before.json")  # sealed before the runs
+    for name in (*kept, "report.html", "tables/scaling.csv", "forecast.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     remove_failed(tmp_path, [failed.folder])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.jsonl", "logs", "plans", "runs"]
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()} == {*kept}

@@ -66,8 +66,8 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     speed of training was measured.
 
     Detected: Norms of the gradients before, and of what a step added to the weights, in the steps that
-    `scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained; forward passes
-    without a step of the optimizer.
+    `scaleproof.watch` looks at; norms of the weights (NaN, infinity); parameters that are trained, and those with
+    gradients that the optimizer lacks; forward passes without a step of the optimizer.
     Seen: A publication whose 46,000 tokens/s were of steps with gradients of zero.
     Repair: See that gradients reach the weights and that the optimizer has the model's own parameters.
     """
@@ -84,12 +84,20 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
         if rank.looks and not math.isfinite(rank.looks[-1].weight_norm):
             yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {rank.looks[-1].step}")
             return
+        norms = [look.gradient_norm for look in rank.looks]
         if rank.looks and all(look.update_norm <= NO_UPDATE * look.weight_norm for look in rank.looks):
-            gradients = max(look.gradient_norm for look in rank.looks)
-            yield Flag(
-                f"on rank {rank.rank} none of {len(rank.looks)} updates changed the weights; the largest norm of the "
-                f"gradients was {gradients:.3g}"
-            )
+            known = [norm for norm in norms if math.isfinite(norm)]
+            largest = f"; the largest norm of the gradients was {max(known):.3g}" if known else ""
+            yield Flag(f"on rank {rank.rank} none of {len(norms)} updates changed the weights{largest}")
+            return
+        if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:
+            continue
+        if not any(norms):  # NaN is something: what weight decay changes has not learnt
+            yield Flag(f"on rank {rank.rank} all gradients were zero before {len(norms)} updates")
+            return
+        if rank.left_out:
+            untrained = f"{integer(rank.left_out)} of {integer(rank.trainable)} trainable parameters"
+            yield Flag(f"on rank {rank.rank} {untrained} got gradients and never changed", severity="suspect")
             return
 
 

@@ -33,7 +33,7 @@ class UpdateNorms(WatchedSection):
     """What one update did. Norms are of this rank's tensors: of its shards where parameters are sharded."""
 
     step: int
-    gradient_norm: Figure = Field(description="2-norm of all gradients just before the optimizer's step.")
+    gradient_norm: Figure = Field(description="2-norm of all gradients just before the optimizer's step; null: none.")
     update_norm: Figure = Field(description="2-norm of what the step added to some watched parameters.")
     weight_norm: Figure = Field(description="2-norm of those parameters before the step.")
 
@@ -82,6 +82,9 @@ class WatchedRank(WatchedSection):
     layer_dtypes: dict[str, int] = Field({}, description="Of what the largest layer returned: dtype -> forward passes.")
     forwards: int | None = Field(None, description="Forward passes in training; null: an older record.")
     traces: list[int] = Field([], description="Checksums: of all parameters at the start, of one after each step.")
+    left_out: int | None = Field(
+        None, description="Parameters with gradients that the optimizer lacks and nothing changed; null: older record."
+    )
 
 
 def read_watched(folder: Path) -> list[WatchedRank]:

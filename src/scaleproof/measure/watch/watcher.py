@@ -79,6 +79,8 @@ class Watcher:
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
+        # Parameters with a gradient that the optimizer does not have: where it is largest, and the weight there.
+        self.left_out: list[tuple[Tensor, Tensor, Tensor]] = []
         self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
         self._hooks: list[Any] = []
 
@@ -191,8 +193,23 @@ class Watcher:
         if not self._looks_now():
             return
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
-        self._gradient_norm = _norm_of_all(gradients, self.device)
+        # Of an optimizer that calls a closure, gradients are made later.
+        are_made = gradients and self.now.batches
+        self._gradient_norm = _norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
+        if not self.steps:
+            self._note_left_out()
         self.before = [parameter.clone() for parameter in self._watched_parameters()]
+
+    def _note_left_out(self) -> None:
+        """Note parameters that have a gradient and are not the optimizer's: nothing, or another one, updates them."""
+        updated = set(map(id, self._parameters()))
+        for parameter in self.model.parameters():
+            if parameter.grad is None or id(parameter) in updated or parameter.grad.layout != torch.strided:
+                continue
+            sizes = local_shard(parameter.grad).flatten().abs()
+            if sizes.numel():
+                at = sizes.argmax()
+                self.left_out.append((parameter, torch.stack([at, sizes[at] != 0]), _element(parameter, at)))
 
     @torch.no_grad()
     def _note_update(self, *_: Any) -> None:
@@ -269,6 +286,11 @@ class Watcher:
             layer_dtypes=dict(self.layer_dtypes),
             forwards=self.forwards,
             traces=[int(trace) for trace in self.traces],
+            left_out=sum(
+                elements_of(parameter)
+                for parameter, (at, has_gradient), was in self.left_out
+                if has_gradient and local_shard(parameter).numel() > at and _element(parameter, at) == was
+            ),
         )
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
@@ -308,6 +330,11 @@ def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:
     if not losses or not all(losses):
         return None
     return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]
+
+
+def _element(parameter: Tensor, at: Tensor) -> Tensor:
+    """A copy of an element of this rank's part of a parameter."""
+    return local_shard(parameter).detach().flatten()[at].clone()
 
 
 def _norm_of_all(tensors: list[Tensor], device: torch.device) -> Tensor:

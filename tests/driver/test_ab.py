@@ -256,14 +256,16 @@ signal.pause()
 @pytest.mark.fault("scaleproof ab is stopped, and Snakemake is not told", "the programs end within seconds")
 def test_all_that_snakemake_started_ends_with_the_command(tmp_path):
     (tmp_path / "snakemake.py").write_text(STUBBORN)
-    code = "from scaleproof.driver.snakemake_view import build; build([])"
+    code = "from scaleproof.driver.snakemake_view import run_snakemake as run; run('config/campaigns/mine.yaml', [])"
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     command = subprocess.Popen(
         [sys.executable, "-c", code], env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True
     )
     wait_until(lambda: alive("# ab-stubborn"), command)
     command.send_signal(signal.SIGINT)
-    assert "KeyboardInterrupt" in command.communicate()[1]
+    said = command.communicate()[1]
+    assert "KeyboardInterrupt" in said
+    assert "config/campaigns/mine.yaml and its finished runs stay; the same command goes on" in said
     assert not alive("# ab-stubborn")
 
 

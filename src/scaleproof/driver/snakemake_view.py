@@ -65,8 +65,15 @@ def build(targets: Collection[Path]) -> None:
 
 
 def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE) -> None:
-    """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails."""
-    _demand("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets), of=f"{campaign}: ")
+    """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails.
+
+    Where it is stopped, what stays is said.
+    """
+    try:
+        _demand("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets), of=f"{campaign}: ")
+    except KeyboardInterrupt:
+        print(f"scaleproof: {campaign} and its finished runs stay; the same command goes on", file=sys.stderr)
+        raise
 
 
 def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:

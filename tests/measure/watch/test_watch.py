@@ -223,56 +223,6 @@ def test_gradients_of_nothing_are_found(tmp_path):
     assert "the largest norm of the gradients was 0" in finding.evidence
 
 
-def looped(folder: Path, trains, step) -> WatchedRun:
-    """A loop over `Tiny` by the optimizer of the parameters that `trains` chooses; `step`: what it does with a batch."""
-    network = Tiny()
-    optimizer = torch.optim.AdamW(trains(network), lr=0.1)
-    others = torch.optim.SGD(network.head.parameters(), lr=0.1)
-    for batch in scaleproof.watch(batches(), network, optimizer, folder):
-        step(network, batch, optimizer, others)
-    return WatchedRun(folder.name, read_watched(folder))
-
-
-def test_gradients_of_zero_are_found_though_weights_decay(tmp_path):
-    def step(network, batch, optimizer, others):
-        (0 * network(batch)).backward()
-        optimizer.step()
-
-    (finding,) = of_watched.findings([looped(tmp_path, nn.Module.parameters, step)])
-    assert (finding.code, finding.severity) == ("weights-not-updated", "invalid")
-    assert "all gradients were zero" in finding.evidence
-
-
-def test_gradients_that_a_closure_makes_are_not_taken_for_zero(tmp_path):
-    def step(network, batch, optimizer, others):
-        def closure():
-            optimizer.zero_grad(set_to_none=False)
-            network(batch).backward()
-
-        with torch.enable_grad():
-            optimizer.zero_grad(set_to_none=False)
-            optimizer.step(closure)
-
-    assert codes(looped(tmp_path, nn.Module.parameters, step)) == []
-
-
-@pytest.mark.parametrize("other_steps", [False, True])
-def test_parameters_that_no_optimizer_has_are_found(tmp_path, other_steps):
-    """Where another optimizer has them, they change: nothing is wrong."""
-
-    def step(network, batch, optimizer, others):
-        network(batch).backward()
-        optimizer.step()
-        if other_steps:
-            others.step()
-        network.zero_grad()
-
-    found = of_watched.findings([looped(tmp_path, lambda network: network.table.parameters(), step)])
-    evidence = [(finding.severity, finding.evidence) for finding in found]
-    words = "on rank 0 450 of 850 trainable parameters got gradients and never changed"
-    assert evidence == ([] if other_steps else [("suspect", words)])
-
-
 def test_a_repeated_batch_is_found(tmp_path):
     assert codes(trained(tmp_path / "a", [batches()[0]] * STEPS)) == ["batch-repeated"]
     twice = [batch for batch in batches() for _ in range(2)]

@@ -9,8 +9,8 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.jobs import FILE as JOBS
 from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 
-# What of a campaign's results cannot be recomputed. A forecast that is sealed again after its runs proves nothing; trials
-# for a micro-batch that are made again make all runs of their cell again.
+# What of a campaign's results cannot be recomputed. A forecast that is sealed again after its runs proves nothing;
+# trials for a micro-batch that are made again make all runs of their cell again.
 MEASURED = {"runs", "together", "compare", "traces", "reference", "logs", "plans", JOBS}
 MEASURED |= {"sweep", "frontier", "forecasts", "forecast_before.json"}
 

@@ -227,6 +227,21 @@ def test_a_misspelt_resource_of_a_profile_is_named(tmp_path, key):
         SnakemakeProfile(tmp_path).resources("train")
 
 
+@pytest.mark.parametrize(
+    "key", ["set-resources: {corpus_tokeniser: {mem_mb: 1}}", "set-threads: {corpus_tokenize: 32}"]
+)
+def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
+    (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\n{key}\n")
+    with pytest.raises(UserError, match=r'the workflow has no rule .* Did you mean "corpus_tokeni[sz]er?"'):
+        SnakemakeProfile(tmp_path)
+
+
+def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):
+    rules = "{train: 1, corpus_tokenise: 32, scaleproof_train: 1, align: 4, book: 1}"
+    (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\nset-threads: {rules}\n")
+    assert SnakemakeProfile(tmp_path).settings["set-threads"]["align"] == 4
+
+
 def test_resources_of_a_site_are_no_misspelt_ones():
     check_resource_names(["mem_gb", "mem_mb", "disk_mb", "disk_gb", "licenses", "gpu", "gpus", "tmpdir", "slurm_extra"])
 

@@ -1,16 +1,19 @@
 """A Snakemake profile's folder, as far as `scaleproof cluster check` needs to know what it says."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from scaleproof.driver.cluster.site import Site, check_resource_names
+from scaleproof.driver.snakemake_view import SNAKEFILE
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.errors import UserError, edit_distance, path_fault, shortened
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
+RULE = re.compile(r"^rule (\w+_\w+):", re.MULTILINE)  # shorter names may be those of other workflows
 
 
 def check_profile(name: str) -> None:
@@ -40,14 +43,23 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Check the options of the profile. Raises UserError for one that is Snakemake's but for a letter or two."""
+        """Check the names of options and rules. Raises UserError for one that is known but for a letter or two."""
         from snakemake.cli import get_argument_parser  # a second that nothing else needs
 
-        known = {name[2:] for name in get_argument_parser()._option_string_actions if name.startswith("--")}
-        for key in self.settings:
-            if key not in known and (meant := [name for name in sorted(known) if edit_distance(key, name) <= 2]):
+        options = {name[2:] for name in get_argument_parser()._option_string_actions if name.startswith("--")}
+        self._check_names((), self.settings, options, "snakemake has no option")
+        rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}
+        for setting in ("set-resources", "set-threads"):
+            if isinstance(names := self.settings.get(setting), Mapping):
+                self._check_names((setting,), names, rules, "the workflow has no rule")
+
+    def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:
+        """Check names at a place of the profile, as `_check_keys`."""
+        for key in names:
+            meant = [name for name in sorted(known) if edit_distance(key, name) <= 2]
+            if key not in known and meant:
                 raise UserError(
-                    f'{self._lines.place_prefix(self.path, (key,))}snakemake has no option "{shortened(key)}". '
+                    f'{self._lines.place_prefix(self.path, (*place, key))}{what} "{shortened(key)}". '
                     f'Did you mean "{min(meant, key=lambda name: edit_distance(key, name))}"?'
                 )
 

@@ -101,13 +101,13 @@ def forecast_cells(args: argparse.Namespace) -> None:
 def _forecast_table(args: argparse.Namespace) -> None:
     """Print forecasts from a table. Raises UserError where a campaign is given as well."""
     from scaleproof.auditor.read.rates_by_size import rates_by_size
-    from scaleproof.conclude.forecast.table_forecast import forecast_rates, is_of_cpus, table_text
+    from scaleproof.conclude.forecast.table_forecast import disturbances_of, forecast_rates, is_of_cpus, table_text
 
     if args.campaign is not None:
         raise UserError("a forecast is made from a campaign or from a table (--from), not from both")
     series = rates_by_size(args.table, args.devices_per_node)
     forecasts = forecast_rates(series, args.devices or (), args.devices_per_node, is_of_cpus(args.table))
-    print(table_text(forecasts))
+    print(table_text(forecasts, disturbances_of(args.table)))
 
 
 def forecast(args: argparse.Namespace) -> None:

@@ -1,10 +1,17 @@
 """`scaleproof forecast --from`: series of rates that somebody has."""
 
+import json
+
 import pytest
 from synthetic import cells, write_run
 
 from scaleproof.cli import main
-from scaleproof.conclude.forecast.table_forecast import forecast_rates, is_of_cpus, table_text
+from scaleproof.conclude.forecast.table_forecast import (
+    disturbances_of,
+    forecast_rates,
+    is_of_cpus,
+    table_text,
+)
 from scaleproof.ground.files import write_atomic
 
 
@@ -67,3 +74,22 @@ def test_tables_of_a_campaign_on_cpus_are_known_and_those_of_others_are_not(tmp_
     assert is_of_cpus(tmp_path / "tables/strong.csv")
     assert is_of_cpus(tmp_path / "cells.csv")
     assert not is_of_cpus(tmp_path / "results/tables/strong.csv")
+
+
+def test_a_table_of_disturbed_runs_is_forecast_with_reservations(tmp_path):
+    write_atomic(tmp_path / "tables/strong.csv", "gpus,tokens/s\n1,100\n2,190\n")
+    assert disturbances_of(tmp_path / "tables/strong.csv") == ""
+    busy = {"severity": "suspect", "cells": ["a", "b"], "runs": [], "evidence": "", "advice": ""}
+    found = [busy | {"code": "machine-busy"}, busy | {"code": "run-stands-out"}]
+    write_atomic(
+        tmp_path / "findings.json", json.dumps({"campaign": "mine", "checks": [], "findings": found}, indent=1)
+    )
+    assert disturbances_of(tmp_path / "tables/strong.csv") == "machine-busy in 2 cells"
+    assert "reservations: machine-busy in 2 cells" in table_text([], "machine-busy in 2 cells")
+
+
+def test_a_wide_interval_has_no_point():
+    rates = {"ddp": {1: [100.0], 2: [70.0]}, "fsdp": {1: [100.0], 2: [95.0]}}
+    (wide, narrow) = (forecast_rates(rates, (4,), 8, on_cpus)[0] for on_cpus in (True, False))
+    assert "wider than +-15%" in table_text([wide])
+    assert "wider than +-15%" not in table_text([narrow])

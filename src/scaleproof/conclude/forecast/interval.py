@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 
 from scipy.special import betaincinv, ndtri, stdtrit
 
+from scaleproof.ground.number_format import percent
+
 LEVEL = 0.95
 LIKELY = 0.80
 WIDE = 0.15  # half-width at 80 % from which on a forecast has no point and ranks nothing
+WITHOUT_POINT = f"Where only intervals stand, that of 80 % is wider than +-{percent(WIDE)}."
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from tabulate import tabulate
 
 from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
-from scaleproof.conclude.forecast.interval import Interval, half_widths_by_largest_sizes, widen_by_noise
+from scaleproof.conclude.forecast.interval import (
+    WITHOUT_POINT,
+    Interval,
+    half_widths_by_largest_sizes,
+    widen_by_noise,
+)
+from scaleproof.ground.errors import plural
+from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 
@@ -31,6 +38,17 @@ def is_of_cpus(table: Path) -> bool:
     first = next((file for folder in folders for file in sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), None)
     run = read_run(first.parent) if first else None
     return isinstance(run, TimedRun) and all("cpu" in rank["devices"] for rank in run.metrics.ranks)
+
+
+def disturbances_of(table: Path) -> str:
+    """What disturbed the runs of the campaign among whose results a table stands: "machine-busy in 2 cells"; or ""."""
+    file = next((file for folder in table.resolve().parents[:2] if (file := folder / "findings.json").is_file()), None)
+    found = read_findings(file).concerning("runs") if file else []
+    cells = {
+        code: {cell for finding in found if finding.code == code for cell in finding.cells}
+        for code in law.NO_CALIBRATION
+    }
+    return " and ".join(f"{code} in {plural(len(of_code), 'cell')}" for code, of_code in cells.items() if of_code)
 
 
 def forecast_rates(
@@ -103,8 +121,11 @@ def _rate_forecast(
     return RateForecast(name, group.size, Interval.around(rate, with_noise, construction, n))
 
 
-def table_text(forecasts: Sequence[RateForecast]) -> str:
-    """A table with a row for each forecast, then a line for each that was refused."""
+def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
+    """A table with a row for each forecast, then a line for each that was refused.
+
+    `disturbances`: what disturbed the runs of the table, as `disturbances_of` says it.
+    """
     rows, refused = [], []
     basis = f"on {law.TABLES} public tables of GPUs and TPUs"
     for forecast in forecasts:
@@ -115,7 +136,11 @@ def table_text(forecasts: Sequence[RateForecast]) -> str:
         likely, nearly_all = (f"{number(low)} to {number(high)}" for low, high in (rate.likely, (rate.low, rate.high)))
         if rate.construction == "leave-largest-out":
             basis = f"about the largest size of each series here (n={rate.n}), as public tables have no CPUs"
-        rows.append([forecast.series, forecast.devices, number(rate.value), likely, nearly_all])
+        rows.append([forecast.series, forecast.devices, "" if rate.wide else number(rate.value), likely, nearly_all])
     headings = ["series", "devices", "rate", "80 %", "95 %"]
     note = f"Rates are of all devices, in the unit of the table; intervals: how wrong the same law is {basis}."
+    if any(not row[2] for row in rows):
+        note += f" {WITHOUT_POINT}"
+    if disturbances:
+        refused.append(f"With reservations: {disturbances}; measured on a quiet machine, rates may be others.")
     return "\n".join([*([tabulate(rows, headings, disable_numparse=True), note] if rows else []), *refused])

@@ -10,7 +10,7 @@ from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.forecast.collective import FEWEST_NODES, judge_node_pairs
 from scaleproof.conclude.forecast.findings import of_sweeps
 from scaleproof.conclude.forecast.frontier import FrontierResult
-from scaleproof.conclude.forecast.interval import WIDE, Interval
+from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval
 from scaleproof.conclude.forecast.ledger import Forecasts
 from scaleproof.conclude.forecast.plan import PILOT_STEPS, Plan, PlanRow
 from scaleproof.conclude.forecast.planner import CellPlan
@@ -19,7 +19,7 @@ from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import NodePair
-from scaleproof.ground.number_format import bytes_text, fixed, integer, percent, significant
+from scaleproof.ground.number_format import bytes_text, fixed, integer, significant
 from scaleproof.ground.records.scaling_report import Resolution
 
 
@@ -88,7 +88,7 @@ def forecasts_text(forecasts: Forecasts) -> str:
     if rows:
         parts.append(tabulate(rows, ["cell", "ms/step", "80 %", "95 %", "from"], disable_numparse=True))
     if any(not row[1] for row in rows):  # a forecast without a value
-        parts.append(f"Where only intervals stand, that of 80 % is wider than +-{percent(WIDE)}.")
+        parts.append(WITHOUT_POINT)
     return "\n".join([*parts, *refused])
 
 

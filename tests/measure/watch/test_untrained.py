@@ -1,5 +1,6 @@
 """Loops that move weights and train nothing, or only a part of them."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,35 @@ def test_parameters_that_no_optimizer_has_are_found(tmp_path, other_steps):
     evidence = [(finding.severity, finding.evidence) for finding in found]
     words = "on rank 0 450 of 850 trainable parameters got gradients and never changed"
     assert evidence == ([] if other_steps else [("suspect", words)])
+
+
+@pytest.mark.parametrize("clears", [False, True])
+@pytest.mark.parametrize("clips", [False, True])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_gradients_that_nobody_clears_are_found(tmp_path, accumulation, clears, clips):
+    passes = itertools.count(1)
+
+    def step(network, batch, optimizer, others):
+        network(batch).backward()
+        if next(passes) % accumulation:
+            return
+        if clips:
+            nn.utils.clip_grad_norm_(network.parameters(), 0.1)
+        optimizer.step()
+        if clears:
+            optimizer.zero_grad(set_to_none=clips)
+
+    found = codes(looped(tmp_path, nn.Module.parameters, step))
+    assert found == ([] if clears else ["gradients-not-cleared"])
+
+
+def test_gradients_that_another_loss_adds_are_cleared_later(tmp_path):
+    """As of a discriminator, into which the generator's loss runs between its own steps."""
+
+    def step(network, batch, optimizer, others):
+        optimizer.zero_grad()
+        network(batch).backward()
+        optimizer.step()
+        network(batch.flip(0, 1)).backward()
+
+    assert codes(looped(tmp_path, nn.Module.parameters, step)) == []

@@ -101,6 +101,22 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             return
 
 
+@of_watched.finds("gradients-not-cleared", "suspect")
+def gradients_are_cleared(run: WatchedRun) -> Iterator[Flag]:
+    """No gradient is set to zero between the optimizer's steps: each update has those of all steps before in it, which
+    is another training than it seems.
+
+    Detected: A parameter's gradient before the updates of the first steps, which is that before the update before and
+    what the backward passes have added since.
+    Seen: Loops that lack optimizer.zero_grad().
+    Repair: Call optimizer.zero_grad() in every step.
+    """
+    for rank in run.ranks:
+        if rank.carried:
+            yield Flag(f"on rank {rank.rank} gradients of a step were still there in the steps that followed")
+            return
+
+
 @of_watched.finds("ranks-train-apart", "invalid")
 def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     """The replicas of a data-parallel training have other weights at the end: gradients were not exchanged, and each

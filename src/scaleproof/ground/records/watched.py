@@ -82,6 +82,7 @@ class WatchedRank(WatchedSection):
     layer_dtypes: dict[str, int] = Field({}, description="Of what the largest layer returned: dtype -> forward passes.")
     forwards: int | None = Field(None, description="Forward passes in training; null: an older record.")
     traces: list[int] = Field([], description="Checksums: of all parameters at the start, of one after each step.")
+    carried: bool = Field(False, description="In the first steps gradients were those of the step before, and more.")
     left_out: int | None = Field(
         None, description="Parameters with gradients that the optimizer lacks and nothing changed; null: older record."
     )

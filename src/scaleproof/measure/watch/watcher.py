@@ -36,6 +36,7 @@ PROBED_STEP = 1  # counted from 0: the first has what is only done once
 LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
 WATCHED_ELEMENTS = 1_000_000  # of parameters whose change is measured
 CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
+ALIKE, UNLIKE = 1 - 1e-6, 0.99  # cosines of gradients: the same but for rounding and clipping; another one
 TRACED_ELEMENTS = 1 << 12  # of a parameter that is looked at in each step
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
@@ -81,6 +82,10 @@ class Watcher:
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
         # Parameters with a gradient that the optimizer does not have: where it is largest, and the weight there.
         self.left_out: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._followed: Tensor | None = None  # a parameter of whose gradient the next two are
+        self._incoming: Tensor | None = None  # what backward passes have added to it since the update before
+        self._kept: Tensor | None = None  # the gradient at the update before
+        self.likeness: list[Tensor] = []  # cosines: of the gradient with both together, with what came in alone
         self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
         self._hooks: list[Any] = []
 
@@ -107,6 +112,9 @@ class Watcher:
         trained = [parameter for parameter in self._parameters() if parameter.requires_grad]
         self._traced = [p for p in trained if type(local_shard(p).detach()) is Tensor and not p.is_complex()]
         self._trace(self._traced)
+        if (few := [p for p in self._traced if p.numel() <= CHECKED_ELEMENTS]) and not _is_compiled(self.model):
+            self._followed = max(few, key=Tensor.numel)
+            self._hooks.append(self._followed.register_hook(self._on_gradient))
         atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
@@ -172,6 +180,22 @@ class Watcher:
         """Note that the backward pass has reached what the forward pass number `forward` returned."""
         self.now.backward.add(forward)
 
+    @torch.no_grad()
+    def _on_gradient(self, gradient: Tensor) -> None:
+        """Add what a backward pass brings to the gradient of the followed parameter."""
+        if self.steps < LOOKS_UP_TO:
+            self._incoming = gradient.clone() if self._incoming is None else self._incoming + gradient
+
+    def _compare_gradient(self, gradient: Tensor | None) -> None:
+        """Note whether the followed parameter's gradient is that of the update before and all that came in since."""
+        kept, incoming = self._kept, self._incoming
+        if gradient is not None and incoming is not None and gradient.shape == incoming.shape:
+            if kept is not None:
+                both = [_cosine(gradient, other) for other in (kept + incoming, incoming)]
+                self.likeness.append(torch.stack(both))
+            self._kept = gradient.clone()
+        self._incoming = None
+
     def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         """Note the precision of a layer in training."""
         if layer.training and torch.is_grad_enabled() and isinstance(output, Tensor):
@@ -198,6 +222,8 @@ class Watcher:
         self._gradient_norm = _norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
         if not self.steps:
             self._note_left_out()
+        if self._followed is not None and self.steps < LOOKS_UP_TO:
+            self._compare_gradient(self._followed.grad)
         self.before = [parameter.clone() for parameter in self._watched_parameters()]
 
     def _note_left_out(self) -> None:
@@ -286,6 +312,7 @@ class Watcher:
             layer_dtypes=dict(self.layer_dtypes),
             forwards=self.forwards,
             traces=[int(trace) for trace in self.traces],
+            carried=bool(self.likeness) and all(bool(a > ALIKE and b < UNLIKE) for a, b in self.likeness),
             left_out=sum(
                 elements_of(parameter)
                 for parameter, (at, has_gradient), was in self.left_out
@@ -330,6 +357,12 @@ def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:
     if not losses or not all(losses):
         return None
     return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]
+
+
+def _cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Of the angle between two tensors as vectors; NaN where one is zero."""
+    a, b = a.double().flatten(), b.double().flatten()
+    return a @ b / (a.norm() * b.norm())
 
 
 def _element(parameter: Tensor, at: Tensor) -> Tensor:

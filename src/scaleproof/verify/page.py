@@ -48,7 +48,7 @@ def check_page(
             others = [json_of(folder / file) for file in files if (folder / file).exists()]
             failures = [{"runs": run.name, **(run.metrics.get("failure") or {})} for run in runs]
             signed = {"signed": f"by the SSH key {signer_of(folder)[0]}: {SIGNATURE}"}
-            yield from check_texts(page, json_of(folder / "scaling_report.json"), signed, *others, *failures)
+            yield from check_texts(page, json_of(folder / "scaling_report.json"), *others, *failures, signed)
 
 
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:

@@ -43,9 +43,9 @@ def is_of_cpus(table: Path) -> bool:
 def disturbances_of(table: Path) -> str:
     """What disturbed the runs of the campaign among whose results a table stands: "machine-busy in 2 cells"; or ""."""
     file = next((file for folder in table.resolve().parents[:2] if (file := folder / "findings.json").is_file()), None)
-    found = read_findings(file).concerning("runs") if file else []
+    findings = read_findings(file).concerning("runs") if file else []
     cells = {
-        code: {cell for finding in found if finding.code == code for cell in finding.cells}
+        code: {cell for finding in findings if finding.code == code for cell in finding.cells}
         for code in law.NO_CALIBRATION
     }
     return " and ".join(f"{code} in {plural(len(of_code), 'cell')}" for code, of_code in cells.items() if of_code)

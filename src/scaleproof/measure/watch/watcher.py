@@ -84,7 +84,7 @@ class Watcher:
         self.left_out: list[tuple[Tensor, Tensor, Tensor]] = []
         self._followed: Tensor | None = None  # a parameter of whose gradient the next two are
         self._incoming: Tensor | None = None  # what backward passes have added to it since the update before
-        self._kept: Tensor | None = None  # the gradient at the update before
+        self._gradient_before: Tensor | None = None  # the gradient at the update before
         self.likeness: list[Tensor] = []  # cosines: of the gradient with both together, with what came in alone
         self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
         self._hooks: list[Any] = []
@@ -188,12 +188,12 @@ class Watcher:
 
     def _compare_gradient(self, gradient: Tensor | None) -> None:
         """Note whether the followed parameter's gradient is that of the update before and all that came in since."""
-        kept, incoming = self._kept, self._incoming
+        before, incoming = self._gradient_before, self._incoming
         if gradient is not None and incoming is not None and gradient.shape == incoming.shape:
-            if kept is not None:
-                both = [_cosine(gradient, other) for other in (kept + incoming, incoming)]
+            if before is not None:
+                both = [_cosine(gradient, other) for other in (before + incoming, incoming)]
                 self.likeness.append(torch.stack(both))
-            self._kept = gradient.clone()
+            self._gradient_before = gradient.clone()
         self._incoming = None
 
     def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:

@@ -55,6 +55,7 @@ def without_passes(number, batch, model, optimizer):
     if number < WARM or number % 2:
         model(batch).backward()
     optimizer.step()
+    optimizer.zero_grad()
 
 
 def each_batch_twice(number, batch, model, optimizer):

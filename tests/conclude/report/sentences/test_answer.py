@@ -214,7 +214,7 @@ def test_cells_that_others_kept_busy_are_measured_again_with_those_that_stand_ou
     report.ranking[-1].recommendation.disturbed = ["zero2-n1x2"]
     for point in report.points:
         point.findings = ["machine-busy"] if point.cell == "ddp-n1x1" else ["memory-one-batch"]
-    assert " --cell zero2-n1x2 --cell ddp-n1x1, then " in text_of(conclude(report), "next")
+    assert " --cell zero2-n1x2 --cell ddp-n1x1, then " in text_of(answer_campaign(report), "next")
 
 
 def test_a_campaign_that_has_spent_its_looks_is_not_extended(campaign):

@@ -55,6 +55,8 @@ def differences_in(root: Path, seed: int) -> list[str]:
         else:
             of_cell = slower.setdefault(folder.parent, math.exp(chance.gauss(0, of_cells)))
             _slow_down(folder, data, of_cell * math.exp(chance.gauss(0, of_runs)))
+            if seed % 2:
+                _count_energy(data)
         write_json(metrics, data)
         launcher = json.loads((folder / LAUNCHER).read_text())
         write_json(folder / LAUNCHER, launcher | {METRICS_SEAL: sha256_of(metrics)})
@@ -71,6 +73,16 @@ def _failed(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     failure = {"class": "oom", "reason": "out of memory", "rank": 1, "log_tail": ["last line"]}
     known = {name: value for name, value in data.items() if name in OF_FAILED}
     return known | {"status": "failed", "failure": failure, "files": {}}
+
+
+def _count_energy(data: dict[str, Any]) -> None:
+    """Have the devices of a run a counter of energy and a known peak, at 90 W each."""
+    joules = 90 * len(data["ranks"]) * data["window"]["wall_time_sec"]
+    per_token = joules / data["window"]["tokens_processed_global"]
+    data["energy"] = {"joules": joules, "joules_per_token": per_token, "withheld": None}
+    utilization = data["utilization"]
+    mfu = utilization["flops_per_sec_per_device"] / 1e12
+    data["utilization"] = utilization | {"peak_flops_per_sec": 1e12, "peak_source": "a data sheet", "mfu": mfu}
 
 
 def _slow_down(folder: Path, data: dict[str, Any], factor: float) -> None:

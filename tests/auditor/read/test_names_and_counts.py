@@ -61,6 +61,31 @@ def test_a_rate_of_one_device_is_known(heading):
     assert column_of(heading).kind in ("tokens_per_s", "samples_per_s", "rate", "flops_per_s")
 
 
+TIMES = [
+    *[(f"{words} (min)", "epoch_time_s", 60.0) for words in ("time per epoch", "duration per epoch", "epoch time")],
+    *[(f"{words} (h)", "total_time_s", 3600.0) for words in ("wall clock", "training time", "elapsed", "runtime")],
+    *[(f"{words} (ms)", "step_time_s", 0.001) for words in ("step time", "time per iteration", "batch time")],
+    ("wall-clock per epoch (min)", "epoch_time_s", 60.0),
+    ("step time (us)", "step_time_s", 1e-6),
+    ("communication time [s]", "communication_time_s", 1.0),
+]
+
+
+@pytest.mark.parametrize(("heading", "kind", "seconds"), TIMES)
+def test_a_time_is_known_with_its_unit(heading, kind, seconds):
+    column = column_of(heading)
+    assert (column.kind, column.scale) == (kind, pytest.approx(seconds))
+
+
+DEVICES = ["B300", "B200", "GB300", "GB200", "GH200", "H200", "H100", "A100", "MI300X", "L40S", "V100", "T4"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_device_is_known_by_its_name(device):
+    assert describe(f"8x {device}").words == {"device": device}
+    assert describe(f"8x {device}").numbers == {"devices": 8}
+
+
 @pytest.mark.parametrize("heading", ["tok_s", "tok/s", "step_s", "batch_s", "tok_s_total", "gpu_s"])
 def test_another_figure_is_none(heading):
     assert not column_of(heading).per_device

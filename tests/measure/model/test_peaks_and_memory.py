@@ -3,7 +3,7 @@
 import pytest
 
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.facts.peaks import mfu, peak
+from scaleproof.ground.facts.peaks import DEVICES, mfu, peak
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,12 @@ def test_replicas_hold_everything_and_shards_a_part():
     assert state_bytes("zero1", "fp32", 1000, 8) == 8000 + 1000
     assert state_bytes("zero3", "fp32", 1000, 1) == 16_000
     assert state_bytes("zero2-offload", "fp16", 1000, 4) == 2000 + 500
+
+
+@pytest.mark.parametrize(("pattern", "figures"), [(pattern, figures) for pattern, figures, _ in DEVICES])
+def test_formats_of_a_device_go_together(pattern, figures):
+    """Of all that have tensor cores for it, TF32 has half of BF16's throughput, which is FP16's."""
+    _, tf32, bf16, fp16 = figures
+    if bf16 is not None:
+        assert bf16 == fp16, pattern
+        assert tf32 == pytest.approx(bf16 / 2, rel=0.02), pattern

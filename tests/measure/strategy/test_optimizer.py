@@ -39,3 +39,16 @@ def test_only_matrices_decay():
     assert all(p.dim() == 2 for p in decaying["params"])
     assert all(p.dim() == 1 for p in still["params"])
     assert len(decaying["params"]) + len(still["params"]) == len(list(model.parameters()))
+
+
+def test_settings_are_those_of_the_cell():
+    from synthetic import cells
+
+    from scaleproof.measure.model.build import build_model
+
+    settings = {"learning_rate": 0.01, "betas": [0.8, 0.99], "eps": 1e-6, "weight_decay": 0.2}
+    cell = cells(work={"optimizer": settings})[0]
+    decaying, still = make_optimizer(build_model(cell), cell).param_groups
+    for group in (decaying, still):
+        assert (group["lr"], group["betas"], group["eps"]) == (0.01, (0.8, 0.99), 1e-6)
+    assert decaying["weight_decay"] == 0.2

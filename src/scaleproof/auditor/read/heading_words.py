@@ -194,7 +194,8 @@ PHRASES = {
     ),
     "epoch_time_s": (
         "epoch time|time per epoch|time epoch|epoch duration|seconds per epoch|per epoch time|epoch latency|per epoch|"
-        "latency per epoch|runtime per epoch|sec per epoch|epoch seconds|duration per epoch|epoch runtime|epoch times"
+        "latency per epoch|runtime per epoch|wall clock per epoch|sec per epoch|epoch seconds|duration per epoch|"
+        "epoch runtime|epoch times"
     ),
     "total_time_s": (
         "total time|wall|training time|wall time|wall clock|wall clock time|runtime|run time|elapsed|elapsed time|"

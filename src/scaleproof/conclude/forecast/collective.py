@@ -45,9 +45,8 @@ def bus_factor(collective: Collective, size: int) -> float:
     """
     if size < 2:
         return 0.0
-    if collective == "all_reduce":
-        return 2 * (size - 1) / size
-    return 1.0 if collective == "broadcast" else (size - 1) / size
+    rounds = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
+    return 1.0 if collective == "broadcast" else rounds[collective] * (size - 1) / size
 
 
 def bus_bandwidth(collective: Collective, size: int, nbytes: float, seconds: float) -> float:

@@ -4,6 +4,7 @@ import inspect
 import itertools
 import re
 
+import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
@@ -131,6 +132,23 @@ def test_units_and_n_are_written(figure, name):
     words = " ".join([axes.get_xlabel(), axes.get_ylabel(), axes.get_title()])
     assert UNITS[name] in words
     assert "n=3" in axes.get_title()
+
+
+def test_step_times_are_milliseconds(figure, results):
+    cells = read_inputs(results.folder)[1]
+    strokes = [line.get_xdata()[0] for line in figure("step_time").axes[0].get_lines() if line.get_color() == "black"]
+    medians = cells["step_time_p50_s"].dropna()
+    assert len(medians) == 3
+    assert [1 for median in medians if pytest.approx(1e3 * median) in strokes] == [1] * 3
+
+
+def test_step_times_against_another_setting_are_milliseconds(results):
+    runs, cells, report = read_inputs(results.folder)
+    here = cells[cells["n"] > 0].head(1)
+    longer = pd.concat([here, here.assign(seq_len=2 * here["seq_len"])])
+    axes = Figure().subplots(2, 1)
+    CHARTS["seq_len"](list(axes), runs, longer, report)
+    assert axes[0].get_lines()[0].get_ydata() == pytest.approx(1e3 * longer["step_time_p50_s"].to_numpy())
 
 
 @pytest.mark.parametrize("name", UNITS)

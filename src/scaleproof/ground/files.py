@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -151,6 +152,17 @@ def os_fault(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return f"{path}: no such file or folder.{nearest_path(path)}"
     return f"{path}: {PATH_FAULTS.get(error.errno or 0, error.strerror or str(error))}"
+
+
+def sha256_of_library() -> str:
+    """Of the standard library that runs here: over the paths and sizes of its modules, without installed packages.
+
+    Two builds of one version differ.
+    """
+    root = Path(sysconfig.get_path("stdlib"))
+    modules = [path for path in root.rglob("*.py") if {"site-packages", "dist-packages"}.isdisjoint(path.parts)]
+    sizes = sorted(f"{path.relative_to(root)} {path.stat().st_size}" for path in modules)
+    return hashlib.sha256("\n".join(sizes).encode()).hexdigest()
 
 
 def sha256_of(path: Path) -> str:

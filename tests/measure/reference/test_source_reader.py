@@ -65,6 +65,21 @@ def test_those_of_the_interpreter_are_too(tmp_path: Path) -> None:
     assert compared > 100  # topics, and docstrings
 
 
+def test_those_of_another_build_of_the_interpreter_are_not_accused(tmp_path: Path) -> None:
+    """Two builds of one version differ in a few docstrings."""
+    row = {"source": "python-docs", "budget": "20 kB"}
+    described = documents.gather_documents("some", Corpus(**row), tmp_path)
+    store = tmp_path / "documents.parquet"
+    changed = pq.read_table(store).to_pylist()
+    changed[1]["text"] = "Of this interpreter alone."
+    pq.write_table(pa.Table.from_pylist(changed), store)
+    (difference,) = read_source(described, store, Corpus(**row), tmp_path)[2]
+    assert difference.startswith("document 1 is not the one in its source")
+    for library in ({"library": "0" * 64}, {"library": None}):
+        reason = f"it was gathered from another library, of {described['revision']}"
+        assert read_source(described | library, store, Corpus(**row), tmp_path) == (0, reason, [])
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from scaleproof.ground.campaign.corpora import Corpus, check_local, local_files
 from scaleproof.ground.code_dependencies import documented_nodes
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import sha256_of, whole_file, write_json
+from scaleproof.ground.files import sha256_of, sha256_of_library, whole_file, write_json
 from scaleproof.measure.corpus import forms
 from scaleproof.measure.corpus.labels import COLUMN as LABEL
 from scaleproof.measure.corpus.labels import classes_in_order
@@ -88,6 +88,7 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
         **counts,
         "sha256": digest.hexdigest(),
         **({"classes": classes_in_order(name, classes)} if corpus.label else {}),
+        **({"library": sha256_of_library()} if corpus.source == "python-docs" else {}),
         "files": sources,
     }
     write_json(out / "corpus.json", description)

@@ -11,7 +11,6 @@ import csv
 import io
 import itertools
 import json
-import platform
 import re
 import sysconfig
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ import pyarrow.parquet as pq
 
 from scaleproof.ground.campaign.corpora import Corpus, Known, local_files
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import sha256_of
+from scaleproof.ground.files import sha256_of, sha256_of_library
 from scaleproof.ground.number_format import integer
 
 MOST_BYTES = 1 << 26  # of text that is read again
@@ -63,8 +62,6 @@ def read_source(described: dict[str, Any], store: Path, corpus: Corpus, download
             if gathered_one is None:
                 return n, "", [f"{integer(n)} documents were gathered, and their source has more"]
             if gathered_one != document:
-                if corpus.source == "python-docs":
-                    _check_library_is_older(store)
                 return n, "", [f"document {integer(n)} is not the one in its source, which begins {document[0][:60]!r}"]
             n += 1
     except OtherSource as reason:
@@ -88,8 +85,8 @@ def _documents(described: dict[str, Any], store: Path, corpus: Corpus, downloads
     if corpus.source == "dataset":
         raise Unread("it is streamed from the hub, which is not asked twice")
     if corpus.source == "python-docs":
-        if described["revision"] != f"python-{platform.python_version()}":
-            raise Unread(f"it was gathered from {described['revision']}")
+        if described.get("library") != sha256_of_library():
+            raise Unread(f"it was gathered from another library, of {described['revision']}")
         documents: Iterator[Document] = ((text, None) for text in _library_texts())
     else:
         paths = _paths(described, corpus, downloads)
@@ -181,24 +178,13 @@ def _library_texts() -> Iterator[str]:
     from pydoc_data.topics import topics
 
     yield from (text for _, text in sorted(topics.items()))
-    for path in _library():
+    root = Path(sysconfig.get_path("stdlib"))
+    for path in sorted(root.rglob("*.py")):
+        if not NOT_LIBRARY.isdisjoint(path.relative_to(root).parts):
+            continue
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError):
             continue
         texts = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
         yield "\n\n".join(filter(None, texts))
-
-
-def _library() -> list[Path]:
-    """The files of the standard library, in the order of their paths."""
-    root = Path(sysconfig.get_path("stdlib"))
-    return [path for path in sorted(root.rglob("*.py")) if NOT_LIBRARY.isdisjoint(path.relative_to(root).parts)]
-
-
-def _check_library_is_older(store: Path) -> None:
-    """Raise Unread where a file of the standard library has changed since its documents were gathered."""
-    since = store.stat().st_mtime
-    for path in _library():
-        if path.stat().st_ctime > since:
-            raise Unread(f"{path} has changed since")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
+from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, by_subject, mark_of
 from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages_by_code
@@ -74,7 +75,10 @@ def read_waivers(file: Path) -> list[Waiver]:
 
 
 def without_waived(audit: Audit, waivers: Sequence[Waiver], paths: Sequence[Path], today: date) -> Waived:
-    """Take the findings out of `audit` that are waived until `today` or longer. `paths`: what was audited."""
+    """Take the findings out of `audit` that are waived until `today` or longer, and mark their rows as waived.
+
+    `paths`: what was audited.
+    """
     in_force = [waiver for waiver in waivers if waiver.until >= today]
     covered = {waiver: [finding for finding in audit.findings if waiver.covers(finding, paths)] for waiver in in_force}
     waived = [finding for finding in audit.findings if any(finding in findings for findings in covered.values())]
@@ -83,6 +87,12 @@ def without_waived(audit: Audit, waivers: Sequence[Waiver], paths: Sequence[Path
     remarks = [f"waived: {waiver}" for waiver, findings in covered.items() if findings]
     remarks += [f"covers nothing, and can go: {waiver}" for waiver, findings in covered.items() if not findings]
     remarks += [f"has ended, and waives nothing: {waiver}" for waiver in waivers if waiver.until < today]
+    about, waived_about = by_subject(remaining), by_subject(waived)
+    lines: list[OverviewLine | ScalingLine] = [*audit.readings, *audit.scaling]
+    for line in lines:
+        subjects = {line.place, line.name} if isinstance(line, OverviewLine) else {line.place}
+        if line.mark and not subjects.isdisjoint(waived_about):
+            line.mark = mark_of([finding for subject in subjects for finding in about[subject]]) or "waived"
     return Waived(audit.model_copy(update={"findings": remaining}), waived, remarks)
 
 

@@ -14,7 +14,7 @@ from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.number_format import integer, percent, times
 
-Mark = Literal["invalid", "suspect", "note", ""]
+Mark = Literal["invalid", "suspect", "waived", ""]
 WORK_WORDS = ("strategy", "precision", "model", "phase")
 CORRECTED_UNITS = ("x", "tokens/s", "samples/s", "%", "ms", "s")  # speeds and times, the ratio first
 MOST_LISTED_ROWS = 200  # rows of one table that are listed

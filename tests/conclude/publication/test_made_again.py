@@ -34,6 +34,7 @@ EDITS: dict[str, tuple[Callable[[Content], Content], str]] = {
         'next: "Rest.": is not what its files give',
     ),
     "a sentence less": (lambda c: c | {"sentences": c["sentences"][:-1]}, "is left out"),
+    "no code": (lambda c: c | {"code_sha256": None}, "code_sha256: is missing"),
 }
 
 

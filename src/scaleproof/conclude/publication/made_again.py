@@ -38,6 +38,8 @@ def other_sentences(folder: Path) -> Iterator[Difference]:
     None where other code has written them.
     """
     stated = _claims(folder)
+    if stated is not None and stated.schema_version != "1.0" and stated.code_sha256 is None:
+        yield Difference(CLAIMS, "code_sha256", "is missing: nobody knows which code wrote the sentences")
     if stated is None or stated.code_sha256 != code_sha256(*CODE):
         return
     yield from _other_tables(folder)

@@ -177,23 +177,38 @@ def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quant
         if line.startswith("In all rows: "):
             constant = line.removeprefix("In all rows: ").removesuffix(".")
             yield Demand("In all rows", facts.get("In all rows"), [constant])
-    scaled = [series for series in report["series"] if series["kind"]]
-    for series in scaled:
-        text = f"{series['name']}: {series['kind']} scaling from {series['baseline']}"
-        yield Demand("Speed-up", facts.get("Speed-up"), [text])
-    alone = [series["name"] for series in report["series"] if not series["kind"]]
-    if scaled and alone:
-        yield Demand("Speed-up", facts.get("Speed-up"), [f"no speed-up: {', '.join(alone)}."])
+    yield from _demand_baselines(report, facts)
+    if _reach_loss_in_equal_steps(csv_of(folder / "cells.csv")):
+        yield Demand("Time to loss", facts.get("Time to loss"), ["about the same number of steps"])
+    yield from _demand_whole_jobs(page, report, quantities)
+
+
+def _demand_baselines(report: Mapping[str, Any], facts: Mapping[str, Element]) -> Iterator[Demand]:
+    """Yield what the speed-ups of each series are over, which series have none, and the best cells of one device."""
+    for series in report["series"]:
+        if series["kind"]:
+            text = f"{series['name']}: {series['kind']} scaling from {series['baseline']}"
+            yield Demand("Speed-up", facts.get("Speed-up"), [text])
+    without = [series["name"] for series in report["series"] if not series["kind"]]
+    if without and len(without) < len(report["series"]):
+        yield Demand("Speed-up", facts.get("Speed-up"), [f"no speed-up: {', '.join(without)}."])
     points = [point for series in report["series"] for point in series["runs"].values()]
     singles = {point["best_single"] for point in points if point["speedup_vs_best_single"]} - {None}
     for single in singles if len(singles) <= MOST_NAMED else ():
         yield Demand("1-device", facts.get("1-device"), [single])
-    if _reach_loss_in_equal_steps(csv_of(folder / "cells.csv")):
-        yield Demand("Time to loss", facts.get("Time to loss"), ["about the same number of steps"])
+
+
+def _demand_whole_jobs(page: Element, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
+    """Yield the speed-up by the wall time of jobs: of each series among the facts, and one beside the verdict.
+
+    That is of the series whose largest size the answer is about, where its speed-up is over the best single device.
+    """
+    facts = facts_by_name(page)
     ranking = largest_comparison(report)
     group = comparable(ranking) if ranking else []
     advice = (ranking["recommendation"] if ranking else None) or {}
     is_answered = report["status"] == "ok" and not report["question"]  # by a verdict about sizes or cells
+    scaled = [series for series in report["series"] if series["kind"]]
     for series in scaled:
         last = list(series["runs"].values())[-1]
         job = quantities.get(f"cells/{last['cell']}/speedup_by_job_wall_time")
@@ -242,39 +257,48 @@ def _demand_traces(page: Element, folder: Path) -> Iterator[Demand]:
         if trace["status"] != "ok":
             yield Demand(where, section, [trace["reason"]])
             continue
+        yield from _demand_row_of_trace(where, rows.get(cell, {}), trace)
         head = next((k for k, block in enumerate(blocks) if block.tag == "p" and block.text.startswith(f"{cell},")), -1)
-        entries = {heading: Element("td", children=[text]) for heading, text in rows.get(cell, {}).items()}
-        for heading, text in (("traced with", trace["tool"]), ("steps", trace["steps"])):
-            yield Demand(f"{where}, {heading}", entries.get(heading), [str(text)] if text else [])
         yield Demand(where, blocks[head] if head >= 0 else None, [cell, trace["tool"]], [trace["steps"]])
         items = list(blocks[head + 1].all("li")) if 0 <= head < len(blocks) - 1 else []
-
-        def line(start: str, items: Sequence[Element] = items) -> Element | None:
-            return next((item for item in items if item.text.startswith(start)), None)
-
-        means = {name: trace[name] for name in TRACED.values()}
-        if None not in (means["wall_ms"], means["compute_ms"], means["exposed_ms"]):
-            parts = [means[name] for name in ("wall_ms", "compute_ms", "exposed_ms", "idle_ms")]
-            yield Demand(where, line("A step of"), [], [*parts, means["exposed_wait_ms"] or None])
-        total = means["communication_ms"]
-        if total:
-            yield Demand(where, line("Communication takes"), [], [total, 100 * means["exposed_ms"] / total])
-        elif total == 0:
-            yield Demand(where, line("There is no communication"), ["no communication"])
-        for name, one in trace["collectives"].items():
-            figures = [one[key] for key in ("calls", "total_ms", "transfer_ms", "bus_gb_per_s")]
-            yield Demand(where, line(f"{name}: "), [name], [*figures, one["wait_ms"]])
-        slowest = trace["slowest"]
-        costs_much = slowest and slowest["caused_ms"] >= LITTLE * (means["wall_ms"] or math.inf)
-        if costs_much and slowest["steps_last"] >= OFTEN * slowest["of_steps"]:
-            counts = f"{slowest['steps_last']} of {slowest['of_steps']}"
-            yield Demand(where, line(f"Rank {slowest['rank']} "), [counts], [slowest["caused_ms"]])
+        yield from _demand_sentences_on_trace(where, items, trace)
         for why in trace["unknown"].values():
             yield Demand(where, section, [why])
-        for heading, name in TRACED.items():
-            yield Demand(f"{where}, {heading}", entries.get(heading), [], [means[name]])
-        overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high", "n")]
-        yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], _printed_figures(*overhead))
+
+
+def _demand_row_of_trace(where: str, row: Mapping[str, str], trace: Mapping[str, Any]) -> Iterator[Demand]:
+    """Yield what the entries of a trace's `row` have to state: tool, steps, parts of a step, cost of tracing."""
+    entries = {heading: Element("td", children=[text]) for heading, text in row.items()}
+    for heading, text in (("traced with", trace["tool"]), ("steps", trace["steps"])):
+        yield Demand(f"{where}, {heading}", entries.get(heading), [str(text)] if text else [])
+    for heading, name in TRACED.items():
+        yield Demand(f"{where}, {heading}", entries.get(heading), [], [trace[name]])
+    overhead = [(trace["overhead"] or {}).get(name) for name in ("value", "low", "high", "n")]
+    yield Demand(f"{where}, traced / untraced", entries.get("traced / untraced"), [], _printed_figures(*overhead))
+
+
+def _demand_sentences_on_trace(where: str, items: Sequence[Element], trace: Mapping[str, Any]) -> Iterator[Demand]:
+    """Yield what the list below a trace has to state: parts of a step, communication, the rank that others wait for."""
+
+    def item(start: str) -> Element | None:
+        return next((item for item in items if item.text.startswith(start)), None)
+
+    if None not in (trace["wall_ms"], trace["compute_ms"], trace["exposed_ms"]):
+        parts = [trace[name] for name in ("wall_ms", "compute_ms", "exposed_ms", "idle_ms")]
+        yield Demand(where, item("A step of"), [], [*parts, trace["exposed_wait_ms"] or None])
+    total = trace["communication_ms"]
+    if total:
+        yield Demand(where, item("Communication takes"), [], [total, 100 * trace["exposed_ms"] / total])
+    elif total == 0:
+        yield Demand(where, item("There is no communication"), ["no communication"])
+    for name, one in trace["collectives"].items():
+        figures = [one[key] for key in ("calls", "total_ms", "transfer_ms", "bus_gb_per_s")]
+        yield Demand(where, item(f"{name}: "), [name], [*figures, one["wait_ms"]])
+    slowest = trace["slowest"]
+    costs_much = slowest and slowest["caused_ms"] >= LITTLE * (trace["wall_ms"] or math.inf)
+    if costs_much and slowest["steps_last"] >= OFTEN * slowest["of_steps"]:
+        counts = f"{slowest['steps_last']} of {slowest['of_steps']}"
+        yield Demand(where, item(f"Rank {slowest['rank']} "), [counts], [slowest["caused_ms"]])
 
 
 def _printed_figures(value: float | None, low: float | None, high: float | None, n: float | None) -> list[float | None]:

@@ -35,46 +35,28 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
     """
     check_local(name, corpus)
     out.mkdir(parents=True, exist_ok=True)
-    digest, counts = hashlib.sha256(), {"documents": 0, "bytes": 0, "empty_documents": 0, "replaced_characters": 0}
     sources: list[dict[str, Any]] = []
+    empty = replaced = 0
     most_bytes, most_documents = corpus.limits
-    # The columns of the row group that is being filled; it is written when it has GROUP_BYTES.
-    group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
-    group_bytes = 0
-    schema = pa.schema([(column, pa.large_string()) for column in group])
-    classes: set[str] = set()
     with (
         whole_file(out / "documents.parquet") as partial,
-        pq.ParquetWriter(partial, schema, compression="zstd") as writer,
+        _DocumentWriter(partial, labelled=bool(corpus.label)) as kept,
     ):
         for text, label in _documents(name, corpus, remote, sources):
             if not text.strip():
-                counts["empty_documents"] += 1
+                empty += 1
                 continue
             text, halves = _replace_lone_surrogates(text)
-            counts["replaced_characters"] += halves
+            replaced += halves
             data = text.encode()
-            if most_bytes and counts["bytes"] + len(data) > most_bytes:
+            if most_bytes and kept.bytes + len(data) > most_bytes:
                 break
-            digest.update(data + b"\0")
-            counts["documents"] += 1
-            counts["bytes"] += len(data)
             if corpus.form == "text":  # reading put them there; in other forms they are the corpus' own
-                counts["replaced_characters"] += text.count("\N{REPLACEMENT CHARACTER}")
-            group["text"].append(text)
-            group_bytes += len(data)
-            if label is not None:
-                digest.update(label.encode() + b"\0")
-                group[LABEL].append(label)
-                classes.add(label)
-            if group_bytes >= GROUP_BYTES:
-                writer.write_table(pa.table(group, schema=schema))
-                group, group_bytes = {column: [] for column in group}, 0
-            if counts["documents"] == most_documents:  # before the next file is read
+                replaced += text.count("\N{REPLACEMENT CHARACTER}")
+            kept.add(text, data, label)
+            if kept.documents == most_documents:  # before the next file is read
                 break
-        if group["text"]:
-            writer.write_table(pa.table(group, schema=schema))
-        if not counts["documents"]:
+        if not kept.documents:
             budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
             source = ", ".join(corpus.files or corpus.load) or corpus.source
             raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {source} holds no text{budget}')
@@ -85,14 +67,60 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
         "budget": corpus.budget,
         "licence": corpus.licence,
         "validation_fraction": corpus.validation_fraction,
-        **counts,
-        "sha256": digest.hexdigest(),
-        **({"classes": classes_in_order(name, classes)} if corpus.label else {}),
+        "documents": kept.documents,
+        "bytes": kept.bytes,
+        "empty_documents": empty,
+        "replaced_characters": replaced,
+        "sha256": kept.digest.hexdigest(),
+        **({"classes": classes_in_order(name, kept.classes)} if corpus.label else {}),
         **({"library": sha256_of_library()} if corpus.source == "python-docs" else {}),
         "files": sources,
     }
     write_json(out / "corpus.json", description)
     return description
+
+
+class _DocumentWriter:
+    """Writes documents to a Parquet file, a row group for each GROUP_BYTES of text.
+
+    Keeps how many there are, their UTF-8 bytes, their classes, and a sha256 over them.
+    """
+
+    def __init__(self, path: Path, labelled: bool) -> None:
+        self.documents = self.bytes = 0
+        self.classes: set[str] = set()
+        self.digest = hashlib.sha256()
+        self._group: dict[str, list[str]] = {"text": [], LABEL: []} if labelled else {"text": []}
+        self._group_bytes = 0
+        self._schema = pa.schema([(column, pa.large_string()) for column in self._group])
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+
+    def __enter__(self) -> "_DocumentWriter":
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self._write_group()
+        self._writer.close()
+
+    def add(self, text: str, encoded: bytes, label: str | None) -> None:
+        """Keep a document. `encoded`: as UTF-8; `label`: None where the corpus has no classes."""
+        self.documents += 1
+        self.bytes += len(encoded)
+        self.digest.update(encoded + b"\0")
+        self._group["text"].append(text)
+        self._group_bytes += len(encoded)
+        if label is not None:
+            self.digest.update(label.encode() + b"\0")
+            self._group[LABEL].append(label)
+            self.classes.add(label)
+        if self._group_bytes >= GROUP_BYTES:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._group["text"]:
+            self._writer.write_table(pa.table(self._group, schema=self._schema))
+        self._group, self._group_bytes = {column: [] for column in self._group}, 0
 
 
 def _documents(

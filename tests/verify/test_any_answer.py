@@ -154,7 +154,7 @@ def test_a_recommendation_from_upper_bounds_is_named(tmp_path: Path, monkeypatch
     def upper(family: Family, count: int) -> np.ndarray:
         return np.exp(np.minimum(0, (family.log_ratio + family.half)[:count, :count].min(axis=1)))
 
-    monkeypatch.setattr(Family, "worst", upper)
+    monkeypatch.setattr(Family, "lower_bounds", upper)
     finished(tmp_path, NEAR, spread=0.05)
     named = [str(difference) for difference in verify(tmp_path, with_manifest=False)[0]]
     assert any("recommendation, worst" in text for text in named), named

@@ -12,15 +12,13 @@ from pathlib import Path
 
 import psutil
 
-from scaleproof.ground.code_dependencies import PACKAGE
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import scrub, write_json
 from scaleproof.ground.records.failed_runs import EXIT_CODE as FAILED_RUNS
-from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE
+from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE, SNAKEFILE
 
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
-SNAKEFILE = (PACKAGE / "workflow_files/workflow/Snakefile").resolve()  # of this package, used by no other
 HERE = ("--cores", "all")
 GRACE_S = 1.5  # between asking it to end and ending it
 LAST_CHARACTERS = 1500  # of what Snakemake says when it cannot

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+SNAKEFILE = (Path(__file__).parents[1] / "workflow_files/workflow/Snakefile").resolve()  # this package's own
 NOTE = "logs/snakemake.json"  # of a campaign's folder: how the last Snakemake that sent its jobs elsewhere was started
 PROFILE = "slurm"  # of a cluster, where nothing else is said
 HERE, ON_CLUSTER = "--cores 2", f"--profile {PROFILE}"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.driver.cluster.site import Site, check_resource_names
-from scaleproof.driver.snakemake_view import SNAKEFILE
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.errors import UserError, edit_distance, path_fault, shortened
+from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
 RULE = re.compile(r"^rule (\w+_\w+):", re.MULTILINE)  # shorter names may be those of other workflows

@@ -40,7 +40,7 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
     most_bytes, most_documents = corpus.limits
     with (
         whole_file(out / "documents.parquet") as partial,
-        _DocumentWriter(partial, labelled=bool(corpus.label)) as kept,
+        _DocumentWriter(partial, labelled=bool(corpus.label)) as store,
     ):
         for text, label in _documents(name, corpus, remote, sources):
             if not text.strip():
@@ -49,14 +49,14 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
             text, halves = _replace_lone_surrogates(text)
             replaced += halves
             data = text.encode()
-            if most_bytes and kept.bytes + len(data) > most_bytes:
+            if most_bytes and store.bytes + len(data) > most_bytes:
                 break
             if corpus.form == "text":  # reading put them there; in other forms they are the corpus' own
                 replaced += text.count("\N{REPLACEMENT CHARACTER}")
-            kept.add(text, data, label)
-            if kept.documents == most_documents:  # before the next file is read
+            store.add(text, data, label)
+            if store.documents == most_documents:  # before the next file is read
                 break
-        if not kept.documents:
+        if not store.documents:
             budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
             source = ", ".join(corpus.files or corpus.load) or corpus.source
             raise UserError(f'config/corpora.yaml: corpus "{name}" is empty: {source} holds no text{budget}')
@@ -67,12 +67,12 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
         "budget": corpus.budget,
         "licence": corpus.licence,
         "validation_fraction": corpus.validation_fraction,
-        "documents": kept.documents,
-        "bytes": kept.bytes,
+        "documents": store.documents,
+        "bytes": store.bytes,
         "empty_documents": empty,
         "replaced_characters": replaced,
-        "sha256": kept.digest.hexdigest(),
-        **({"classes": classes_in_order(name, kept.classes)} if corpus.label else {}),
+        "sha256": store.digest.hexdigest(),
+        **({"classes": classes_in_order(name, store.classes)} if corpus.label else {}),
         **({"library": sha256_of_library()} if corpus.source == "python-docs" else {}),
         "files": sources,
     }

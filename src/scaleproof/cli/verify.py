@@ -87,9 +87,9 @@ def gate(args: argparse.Namespace) -> None:
         raise UserError(
             "give RESULTS and --baseline with at least three earlier results, or --history with all of them"
         )
-    from scaleproof.conclude.publication.gate import compare_with_baselines as compare_with_earlier
+    from scaleproof.conclude.publication.gate import compare_with_baselines
 
-    result = compare_with_earlier(args.results, args.baseline)
+    result = compare_with_baselines(args.results, args.baseline)
     for cell in result.new:
         print(f"new   {cell}: no earlier result has it")
     for line in result.left_out:

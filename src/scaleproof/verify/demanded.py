@@ -180,7 +180,7 @@ def _demand_series(page: Element, folder: Path, report: Mapping[str, Any], quant
     yield from _demand_baselines(report, facts)
     if _reach_loss_in_equal_steps(csv_of(folder / "cells.csv")):
         yield Demand("Time to loss", facts.get("Time to loss"), ["about the same number of steps"])
-    yield from _demand_whole_jobs(page, report, quantities)
+    yield from _demand_whole_jobs(page, facts, report, quantities)
 
 
 def _demand_baselines(report: Mapping[str, Any], facts: Mapping[str, Element]) -> Iterator[Demand]:
@@ -198,12 +198,13 @@ def _demand_baselines(report: Mapping[str, Any], facts: Mapping[str, Element]) -
         yield Demand("1-device", facts.get("1-device"), [single])
 
 
-def _demand_whole_jobs(page: Element, report: Mapping[str, Any], quantities: Quantities) -> Iterator[Demand]:
+def _demand_whole_jobs(
+    page: Element, facts: Mapping[str, Element], report: Mapping[str, Any], quantities: Quantities
+) -> Iterator[Demand]:
     """Yield the speed-up by the wall time of jobs: of each series among the facts, and one beside the verdict.
 
     That is of the series whose largest size the answer is about, where its speed-up is over the best single device.
     """
-    facts = facts_by_name(page)
     ranking = largest_comparison(report)
     group = comparable(ranking) if ranking else []
     advice = (ranking["recommendation"] if ranking else None) or {}

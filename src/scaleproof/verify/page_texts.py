@@ -72,7 +72,7 @@ def _words(text: str) -> str:
     return " ".join(WORD.findall(text.lower()))
 
 
-def _blocks(element: Element, elsewhere: Collection[str] = PARTS_ELSEWHERE) -> Iterator[Element]:
+def _blocks(element: Element, elsewhere: Collection[str]) -> Iterator[Element]:
     """Yield the innermost blocks of text in an element, without the parts whose id or class is in `elsewhere`."""
     term = ""
     for child in element.children:

@@ -11,8 +11,10 @@ from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 
 # What of a campaign's results cannot be recomputed. A forecast that is sealed again after its runs proves nothing;
 # trials for a micro-batch that are made again make all runs of their cell again.
-MEASURED = {"runs", "together", "compare", "traces", "reference", "logs", "plans", JOBS}
-MEASURED |= {"sweep", "frontier", "forecasts", "forecast_before.json"}
+MEASURED = (
+    *("runs", "together", "compare", "traces", "reference", "logs", "plans", JOBS),
+    *("sweep", "frontier", "forecasts", "forecast_before.json"),
+)
 
 
 def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:

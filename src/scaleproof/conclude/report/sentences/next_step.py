@@ -11,7 +11,7 @@ from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, 
 from scaleproof.ground.snakemake_command import HERE, results_option
 
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
-DISTURBS = DISTURBED | {"machine-busy", "process-starved"}
+REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}
 
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
@@ -27,7 +27,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     disturbed = group.advice.disturbed if group else []
     if disturbed and not report.question:
         # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
-        others = (point.cell for point in report.points if DISTURBS & set(point.findings))
+        others = (point.cell for point in report.points if REPEATED_FOR & set(point.findings))
         cells = _cell_options(list(dict.fromkeys([*disturbed, *others])))
         again = f"scaleproof retry {_file(report)} {cells}{results_option(report.results)}"
         return f"on a quiet machine, {again}, then {command(report)}", None

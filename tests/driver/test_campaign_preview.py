@@ -6,7 +6,7 @@ import pytest
 
 from scaleproof.conclude.forecast import requirements
 from scaleproof.driver import campaign_preview
-from scaleproof.driver.campaign_preview import show
+from scaleproof.driver.campaign_preview import preview_campaign
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.measure.machine.gpus import Gpu, LostDevice
@@ -16,7 +16,7 @@ def test_show_lists_cells_batches_tokens_and_processes(repository, monkeypatch, 
     monkeypatch.chdir(repository)
     path = Path(tmp_path / "mine.yaml")
     path.write_text("title: Which?\nwork: {global_batch: 16, steps: 10}\nvary: {geometry: [1x1, 1x4]}\nrepeats: 2\n")
-    text = show(LoadedCampaign(path))
+    text = preview_campaign(LoadedCampaign(path))
     line = next(line for line in text.splitlines() if line.startswith("ddp-n1x4"))
     assert line.split() == [
         "ddp-n1x4",
@@ -43,7 +43,7 @@ def shown(repository, monkeypatch, tmp_path):
 
     def run(text: str) -> str:
         (tmp_path / "mine.yaml").write_text(f"title: Which?\n{text}")
-        return show(LoadedCampaign(Path("mine.yaml")))
+        return preview_campaign(LoadedCampaign(Path("mine.yaml")))
 
     return run
 
@@ -155,7 +155,7 @@ def test_processes_are_ranks_not_devices(repository, monkeypatch, tmp_path):
         "title: Which?\nwork: {global_batch: 16, steps: 10}\n"
         "execution: {strategy: dp, device: cuda}\nvary: {geometry: [1x2]}\n"
     )
-    line = next(line for line in show(LoadedCampaign(path)).splitlines() if line.startswith("dp-n1x2"))
+    line = next(line for line in preview_campaign(LoadedCampaign(path)).splitlines() if line.startswith("dp-n1x2"))
     assert line.split()[-3] == "1"
 
 
@@ -169,8 +169,8 @@ def test_processes_are_ranks_not_devices(repository, monkeypatch, tmp_path):
 def test_one_hour_is_no_hours(minutes, runs, text):
     campaign = Campaign.model_validate({"title": "t", "resources": {"time_limit": minutes}})
     assert campaign_preview._time_limit_text(campaign, runs) == text
-    assert campaign_preview._runs(1, 1) == "1 run"
-    assert campaign_preview._runs(6, 24) == "6 to 24 runs"
+    assert campaign_preview._runs_text(1, 1) == "1 run"
+    assert campaign_preview._runs_text(6, 24) == "6 to 24 runs"
 
 
 @pytest.mark.parametrize(("geometry", "is_said"), [("1x64", True), ("1x1", False)])

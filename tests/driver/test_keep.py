@@ -35,8 +35,8 @@ def changed(folder: Path, change: Callable[[dict], None]) -> None:
 def noted(monkeypatch) -> list[Path]:
     """The files that Snakemake is told to take as they are."""
     files: list[Path] = []
-    monkeypatch.setattr(snakemake_view, "record", files.extend)
-    monkeypatch.setattr(snakemake_view, "build", lambda targets: pytest.fail(f"{targets} are there"))
+    monkeypatch.setattr(snakemake_view, "mark_up_to_date", files.extend)
+    monkeypatch.setattr(snakemake_view, "make_files", lambda targets: pytest.fail(f"{targets} are there"))
     return files
 
 

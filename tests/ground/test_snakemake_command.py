@@ -11,7 +11,7 @@ from scaleproof.cli import main
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.report.sentences.answer import answer_campaign
-from scaleproof.driver.snakemake_view import note
+from scaleproof.driver.snakemake_view import note_options
 from scaleproof.ground.campaign import loaded
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.html import link_cells
@@ -90,7 +90,7 @@ def test_a_damaged_note_or_record_is_passed_over(folder, text):
     ],
 )
 def test_how_jobs_are_sent_is_noted_in_the_campaign(folder, profile, executor, options):
-    note(folder, profile, executor, 20)
+    note_options(folder, profile, executor, 20)
     assert snakemake_command(folder / "report.html") == f"snakemake {options} results/demo/report.html"
 
 

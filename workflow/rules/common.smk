@@ -57,11 +57,11 @@ def cell_of(wildcards):
 
 def run_of(wildcards):
     """The cell of a run that the campaign plans."""
-    return or_exit(planned_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))
+    return or_exit(cell_of_run, of_campaign(wildcards), wildcards.cell, int(wildcards.rep))
 
 
 def traced_cell_of(wildcards):
-    return or_exit(traced_cell, of_campaign(wildcards), wildcards.cell)
+    return or_exit(cell_of_trace, of_campaign(wildcards), wildcards.cell)
 
 
 def token_files(*cells):
@@ -268,18 +268,18 @@ def _job_of_shared_job(campaign, name):
     """The request for all runs of a job."""
     loaded = campaign_called(campaign)
     runs = or_exit(loaded.shared_job, name).runs
-    return job_together([cell for cell, _ in runs], loaded.campaign.resources)
+    return request_of_shared_job([cell for cell, _ in runs], loaded.campaign.resources)
 
 
 def job_of_reference(wildcards):
-    return job_of_replay(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
+    return request_of_replay(replayed_cell(wildcards), of_campaign(wildcards).campaign.resources)
 
 
 def job_of_pairs(wildcards):
     """The request for all pairs of a comparison, one after the other."""
     comparison, a, b = arms_of(wildcards)
     runs = [a, b] * (comparison.pairs + comparison.null_pairs)
-    return job_together(runs, of_campaign(wildcards).campaign.resources)
+    return request_of_shared_job(runs, of_campaign(wildcards).campaign.resources)
 
 
 def job_of_group(wildcards):
@@ -306,7 +306,7 @@ def note_how_jobs_are_sent():
     """Write down in the campaigns by which profile their jobs are sent: for later, when this Snakemake is gone."""
     sent = [job.wildcards for job in workflow.dag.needrun_jobs() if not job.is_local]
     for name in {wildcards.campaign for wildcards in sent if "campaign" in wildcards.keys()}:
-        note(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
+        note_options(FOUND / name, config.get("profile"), workflow.executor_plugin.name, workflow.nodes)
 
 
 def is_recorded(output):

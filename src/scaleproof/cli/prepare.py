@@ -55,11 +55,11 @@ def campaign_validate(args: argparse.Namespace) -> None:
 
 def campaign_show(args: argparse.Namespace) -> None:
     """Print the cells of a campaign, and how long it takes. Raises UserError where it is not valid."""
-    from scaleproof.driver.campaign_preview import show
+    from scaleproof.driver.campaign_preview import preview_campaign
     from scaleproof.driver.planned_work import planned_work
 
     loaded = _load_checked_campaign(args.campaign)
-    print(show(loaded))
+    print(preview_campaign(loaded))
     print(f"\n{planned_work(loaded, args.results, count_tables_and_charts(loaded)).text}")
     for line in better_splits(loaded, args.results):
         print(line)

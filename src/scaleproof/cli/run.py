@@ -224,12 +224,12 @@ def retry(args: argparse.Namespace) -> None:
 
 def cluster_check(args: argparse.Namespace) -> None:
     """Print a verdict on each thing that a campaign needs of a cluster. Raises SystemExit(1) where one is bad."""
-    from scaleproof.driver.cluster.check import check_cluster, line
+    from scaleproof.driver.cluster.check import check_cluster, verdict_text
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
     verdicts = check_cluster(args.profile, args.results, LoadedCampaign(args.campaign) if args.campaign else None)
     for verdict in verdicts:
-        print(line(verdict))
+        print(verdict_text(verdict))
     wrong = sum(not verdict.ok for verdict in verdicts)
     if wrong:
         print(f"\n{plural(wrong, 'thing')} to fix before a campaign is sent here", file=sys.stderr)

@@ -159,10 +159,9 @@ def run_comparison(
 ) -> tuple[Path, AbVerdict]:
     """Compare the two commands within the minutes of `request`; return the campaign's file and the verdict.
 
-    The first round tells how many more there is time for. `name`: of the file; without it ab- and a hash of the
-    request. `series`: name of comparisons that share one budget of false claims, of which this one takes its part.
-    Raises UserError where another comparison has this file, where a command cannot be run here, where Snakemake fails,
-    or where a file of the results is damaged.
+    `name`: of the file; without it ab- and a hash of the request. `series`: name of comparisons that share one budget
+    of false claims. Raises UserError for another comparison in this file, a command that cannot be run here, a failure
+    of Snakemake, and damaged results.
     """
     text = json.dumps(make_campaign(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
@@ -182,7 +181,10 @@ def run_comparison(
 
 
 def _check_campaign(path: Path, request: AbRequest) -> None:
-    """Write the campaign of `request`; where it is wrong, or not for this machine, remove it and raise UserError."""
+    """Write the campaign of `request`.
+
+    Raises UserError where it is wrong, or not for this machine; a file that was not there before is removed then.
+    """
     was_there = path.exists()
     write_campaign(path, make_campaign(request, seconds=request.seconds), request)
     try:
@@ -195,17 +197,24 @@ def _check_campaign(path: Path, request: AbRequest) -> None:
     except UserError as error:
         if not was_there:
             path.unlink()
-        message = re.sub(rf"{re.escape(str(path))}(, line \d+)?: ", "", str(error))  # options are wrong, not the file
-        message = re.sub(r"\b(execution|work)(\.|: )(?=[a-z])", "--", message).replace("--warmup_", "--warmup-")
-        message = re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
-        raise UserError(message) from None
+        raise UserError(_name_options(str(error), path)) from None
+
+
+def _name_options(message: str, path: Path) -> str:
+    """Return a message on the campaign at `path` that names the options of `scaleproof ab` in place of file and keys.
+
+    "config/campaigns/ab.yaml, line 7: work.seconds 9: ..." becomes "--seconds 9: ...".
+    """
+    message = re.sub(rf"{re.escape(str(path))}(, line \d+)?: ", "", message)
+    message = re.sub(r"\b(execution|work)(\.|: )(?=[a-z])", "--", message).replace("--warmup_", "--warmup-")
+    return re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
 
 
 def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path) -> None:
     """Run both commands once, then write the campaign with as many rounds as there is time for.
 
-    The round is made again with longer runs while one of them had hardly begun when it was ended. Nothing is done where
-    an earlier call has already written the number of rounds.
+    The round is made again with longer runs while one of them had hardly begun when it was ended; after LONG_RUN only
+    for a run without a figure. Nothing is done where an earlier call has already written the number of rounds.
     """
     started = time.monotonic()
     for seconds in _run_lengths_to_try(request):
@@ -215,9 +224,10 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
         loaded = LoadedCampaign(path, results)
         run_snakemake(path, list(loaded.records(results)))
         runs = [read_run(place).metrics for place in loaded.runs(results)]
-        short = [run for run in runs if _had_hardly_begun(run, seconds)]
-        is_long = seconds is not None and seconds >= LONG_RUN * 60 * request.minutes
-        if not (any(run.failure for run in short) if is_long else short):
+        too_short = [run for run in runs if _had_hardly_begun(run, seconds)]
+        if seconds is not None and seconds >= LONG_RUN * 60 * request.minutes:
+            too_short = [run for run in too_short if run.failure]
+        if not too_short:
             break
     if not any(run.failure for run in runs):  # a program that fails once is not started again
         now = time.monotonic()

@@ -2,10 +2,12 @@
 
 import shlex
 from collections import defaultdict
+from typing import Any
 
 from tabulate import tabulate
 
 from scaleproof.conclude.forecast import requirements
+from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import repeats_text
@@ -18,57 +20,42 @@ from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, usable_gpus
 
 
-def show(loaded: LoadedCampaign) -> str:
-    """Return the preview of a campaign: its cells with batch arithmetic, tokens, processes and memory; totals; models,
-    corpora, and what cannot run here.
-    """
+def preview_campaign(loaded: LoadedCampaign) -> str:
+    """Return the preview of a campaign: a table of its cells, totals, what they need, and what cannot run here."""
     if loaded.campaign.workload.command is not None:
-        return _show_commands(loaded)
-    campaign, rows = loaded.campaign, []
-    total = 0  # timed tokens of one run of each cell
-    for cell in loaded.cells:
-        batch, seq_len = cell.batch, cell.workload.seq_len
-        tokens = batch.global_ * seq_len * cell.work.steps
-        total += tokens
-        state = requirements.one_device_state(cell)
-        rows.append(
-            [
-                cell.slug,
-                cell.planned_batch if cell.is_open else str(batch),
-                batch.global_ * seq_len,
-                cell.work.warmup_steps,
-                cell.work.steps,
-                tokens,
-                cell.world_size,
-                bytes_text(state) if state else "unknown",
-            ]
-        )
-    fewest, runs = (len(loaded.cells) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
-    gpus, lost = usable_gpus(cuda_devices)
+        return _preview_commands(loaded)
+    campaign, rows = loaded.campaign, [_training_row(cell) for cell in loaded.cells]
+    table = tabulate(rows, "keys", intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
+    tokens = sum(row["tokens/run"] for row in rows)
+    tokens_text = _range_text(tokens * campaign.fewest_repeats, tokens * campaign.most_repeats)
+    fewest, most = (len(rows) * n for n in (campaign.fewest_repeats, campaign.most_repeats))
     in_pairs = sum(2 * (c.pairs + c.null_pairs) for c in campaign.compare)
-    cells = f"{len(loaded.cells)} cell{'s' if len(loaded.cells) > 1 else ''}"
-    headers = [
-        "cell",
-        "global = micro x accum. x devices",
-        "tokens/step",
-        "warm-up",
-        "steps",
-        "tokens/run",
-        "processes",
-        "state/device",
-    ]
-    table = tabulate(rows, headers, intfmt=",", disable_numparse=[0, 1, 7], colalign=("left", "left", *["right"] * 6))
-    tokens_text = _span(total * campaign.fewest_repeats, total * campaign.most_repeats)
+    gpus, lost = usable_gpus(cuda_devices)
     return (
-        f"{campaign.title}\n\n{table}\n\n{cells} x {repeats_text(campaign.repeats)} = {_runs(fewest, runs)}, "
-        f"{tokens_text} timed tokens; {_time_limit_text(campaign, runs, in_pairs)}"
-        f"{_jobs(loaded)}{_padding_line(loaded)}{_comparisons(loaded)}"
+        f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
+        f"{_runs_text(fewest, most)}, {tokens_text} timed tokens; {_time_limit_text(campaign, most, in_pairs)}"
+        f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
         f"{requirements.models_list(loaded)}{requirements.memory_note(loaded, gpus)}{requirements.corpora_list(loaded)}"
         f"{_cpu_paragraph(loaded, gpus, lost)}{unsupported_cells_text(loaded, gpus)}"
     )
 
 
-def _show_commands(loaded: LoadedCampaign) -> str:
+def _training_row(cell: Cell) -> dict[str, Any]:
+    """Return heading -> entry of a cell's row in the table."""
+    state, tokens = requirements.one_device_state(cell), cell.batch.global_ * cell.workload.seq_len
+    return {
+        "cell": cell.slug,
+        "global = micro x accum. x devices": cell.planned_batch if cell.is_open else str(cell.batch),
+        "tokens/step": tokens,
+        "warm-up": cell.work.warmup_steps,
+        "steps": cell.work.steps,
+        "tokens/run": tokens * cell.work.steps,
+        "processes": cell.world_size,
+        "state/device": bytes_text(state) if state else "unknown",
+    }
+
+
+def _preview_commands(loaded: LoadedCampaign) -> str:
     """Return the preview of a campaign of commands: what each cell starts, and where its figures come from."""
     campaign = loaded.campaign
     rows = [
@@ -83,7 +70,7 @@ def _show_commands(loaded: LoadedCampaign) -> str:
     reader = figures if isinstance(figures, str) else "patterns"
     return (
         f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
-        f"{_runs(fewest, most)}; {_time_limit_text(campaign, most)}\nFigures: {reader}. "
+        f"{_runs_text(fewest, most)}; {_time_limit_text(campaign, most)}\nFigures: {reader}. "
         f"Evidence: printed: {MEANING['printed']}."
     )
 
@@ -91,31 +78,31 @@ def _show_commands(loaded: LoadedCampaign) -> str:
 def _time_limit_text(campaign: Campaign, runs: int, in_pairs: int = 0) -> str:
     """ "time limit 10 minutes per run, so at most 3 hours in all": of `runs`, and `in_pairs` more in A/B pairs."""
     minutes = campaign.resources.time_limit
-    hours = _amount((runs + in_pairs) * minutes / 60, "hour")
+    hours = _amount_text((runs + in_pairs) * minutes / 60, "hour")
     with_pairs = f" with the {in_pairs} of A/B pairs" if in_pairs else " in all"
-    return f"time limit {_amount(minutes, 'minute')} per run, so at most {hours}{with_pairs}"
+    return f"time limit {_amount_text(minutes, 'minute')} per run, so at most {hours}{with_pairs}"
 
 
-def _amount(number: float, noun: str) -> str:
+def _amount_text(number: float, noun: str) -> str:
     """ "1 hour", "0.333 hours"."""
     digits = f"{number:.3g}"
     return f"{digits} {noun if digits == '1' else noun + 's'}"
 
 
-def _runs(fewest: int, most: int) -> str:
+def _runs_text(fewest: int, most: int) -> str:
     """ "1 run", or "6 to 24 runs" where results decide how many."""
-    return f"{_span(fewest, most)} run{'s' if most > 1 else ''}"
+    return f"{_range_text(fewest, most)} run{'s' if most > 1 else ''}"
 
 
-def _span(fewest: int, most: int) -> str:
+def _range_text(fewest: int, most: int) -> str:
     """ "6", or "6 to 24" where results decide how many."""
     return integer(most) if fewest == most else f"{integer(fewest)} to {integer(most)}"
 
 
-def _jobs(loaded: LoadedCampaign) -> str:
+def _jobs_line(loaded: LoadedCampaign) -> str:
     """The jobs that hold several runs, which a cluster is asked for."""
     sizes = [len(job.runs) for job in loaded.shared_jobs.values()]
-    return f"\nOn a cluster {plural(len(sizes), 'job')} of {_span(min(sizes), max(sizes))} runs." if sizes else ""
+    return f"\nOn a cluster {plural(len(sizes), 'job')} of {_range_text(min(sizes), max(sizes))} runs." if sizes else ""
 
 
 def _padding_line(loaded: LoadedCampaign) -> str:
@@ -139,10 +126,10 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     cores, sharing = available_cores(), []
     cells_by_reason = defaultdict(list)
     for cell in loaded.cells:
-        geometry, execution = cell.execution.geometry, cell.execution
+        execution = cell.execution
         if reason := unsupported_reason(cell, gpus) or (cell.command and absent_program(cell.words)):
             cells_by_reason[reason].append(cell.slug)
-        elif not gpus and geometry.devices_per_node * execution.threads_per_device > cores:
+        elif not gpus and execution.geometry.devices_per_node * execution.threads_per_device > cores:
             sharing.append(cell.slug)
     shared = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(sharing)}" if sharing else ""
     if not cells_by_reason:
@@ -151,7 +138,7 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     return shared + heading + "\n".join(f"  {reason}: {', '.join(slugs)}" for reason, slugs in cells_by_reason.items())
 
 
-def _comparisons(loaded: LoadedCampaign) -> str:
+def _comparison_lines(loaded: LoadedCampaign) -> str:
     """Return a line for each A/B comparison, below an empty one; "" where there is none."""
     lines = [
         f"\nA/B {c.name}: {b.slug} against {a.slug}; {c.pairs} pairs, {c.null_pairs} of A against A"

@@ -45,9 +45,9 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             _check_seal(run)
         except UserError as error:
             changed.setdefault(cell.slug, str(error))
-    _refuse(loaded, results, changed)
+    _raise_if_changed(loaded, results, changed)
     _check_tokens(loaded, results, records)
-    snakemake_view.record(_measured_files(loaded, results))
+    snakemake_view.mark_up_to_date(_measured_files(loaded, results))
     return [folder for folder, *_ in runs]
 
 
@@ -65,31 +65,28 @@ def _check_seal(run: Run) -> None:
 
 
 def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
-    """Check that the runs of `records` were made with the tokens that the campaign has now.
+    """Check that the runs of `records` were made with the tokens that the campaign has now; commands have none.
 
     Tokens that are missing, or are of local files, are made first. Raises UserError where a run has others.
     """
-    records = [(run, cell) for run, cell in records if cell.command is None]
-    folders = {tokens_dir(results, cell): cell for _, cell in records}
-    corpora = {folder: cell.workload.corpus for folder, cell in folders.items()}
-    local = {folder for folder, name in corpora.items() if local_files(name, loaded.corpora[name])}
-    absent = {folder for folder in folders if not (folder / TOKENS).is_file()}
-    if local | absent:  # texts of one's own may have changed; downloaded ones have their revision in their name
-        snakemake_view.build(sorted(folder / TOKENS for folder in local | absent))
-    changed: dict[str, str] = {}
-    for run, cell in records:
-        tokens = json.loads((tokens_dir(results, cell) / TOKENS).read_bytes())
-        present = [tokens[part]["sha256"] for part in ("train", "val")]
-        data = run.metrics.data
-        if not run.ok or not data:
-            continue
-        if [data.get(f"{part}_sha256") for part in ("train", "val")] != present:
-            changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {tokens_dir(results, cell)}")
-    _refuse(loaded, results, changed)
+    trained = [(run, cell, tokens_dir(results, cell)) for run, cell in records if cell.command is None]
+    outdated = set()  # texts of one's own may have changed; downloaded ones have their revision in their name
+    for _, cell, folder in trained:
+        name = cell.workload.corpus
+        if local_files(name, loaded.corpora[name]) or not (folder / TOKENS).is_file():
+            outdated.add(folder / TOKENS)
+    if outdated:
+        snakemake_view.make_files(sorted(outdated))
+    changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
+    for run, cell, folder in trained:
+        tokens, data = json.loads((folder / TOKENS).read_bytes()), run.metrics.data
+        if run.ok and data and any(data.get(f"{part}_sha256") != tokens[part]["sha256"] for part in ("train", "val")):
+            changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {folder}")
+    _raise_if_changed(loaded, results, changed)
 
 
-def _refuse(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
-    """Raise UserError where runs cannot be kept. `changed`: cell -> what is wrong with one of its runs."""
+def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
+    """Raise UserError where there are `changed` runs, which cannot be kept: cell -> what is wrong with one of them."""
     if changed:
         raise UserError(
             f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "
@@ -107,10 +104,10 @@ def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
     """Return measured file beside the runs -> its rule, of those that are there and can stand in the campaign."""
     folder = results / loaded.name
     traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
-    rules = {trace: "trace_capture" for trace, cell in traces.items() if _is_of(cell, trace)}
+    rules = {trace: "trace_capture" for trace, cell in traces.items() if _is_record_of(cell, trace)}
     for name, (comparison, a, b) in loaded.comparisons.items():
         pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
-        if _is_of(a, pair / "a" / METRICS) and _is_of(b, pair / "b" / METRICS):
+        if _is_record_of(a, pair / "a" / METRICS) and _is_record_of(b, pair / "b" / METRICS):
             rules[pair.with_name(PAIRS)] = "pairs"
     trained = (cell for cell in loaded.cells if cell.command is None)
     rules |= {folder / FOLDER / f"{workload_name(cell.config)}.json": "reference" for cell in trained}
@@ -123,7 +120,7 @@ def counted_text(rules: Iterable[str]) -> str:
     return ", ".join(plural(number, MEASURED[rule]) for rule, number in Counter(rules).items())
 
 
-def _is_of(cell: Cell, record: Path) -> bool:
+def _is_record_of(cell: Cell, record: Path) -> bool:
     """Return whether the record of a run or trace is there, and of the configuration of `cell`."""
     try:
         return json.loads(record.read_bytes())["fingerprint"] == cell.fingerprint

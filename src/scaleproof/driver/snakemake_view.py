@@ -52,14 +52,14 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     return {Path(path): Seen(rule, plan == "update pending", log != "-") for path, _, rule, log, _, plan in rows}
 
 
-def record(targets: Collection[Path]) -> None:
+def mark_up_to_date(targets: Collection[Path]) -> None:
     """Let Snakemake note that `targets` and what they were made from are up to date. Raises UserError."""
-    _demand("--cores", "1", "--touch", "--force", "--", *map(str, targets))
+    _run_or_raise("--cores", "1", "--touch", "--force", "--", *map(str, targets))
 
 
-def build(targets: Collection[Path]) -> None:
+def make_files(targets: Collection[Path]) -> None:
     """Let Snakemake make of `targets` what is missing or out of date. Raises UserError."""
-    _demand(*HERE, "--", *map(str, targets))
+    _run_or_raise(*HERE, "--", *map(str, targets))
 
 
 def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE) -> None:
@@ -68,16 +68,16 @@ def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str
     Where it is stopped, what stays is said.
     """
     try:
-        _demand("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets), of=f"{campaign}: ")
+        _run_or_raise("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets), of=f"{campaign}: ")
     except KeyboardInterrupt:
         print(f"scaleproof: {campaign} and its finished runs stay; the same command goes on", file=sys.stderr)
         raise
 
 
-def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
+def note_options(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
     """Write the Snakemake options by which jobs are sent into a campaign's folder. `profile`: as Snakemake names it."""
     if profile:
-        options = f"--profile {_quoted(scrub(profile))}"
+        options = f"--profile {_quote_path(scrub(profile))}"
     elif executor in (PROFILE, "scaleproof"):  # that of the profile
         options = ON_CLUSTER
     else:
@@ -86,7 +86,7 @@ def note(campaign: Path, profile: str | None, executor: str, jobs: object) -> No
         write_json(campaign / NOTE, {"options": options})
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     """`path` as a shell takes it: ~ is a home folder only outside of quotes."""
     home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
     return home + shlex.quote(rest)
@@ -101,7 +101,8 @@ def _last_words_of_failed_stage(output: str) -> str | None:
     return None
 
 
-def _demand(*words: str, of: str = "") -> None:
+def _run_or_raise(*words: str, of: str = "") -> None:
+    """Run Snakemake. Raises UserError, which begins with `of`, where a stage fails; failed runs are rows of results."""
     done = _snakemake(*words)
     if done.returncode not in (0, FAILED_RUNS):
         output = done.stdout + done.stderr

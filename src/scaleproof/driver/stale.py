@@ -8,6 +8,7 @@ from pathlib import Path
 from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 from scaleproof.driver.keep import choices_text, counted_text, measured_beside
 from scaleproof.driver.snakemake_view import Seen, ask_snakemake
+from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
@@ -23,6 +24,17 @@ UNRECORDED = "snakemake has no record of it, as of one that was copied from anot
 INPUT = "an input of it changed"
 MOST_NAMED = 6  # jobs that a command names one by one
 DRAWN = ("tables", "charts")  # folders of what nothing but the page is made from
+
+
+@dataclass(frozen=True)
+class _StaleRun:
+    """A finished run that is to be measured again."""
+
+    folder: Path
+    cell: Cell
+    reason: str
+    metrics: Timed | Failed | None = None  # None where its files are damaged
+    file: Seen | None = None  # how Snakemake sees the file of its job
 
 
 @dataclass(frozen=True)
@@ -57,52 +69,50 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     Runs that were never made do not count. Raises UserError where the campaign is not valid.
     """
     loaded = LoadedCampaign(path)
-    current_code = code_sha256(*MEASURING)
     planned = loaded.planned(results)
-    records = records_of_runs(loaded, results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
     view = ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None
-    reasons: Counter[str] = Counter()
-    device_seconds = 0.0
-    commits: set[str] = set()
-    changed: dict[str, None] = {}  # cells, each once, in order
-    damaged: dict[str, str] = {}  # run -> its cell
-    unrecorded: dict[str, None] = {}  # rules, each once, in order
-    for folder, cell in finished:
-        try:
-            metrics = _sound_metrics(folder)
-        except UserError:
-            reasons[DAMAGED] += 1
-            damaged[f"{cell.slug}/{folder.name}"] = cell.slug
-            continue
-        file = (view or {}).get(records.get(folder, folder / METRICS))
-        if reason := _reason_to_measure_again(metrics, cell.fingerprint, current_code, file):
-            reasons[reason] += 1
-            if file is not None and not file.recorded:
-                unrecorded[file.rule] = None
-            if reason == CONFIGURATION:
-                changed[cell.slug] = None
-            device_seconds += (metrics.total_wall_time_s or 0.0) * cell.execution.geometry.n_devices
-            commits.add(metrics.git_commit[:10])
-    hours = device_seconds / 3600
-    pending = {path: file for path, file in (view or {}).items() if file.pending}
+    seen = view or {}
+    records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
+    judged = [
+        _judge_run(folder, cell, code, seen.get(records.get(folder, folder / METRICS))) for folder, cell in finished
+    ]
+    runs = [run for run in judged if run]
+    changed = dict.fromkeys(run.cell.slug for run in runs if run.reason == CONFIGURATION)
+    damaged = [run for run in runs if run.reason == DAMAGED and run.cell.slug not in changed]
+    sound = [(run.metrics, run.cell.execution.geometry.n_devices) for run in runs if run.metrics]
+    pending = {path: file for path, file in seen.items() if file.pending}
     beside = {path: rule for path, rule in measured_beside(loaded, results).items() if path in pending}
-    unrecorded |= {pending[path].rule: None for path in beside if not pending[path].recorded}
+    unrecorded = [run.file.rule for run in runs if run.file and not run.file.recorded]
+    unrecorded += [pending[path].rule for path in beside if not pending[path].recorded]
     return StaleRuns(
         loaded=loaded,
         results=results,
         planned=len(planned),
-        reasons=dict(reasons),
+        reasons=dict(Counter(run.reason for run in runs)),
         cells=tuple(changed),
-        damaged=tuple(run for run, cell in damaged.items() if cell not in changed),
-        device_hours=hours,
-        commits=tuple(sorted(commits)),
+        damaged=tuple(f"{run.cell.slug}/{run.folder.name}" for run in damaged),
+        device_hours=sum((metrics.total_wall_time_s or 0.0) * devices for metrics, devices in sound) / 3600,
+        commits=tuple(sorted({metrics.git_commit[:10] for metrics, _ in sound})),
         beside=tuple(beside.values()),
-        unrecorded=tuple(unrecorded),
+        unrecorded=tuple(dict.fromkeys(unrecorded)),
         lost=tuple(lost),
         view=view,
     )
+
+
+def _judge_run(folder: Path, cell: Cell, current_code: str, file: Seen | None) -> _StaleRun | None:
+    """Return a finished run with the reason to measure it again; None where there is none.
+
+    `file`: how Snakemake sees the file of the job; None where that is not known.
+    """
+    try:
+        metrics = _sound_metrics(folder)
+    except UserError:
+        return _StaleRun(folder, cell, DAMAGED)
+    reason = _reason_to_measure_again(metrics, cell.fingerprint, current_code, file)
+    return _StaleRun(folder, cell, reason, metrics, file) if reason else None
 
 
 def _sound_metrics(folder: Path) -> Timed | Failed:

@@ -6,7 +6,7 @@ from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.snakemake_command import RESULTS
 
 
-def planned_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
+def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
     """Return the cell of a run that is a job of its own. Raises UserError where the campaign plans no such run."""
     cell = loaded.cell(slug)
     if loaded.shared_jobs:
@@ -19,7 +19,7 @@ def planned_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
     return cell
 
 
-def traced_cell(loaded: LoadedCampaign, slug: str) -> Cell:
+def cell_of_trace(loaded: LoadedCampaign, slug: str) -> Cell:
     """Return the cell of a trace. Raises UserError where the campaign does not trace it."""
     cell = loaded.cell(slug)
     if cell not in loaded.traced:

@@ -45,7 +45,8 @@ def site(monkeypatch, tmp_path, sinfo: str, profile: str = PROFILE, sacct: bool 
         shared_jobs={},
     )
     return [
-        cluster_check.line(verdict) for verdict in cluster_check.check_cluster(tmp_path, tmp_path / "results", loaded)
+        cluster_check.verdict_text(verdict)
+        for verdict in cluster_check.check_cluster(tmp_path, tmp_path / "results", loaded)
     ]
 
 
@@ -126,7 +127,7 @@ def test_the_limits_of_a_qos_count(monkeypatch, qos, partition, limit):
 @pytest.mark.fault("a request is larger than any node", "`cluster check` says which number, and what there is")
 def test_the_number_that_is_too_large_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(
-        cluster_check, "refusal", lambda request, profile: "Requested node configuration is not available"
+        cluster_check, "ask_why_refused", lambda request, profile: "Requested node configuration is not available"
     )
     small = failed(site(monkeypatch, tmp_path, "gpu|up|1|1-00:00:00|gpu:h100:4(S:0-1)|3|512000"))
     (line,) = [line for line in small if "Slurm refuses ddp-n2x1:" in line]
@@ -161,7 +162,7 @@ def test_gpus_in_what_slurm_writes(text, gpus):
     ],
 )
 def test_each_reason_has_its_cure(reason, advice):
-    assert advice in questions.cure(reason)
+    assert advice in questions.cure_for(reason)
 
 
 def test_the_limit_asked_for_is_this_user_s(monkeypatch):

@@ -36,13 +36,13 @@ def node(**fields):
     ],
 )
 def test_the_device_of_a_node(tmp_path, fields, ok, text):
-    check = trial._node_checks(node(**fields), {"n1"}, tmp_path, needs_gpu=True)[-1]
+    check = trial._judge_node(node(**fields), {"n1"}, tmp_path, needs_gpu=True)[-1]
     assert check.ok == ok
-    assert text in cluster_check.line(check)
+    assert text in cluster_check.verdict_text(check)
 
 
 def test_without_devices_nothing_is_said_of_them(tmp_path):
-    assert len(trial._node_checks(node(devices=[]), {"n1"}, tmp_path, needs_gpu=False)) == 3
+    assert len(trial._judge_node(node(devices=[]), {"n1"}, tmp_path, needs_gpu=False)) == 3
 
 
 RESOURCES = {"nodes": 2, "devices_per_node": 1, "gres": "gpu:h100:1", "slurm_extra": "--no-kill --exclusive"}
@@ -81,13 +81,13 @@ def test_every_node_that_was_asked_must_answer(monkeypatch, tmp_path, asked, ok)
     ],
 )
 def test_why_no_node_has_answered(printed, why):
-    assert trial._why(printed) == why
+    assert trial._reason_for_silence(printed) == why
 
 
 def test_the_job_asks_for_what_trainings_ask_for(monkeypatch, tmp_path):
     """By a rule of their name: set-resources of the profile say the same of it."""
     monkeypatch.setattr(trial, "_run_trial_workflow", lambda folder, profile: (folder / "Snakefile").read_text())
-    monkeypatch.setattr(trial, "_why", lambda printed: printed)
+    monkeypatch.setattr(trial, "_reason_for_silence", lambda printed: printed)
     text = trial.try_nodes(tmp_path, RESOURCES, tmp_path)[-1].evidence
     assert "rule train:" in text
     assert str(RESOURCES) in text

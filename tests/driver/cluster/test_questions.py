@@ -39,8 +39,8 @@ def loaded_campaign(traced: bool = False, **parts) -> SimpleNamespace:
 def test_the_question_holds_what_the_profile_says(tmp_path, changed):
     site = profile(tmp_path, f"default-resources: {{slurm_partition: gpu, constraint: ib, mem_mb: 1}}\n{changed}")
     (_, request, *_), *_ = questions.measuring_jobs(loaded_campaign(vary={"geometry": ["2x1"]}))
-    sent = questions.as_sent(site.site.resources(request), site.replaced("train"))
-    line = questions.command(sent, site.resources("train"))
+    sent = questions.with_profile_values(site.site.resources(request), site.replaced("train"))
+    line = questions.question_to_sbatch(sent, site.resources("train"))
     assert line == [
         *(
             "sbatch",
@@ -68,8 +68,10 @@ def test_a_replay_asks_for_one_node_whatever_its_cell_has():
 def test_no_devices_are_asked_for_where_the_profile_says_so(tmp_path):
     site = profile(tmp_path, "set-resources: {train: {gres: \"''\"}}")
     (_, request, *_), *_ = questions.measuring_jobs(loaded_campaign())
-    sent = questions.as_sent(site.site.resources(request), site.replaced("train"))
-    assert not [word for word in questions.command(sent, site.resources("train")) if word.startswith("--gres")]
+    sent = questions.with_profile_values(site.site.resources(request), site.replaced("train"))
+    assert not [
+        word for word in questions.question_to_sbatch(sent, site.resources("train")) if word.startswith("--gres")
+    ]
     assert questions.describe_request(sent) == "1 node with 4 cores, 8000 MB for 17 minutes"
 
 
@@ -84,7 +86,7 @@ def test_equal_requests_are_asked_about_once_and_pairs_for_all_their_time(tmp_pa
     monkeypatch.setattr(slurm, "run_scheduler_command", answer)
     loaded = loaded_campaign(vary={"precision": ["fp32", "bf16"], "geometry": ["1x1"]})
     first, second, _ = questions.queue_requests(loaded, site)  # and the reference
-    answers = [questions.refusal(request, site) for request in (first, second)]
+    answers = [questions.ask_why_refused(request, site) for request in (first, second)]
     assert len(asked) == 2
     assert (first.who, first.jobs, answers[0]) == ("ddp-fp32-n1x1 and 1 more", 6, None)
     assert (second.who, second.jobs, answers[1]) == ("the 4 pairs of fused", 1, "x; Requested time limit is invalid")
@@ -127,7 +129,7 @@ def test_a_site_s_way_of_asking(tmp_path, config, options):
     """The options are those that the rules give as resources as well."""
     site = profile(tmp_path, f"config: {config}\n")
     request, *_ = questions.queue_requests(loaded_campaign(), site)
-    line = questions.command(request.resources, site.resources("train"))
+    line = questions.question_to_sbatch(request.resources, site.resources("train"))
     known = ("--gres", "--gpus", "--no-kill", "--exclusive")
     assert [word for word in line if word.startswith(known)] == options
     (_, plain, *_), *_ = questions.measuring_jobs(loaded_campaign())

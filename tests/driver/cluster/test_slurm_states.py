@@ -4,7 +4,7 @@ import pytest
 
 from scaleproof.driver.cluster import slurm as slurm_module
 from scaleproof.driver.cluster.scheduler import Submission
-from scaleproof.driver.cluster.slurm import Slurm, in_words, state_of
+from scaleproof.driver.cluster.slurm import Slurm, describe_state, state_of
 
 
 def job_states(jobs):
@@ -100,7 +100,7 @@ def test_an_empty_queue_is_an_answer(slurm):
 )
 def test_the_words(facts, words):
     given = dict(zip(("JobState", "NodeList", "Reason", "ExitCode"), facts, strict=True)) | {"TimeLimit": "00:01:00"}
-    assert in_words(given) == words
+    assert describe_state(given) == words
 
 
 @pytest.mark.parametrize(

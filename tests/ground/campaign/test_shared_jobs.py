@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from scaleproof.driver.campaign_preview import show
+from scaleproof.driver.campaign_preview import preview_campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError
 
@@ -61,8 +61,10 @@ def test_as_many_rounds_as_fit_by_their_time_limits(loaded, resources, names):
 
 
 def test_the_preview_counts_the_jobs(loaded):
-    assert "\nOn a cluster 2 jobs of 4 to 8 runs." in show(loaded("same_allocation: true, minutes_per_job: 89"))
-    assert "jobs of" not in show(loaded("exclusive: true"))
+    assert "\nOn a cluster 2 jobs of 4 to 8 runs." in preview_campaign(
+        loaded("same_allocation: true, minutes_per_job: 89")
+    )
+    assert "jobs of" not in preview_campaign(loaded("exclusive: true"))
 
 
 def test_rounds_stay_blocks_in_the_order_in_which_single_runs_start(loaded):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic import campaign, cells
 
-from scaleproof.driver.cluster.request import job_together, request_of_run
+from scaleproof.driver.cluster.request import request_of_run, request_of_shared_job
 from scaleproof.driver.cluster.site import Site
 from scaleproof.driver.cluster.slurm import sbatch_options
 from scaleproof.measure.launch import allocated
@@ -66,9 +66,9 @@ def test_cores_and_memory_are_the_campaigns():
 
 
 def test_cells_together_ask_for_the_largest_and_the_time_of_all():
-    asked = job_together([cell(kind) for kind in (TWO_NODES, CPU_ONLY, ONE_GPU)], campaign().resources)
+    asked = request_of_shared_job([cell(kind) for kind in (TWO_NODES, CPU_ONLY, ONE_GPU)], campaign().resources)
     assert (asked.nodes, asked.devices, asked.minutes) == (2, 4, 51)
-    assert job_together([cell(CPU_ONLY)], campaign().resources).devices == 0
+    assert request_of_shared_job([cell(CPU_ONLY)], campaign().resources).devices == 0
 
 
 def test_srun_assumes_nothing_from_the_job(monkeypatch, tmp_path):

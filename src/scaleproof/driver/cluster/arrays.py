@@ -32,4 +32,5 @@ def batch_script(commands: Sequence[str]) -> str:
 
 
 def _request(job: Any) -> tuple[tuple[str, str], ...]:
+    """Return (name, value) of the resources that sbatch is asked for, to compare jobs by."""
     return tuple(sorted((name, str(value)) for name, value in job.resources.items() if name not in UNLIKE))

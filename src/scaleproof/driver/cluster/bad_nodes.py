@@ -5,13 +5,13 @@ died, a file system that is not mounted there, an environment that does not star
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scaleproof.driver.cluster.ledger import files_of
-from scaleproof.driver.cluster.scheduler import JobEnd, Scheduler, Submission
+from scaleproof.driver.cluster.ledger import outputs_text
+from scaleproof.driver.cluster.scheduler import JobEnd, Scheduler, SoundJob, Submission
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.records.excluded_nodes import ExcludedNode, note_excluded
 from scaleproof.ground.snakemake_command import RESULTS
@@ -63,7 +63,7 @@ class BadNodes:
 
         The first job of a campaign also gives it the list of the nodes excluded so far.
         """
-        self._outputs_of_job[number] = files_of(job)
+        self._outputs_of_job[number] = outputs_text(job)
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
         if campaign and campaign not in self._campaigns:
             self._campaigns.add(campaign)
@@ -84,30 +84,35 @@ class BadNodes:
     def judge(self) -> None:
         """Exclude the nodes that are to blame for failed jobs, as the class says, and print which."""
         suspects = [n for n, jobs in self._failures.items() if len(jobs) >= LIMIT and n not in self._excluded]
-        if not suspects:
-            return
-        sound_jobs = [(job.ended, job.nodes, self._outputs_of_job.get(job.job)) for job in self._scheduler.ended_well()]
+        sound_jobs = self._scheduler.ended_well() if suspects else []
         for node in suspects:
-            jobs = self._failures[node]
-            first_failure = min(job.ended for job in jobs.values())
-            recovered = any(end >= first_failure and node in nodes for end, nodes, _ in sound_jobs)
-            made_elsewhere = any(
-                end >= job.ended and outputs == job.outputs and node not in nodes
-                for job in jobs.values()
-                for end, nodes, outputs in sound_jobs
+            if not self._is_to_blame(node, sound_jobs):
+                continue
+            states = {number: job.state for number, job in self._failures[node].items()}
+            ends = ", ".join(f"{number} {state}" for number, state in states.items())
+            print(
+                f"node {node} is excluded from here on: jobs failed there ({ends}). Their logs are in "
+                "results/job-logs/; tell the site",
+                file=sys.stderr,
             )
-            blamed = sum(job.state in NODE_STATES for job in jobs.values()) >= LIMIT
-            if not recovered and (blamed or made_elsewhere):
-                ends = ", ".join(f"{number} {job.state}" for number, job in jobs.items())
-                print(
-                    f"node {node} is excluded from here on: jobs failed there ({ends}). Their logs are in "
-                    "results/job-logs/; tell the site",
-                    file=sys.stderr,
-                )
-                excluded = ExcludedNode(node=node, jobs={number: job.state for number, job in jobs.items()})
-                self._excluded[node] = excluded
-                for campaign in sorted(self._campaigns):
-                    self._note(campaign, [excluded])
+            self._excluded[node] = ExcludedNode(node=node, jobs=states)
+            for campaign in sorted(self._campaigns):
+                self._note(campaign, [self._excluded[node]])
+
+    def _is_to_blame(self, node: str, sound_jobs: Sequence[SoundJob]) -> bool:
+        """Whether a node is to blame for its failed jobs, as the class says. `sound_jobs`: ended well anywhere."""
+        failures = self._failures[node].values()
+        first_failure = min(job.ended for job in failures)
+        if any(job.ended >= first_failure and node in job.nodes for job in sound_jobs):
+            return False
+        made_elsewhere = any(
+            sound.ended >= failed.ended
+            and self._outputs_of_job.get(sound.job) == failed.outputs
+            and node not in sound.nodes
+            for failed in failures
+            for sound in sound_jobs
+        )
+        return made_elsewhere or sum(job.state in NODE_STATES for job in failures) >= LIMIT
 
     def _note(self, campaign: str, nodes: list[ExcludedNode]) -> None:
         """Write excluded nodes down for a campaign's report; a file that cannot be written does not stop the driver."""
@@ -122,7 +127,7 @@ class BadNodes:
 
         `submission`: all else that is asked for.
         """
-        failed_on = self._failed_on.get(files_of(job), set()) - self.excluded
+        failed_on = self._failed_on.get(outputs_text(job), set()) - self.excluded
         elsewhere = frozenset(self.excluded | failed_on)
         if failed_on and self._scheduler.would_take(replace(submission, excluded=elsewhere)):
             return elsewhere

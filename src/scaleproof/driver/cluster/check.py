@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
-from scaleproof.driver.cluster.questions import QueueRequest, cure, describe_request, job_text, queue_requests, refusal
+from scaleproof.driver.cluster.questions import (
+    QueueRequest,
+    ask_why_refused,
+    cure_for,
+    describe_request,
+    job_text,
+    queue_requests,
+)
 from scaleproof.driver.cluster.request import JobRequest
 from scaleproof.driver.cluster.trial import try_nodes
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -41,7 +48,7 @@ class Nodes(NamedTuple):
         return gpus_in(self.devices)
 
 
-def line(verdict: Verdict) -> str:
+def verdict_text(verdict: Verdict) -> str:
     """A verdict for the terminal."""
     return f"OK    {verdict.evidence}" if verdict.ok else f"FAIL  {verdict.evidence}\n      {verdict.advice}"
 
@@ -113,12 +120,12 @@ def _judge_job(
     """
     name = profile.resources(request.rule).get("slurm_partition", "")
     there = partitions.get(name, [])
-    text, reason = f"{request.who}: {describe_request(request.resources)}", refusal(request, profile)
+    text, reason = f"{request.who}: {describe_request(request.resources)}", ask_why_refused(request, profile)
     if reason is None:
         checks = [judged(True, f"Slurm takes {text}")]
     else:
-        reasons = "; ".join([reason, *_larger_than_nodes(request, there)])
-        checks = [judged(False, f"Slurm refuses {text}: {reasons}", cure(reason))]
+        reasons = "; ".join([reason, *_excesses_over_nodes(request, there)])
+        checks = [judged(False, f"Slurm refuses {text}: {reasons}", cure_for(reason))]
     limit = max((nodes.minutes for nodes in there), default=float("inf"))
     if request.minutes > limit:
         fix = "lower resources.time_limit in the campaign, or choose another partition in the profile"
@@ -134,7 +141,7 @@ def _judge_job(
     return checks
 
 
-def _larger_than_nodes(request: QueueRequest, there: Sequence[Nodes]) -> list[str]:
+def _excesses_over_nodes(request: QueueRequest, there: Sequence[Nodes]) -> list[str]:
     """Return, in words, each number of a request that is larger than what the nodes of its partition have."""
     sent = request.resources
     of_a_node = (

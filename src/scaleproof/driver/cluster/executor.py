@@ -20,7 +20,7 @@ from snakemake_interface_executor_plugins.utils import format_cli_arg
 from scaleproof.driver.cluster.arrays import batch_script, group_into_arrays
 from scaleproof.driver.cluster.bad_nodes import BadNodes
 from scaleproof.driver.cluster.environment import job_environment, withheld
-from scaleproof.driver.cluster.ledger import Ledger, files_of
+from scaleproof.driver.cluster.ledger import Ledger, outputs_text
 from scaleproof.driver.cluster.queue import Queue
 from scaleproof.driver.cluster.scheduler import OVER, JobState, Refused, Scheduler, Submission
 from scaleproof.driver.cluster.slurm import JOB_PREFIX, Slurm
@@ -31,6 +31,7 @@ LOGS = RESULTS / "job-logs"
 
 
 def _option(default: str | int, text: str) -> Any:
+    """Declare an option of `snakemake`. `text`: its help."""
     return field(default=default, metadata={"help": text})
 
 
@@ -69,12 +70,12 @@ class Executor(RemoteExecutor):
     def __post_init__(self) -> None:
         """Raises WorkflowError where jobs of an earlier Snakemake could still start, or publish, behind our back."""
         settings = self.workflow.executor_settings
-        variables = _names(settings.variables)
+        variables = _split_names(settings.variables)
         self._settings = settings
-        self._array_rules = _names(settings.array_jobs)
-        self._scheduler = _scheduler(settings, variables)
+        self._array_rules = _split_names(settings.array_jobs)
+        self._scheduler = _make_scheduler(settings, variables)
         self._ledger = Ledger(RESULTS)
-        self._bad_nodes = BadNodes(self._scheduler, _names(settings.exclude_nodes), RESULTS)
+        self._bad_nodes = BadNodes(self._scheduler, _split_names(settings.exclude_nodes), RESULTS)
         self._first_refused: dict[str, float] = {}  # outputs of a refused job -> when, by the monotonic clock
         self._stuck_since: dict[str, float] = {}  # job whose reason to wait cannot end by itself -> since when
         self._not_again: dict[str, str] = {}  # outputs of a job -> why the job is not sent once more
@@ -104,7 +105,7 @@ class Executor(RemoteExecutor):
         """Submit `jobs`, which ask for equal resources, together: now, or later if the scheduler takes no more."""
         if self._stopped:
             self._report_unsent(jobs, self._stopped)
-        elif files_of(jobs[0]) in self._not_again:  # Snakemake asks once more for what was told already
+        elif outputs_text(jobs[0]) in self._not_again:  # Snakemake asks once more for what was told already
             for job in jobs:
                 self.workflow.scheduler.error_callback(job)
         elif self._held:
@@ -114,7 +115,7 @@ class Executor(RemoteExecutor):
 
     def _submit(self, jobs: Sequence[Any]) -> None:
         """Submit `jobs`: several as an array."""
-        submission = self._submission(jobs)
+        submission = self._make_submission(jobs)
         try:
             number = self._scheduler.submit(submission)
         except Refused as refused:
@@ -124,8 +125,8 @@ class Executor(RemoteExecutor):
                 self._held += filter(None, (jobs[:half], jobs[half:]))
             else:
                 reason = f"{self._scheduler.name} refuses it: {refused.words}"
-                self._not_again |= dict.fromkeys(map(files_of, jobs), reason)
-                self._ends += [(refused.words, files_of(job)) for job in jobs]
+                self._not_again |= dict.fromkeys(map(outputs_text, jobs), reason)
+                self._ends += [(refused.words, outputs_text(job)) for job in jobs]
                 self._report_unsent(jobs, reason)
                 self._stop_where_all_end_alike()
             return
@@ -147,7 +148,7 @@ class Executor(RemoteExecutor):
         wait = format_cli_arg("--wait-for-files", list(job.get_wait_for_files()))
         return f"{super(RemoteExecutor, self).get_job_args(job)} {wait}"
 
-    def _submission(self, jobs: Sequence[Any]) -> Submission:
+    def _make_submission(self, jobs: Sequence[Any]) -> Submission:
         """What is sent for `jobs`. Its script stays in the logs, to read."""
         first, several = jobs[0], len(jobs) > 1
         full_name = JOB_PREFIX + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
@@ -169,13 +170,15 @@ class Executor(RemoteExecutor):
         """Whether refused jobs are worth another try: what they meet may pass, and has not lasted for too long."""
         if not refused.passing:
             return False
-        since = self._first_refused.setdefault(files_of(jobs[0]), time.monotonic())
+        since = self._first_refused.setdefault(outputs_text(jobs[0]), time.monotonic())
         return bool(self._ledger.open) or not self._too_long(since)
 
     def _too_long(self, since: float) -> bool:
+        """Whether it is longer than `give_up_after` since a moment of the monotonic clock."""
         return time.monotonic() - since >= 60 * self._settings.give_up_after
 
     def _report_unsent(self, jobs: Sequence[Any], reason: str) -> None:
+        """Tell Snakemake that `jobs` have failed, for they are not sent."""
         for job in jobs:
             self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
 
@@ -206,7 +209,7 @@ class Executor(RemoteExecutor):
             return
         async with self.status_rate_limiter:
             states = self._scheduler.states({info.external_jobid for info in active_jobs}) or {}
-        self._give_up(states)
+        self._cancel_stuck_jobs(states)
         failures = {
             info.external_jobid: self._note_failure(info, states[info.external_jobid])
             for info in active_jobs
@@ -231,7 +234,7 @@ class Executor(RemoteExecutor):
 
     def _note_failure(self, info: SubmittedJobInfo, state: JobState) -> str:
         """Note the end of a job that did not end well, and return what to say of it, in the scheduler's words."""
-        number, outputs = info.external_jobid, files_of(info.job)
+        number, outputs = info.external_jobid, outputs_text(info.job)
         end = self._scheduler.end_of(number, state, info.aux["log"])
         self._bad_nodes.note_failed(number, state.name, end)
         words = self._not_again.get(outputs) or f"{self._scheduler.name} says of job {number}: {end.words}"
@@ -244,7 +247,7 @@ class Executor(RemoteExecutor):
         self._ledger.note_ended(number, state.name, end.words)
         return f"{words}. {end.advice}"
 
-    def _give_up(self, states: dict[str, JobState]) -> None:
+    def _cancel_stuck_jobs(self, states: dict[str, JobState]) -> None:
         """Say why jobs do not start, each reason once; cancel those that have waited too long for what cannot end."""
         for job, state in states.items():
             if state.phase == "waiting" and state.reason:
@@ -270,6 +273,7 @@ class Executor(RemoteExecutor):
             raise WorkflowError(self._stopped)
 
     def _say_once(self, text: str, key: str = "") -> None:
+        """Log a message, unless one with this key was logged before; without a key messages are told apart by text."""
         if (key or text) not in self._said:
             self._said.add(key or text)
             self.logger.info(text)
@@ -302,7 +306,7 @@ def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
     return sorted({*left, *scheduler.left_in(folder)})
 
 
-def _scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
+def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
     """The scheduler of the settings. Raises WorkflowError where one of the three commands of a queue is missing."""
     environment = partial(job_environment, variables)
     commands = (settings.submit, settings.status, settings.cancel)
@@ -313,6 +317,6 @@ def _scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
     return Queue(*commands, environment)
 
 
-def _names(text: str) -> set[str]:
-    """The names in "NAME,NAME"."""
+def _split_names(text: str) -> set[str]:
+    """Return the names in "NAME,NAME"."""
     return set(text.replace(",", " ").split())

@@ -42,7 +42,7 @@ class Ledger:
         fingerprint = params.get("fingerprint") or params.get("fingerprints") or ""
         self._files[number] = self._results / (campaign or ELSEWHERE) / FILE
         text = fingerprint if isinstance(fingerprint, str) else " ".join(map(str, fingerprint))
-        self._write(LedgerEntry(id=number, makes=files_of(job), fingerprint=text, submitted=now_utc()))
+        self._write(LedgerEntry(id=number, makes=outputs_text(job), fingerprint=text, submitted=now_utc()))
 
     def note_ended(self, number: str, state: str, reason: str = "") -> None:
         """Write down how a job has ended, in the scheduler's words; the first end counts."""
@@ -58,6 +58,6 @@ class Ledger:
             file.write(entry.model_dump_json() + "\n")
 
 
-def files_of(job: Any) -> str:
+def outputs_text(job: Any) -> str:
     """What a job of Snakemake makes."""
     return " ".join(map(str, job.output))

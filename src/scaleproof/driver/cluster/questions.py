@@ -8,9 +8,9 @@ from scaleproof.driver.cluster.profile import SnakemakeProfile
 from scaleproof.driver.cluster.request import (
     JobRequest,
     complaint_on_job_time,
-    job_of_replay,
-    job_together,
+    request_of_replay,
     request_of_run,
+    request_of_shared_job,
 )
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
 from scaleproof.ground.campaign.loaded import LoadedCampaign
@@ -78,7 +78,7 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
     """Return each different request among the jobs of a campaign that measure, with the number of its jobs."""
     grouped: dict[tuple[str, tuple[tuple[str, int | str], ...]], list[tuple[str, int]]] = {}
     for rule, request, name, jobs in measuring_jobs(loaded):
-        sent = as_sent(profile.site.resources(request), profile.replaced(rule))
+        sent = with_profile_values(profile.site.resources(request), profile.replaced(rule))
         grouped.setdefault((rule, tuple(sent.items())), []).append((name, jobs))
     result = []
     for (rule, items), entries in grouped.items():
@@ -90,9 +90,9 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
     return result
 
 
-def refusal(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
+def ask_why_refused(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
     """Why Slurm refuses a request; None where it would take it."""
-    return why_refused(command(request.resources, profile.resources(request.rule)))
+    return why_refused(question_to_sbatch(request.resources, profile.resources(request.rule)))
 
 
 def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
@@ -101,7 +101,7 @@ def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
     return f"{request.jobs} {request.rule} ({request.who}): sbatch {' '.join(options)}"
 
 
-def cure(reason: str) -> str:
+def cure_for(reason: str) -> str:
     """What to change where Slurm refuses a job for this reason."""
     return next(advice for words, advice in CURES if re.search(words, reason.lower()))
 
@@ -111,12 +111,17 @@ def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, st
     resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
     for shared in loaded.shared_jobs.values():
         runs = [cell for cell, _ in shared.runs]
-        yield "shared_job", job_together(runs, resources), f"the {plural(len(runs), 'run')} of job {shared.name}", 1
+        yield (
+            "shared_job",
+            request_of_shared_job(runs, resources),
+            f"the {plural(len(runs), 'run')} of job {shared.name}",
+            1,
+        )
     for cell in () if loaded.shared_jobs else loaded.cells:
         yield "train", request_of_run(cell, resources), cell.slug, repeats
     for name, (comparison, a, b) in loaded.comparisons.items():
         pairs = comparison.pairs + comparison.null_pairs
-        yield "pairs", job_together([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
+        yield "pairs", request_of_shared_job([a, b] * pairs, resources), f"the {pairs} pairs of {name}", 1
     for cell in loaded.traced:
         yield "trace_capture", request_of_run(cell, resources), f"the trace of {cell.slug}", 1
     for cell in loaded.cells:
@@ -125,16 +130,16 @@ def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, st
     # A workload is replayed once, by its cell with the fewest devices, which comes last.
     largest_first = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
     for name, cell in {workload_name(cell.config): cell for cell in largest_first}.items():
-        yield "reference", job_of_replay(cell, resources), f"the reference of {name}", 1
+        yield "reference", request_of_replay(cell, resources), f"the reference of {name}", 1
 
 
-def as_sent(resources: Mapping[str, int | str], replaced: Mapping[str, str]) -> dict[str, int | str]:
+def with_profile_values(resources: Mapping[str, int | str], replaced: Mapping[str, str]) -> dict[str, int | str]:
     """Return resources with what the profile puts in their place. `replaced`: name -> value, of set-resources."""
     numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
     return {**resources, "gres": replaced.get("gres", resources["gres"]), **numbers}
 
 
-def command(sent: Mapping[str, int | str], resources: dict[str, str]) -> list[str]:
+def question_to_sbatch(sent: Mapping[str, int | str], resources: dict[str, str]) -> list[str]:
     """The question to sbatch: as the job is submitted, with what the profile says of its rule."""
     return ["sbatch", "--test-only", *sbatch_options({**resources, **sent}), "--wrap=true"]
 

@@ -43,7 +43,7 @@ class Queue:
 
     def submit(self, job: Submission) -> str:
         """Send a job and return its number. Raises Refused."""
-        line = filled(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
+        line = fill_in_values(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
         code, printed, errors = run_scheduler_command(
             ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"], self.environment()
         )
@@ -94,6 +94,6 @@ class Queue:
         return []
 
 
-def filled(command: str, values: Mapping[str, object]) -> str:
+def fill_in_values(command: str, values: Mapping[str, object]) -> str:
     """Put `values` in the place of {names} in a command; names without a value stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], name[0])), command)

@@ -44,12 +44,12 @@ def request_of_run(cell: Cell, resources: Resources) -> JobRequest:
     )
 
 
-def job_of_replay(cell: Cell, resources: Resources) -> JobRequest:
+def request_of_replay(cell: Cell, resources: Resources) -> JobRequest:
     """The request for the replay of `cell`, one process that nobody times: a part of one of the nodes of its run."""
     return replace(request_of_run(cell, resources), nodes=1, exclusive=False)
 
 
-def job_together(cells: Sequence[Cell], resources: Resources) -> JobRequest:
+def request_of_shared_job(cells: Sequence[Cell], resources: Resources) -> JobRequest:
     """Return the request for one run of each of `cells`, one after the other: room for the largest, time for all."""
     jobs = [request_of_run(cell, resources) for cell in cells]
     return JobRequest(

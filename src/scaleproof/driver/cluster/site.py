@@ -3,7 +3,7 @@
 A profile says it under `config`: `{scheduler: lsf}`, or `{gpu_type: h100, exclusive: false}` for a Slurm site.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -46,6 +46,22 @@ def check_resource_names(names: Iterable[str]) -> None:
             raise UserError(f'the profile: no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
 
 
+def _check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Check that a profile's `config` has `known` keys alone. Raises UserError that says where another one belongs."""
+    for key in config:
+        if key in Campaign.model_fields:
+            raise UserError(
+                f'"{key}" is a key of a campaign, which needs no --configfile and no --config: write it into '
+                f"config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
+            )
+    for key in config:
+        if key not in known:
+            hint = did_you_mean(key, known) or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
+            raise UserError(
+                f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {", ".join(known)}'
+            )
+
+
 @dataclass(frozen=True)
 class Site:
     """What a profile says of its cluster."""
@@ -58,36 +74,24 @@ class Site:
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | None) -> "Site":
         """Return the site that a profile's `config` describes. Raises UserError for unknown keys and wrong values."""
-        config = dict(config or {})
         known = [field.name for field in fields(cls)]
-        if campaign := [key for key in config if key in Campaign.model_fields]:
-            raise UserError(
-                f'"{campaign[0]}" is a key of a campaign, which needs no --configfile and no --config: write it into '
-                f"config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
-            )
-        for key in config:
-            if key not in (*known, *OTHER_KEYS):
-                hint = did_you_mean(key, [*known, *OTHER_KEYS])
-                allowed = ", ".join((*known, *OTHER_KEYS))
-                hint = hint or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
-                raise UserError(f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {allowed}')
-        given = {key: value for key, value in config.items() if key in known and value is not None}
-        for key in ("exclusive", "anonymous"):  # true or false, which --config gives as text
-            value = config.get(key)
-            truth = "true" if value is None else str(value).lower()  # a key without a value is as good as none
+        _check_keys(config or {}, [*known, *OTHER_KEYS])
+        # A key without a value is as good as none; true and false come from --config as text.
+        given = {key: str(value) for key, value in (config or {}).items() if value is not None}
+        for key in ("exclusive", "anonymous"):
+            truth = given.get(key, "true").lower()
             if truth not in ("true", "false"):
                 raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
-        exclusive = str(given.get("exclusive", True)).lower()
-        texts = {key: str(value) for key, value in given.items() if key != "exclusive"}
-        site = cls(**texts, exclusive=exclusive == "true")
-        for key, value, allowed_values in (
+        exclusive = given.pop("exclusive", "true").lower() == "true"
+        site = cls(**{key: text for key, text in given.items() if key in known}, exclusive=exclusive)
+        for key, value, allowed in (
             ("scheduler", site.scheduler, SCHEDULERS),
             ("gpu_option", site.gpu_option, GPU_OPTIONS),
         ):
-            if value not in allowed_values:
-                hint = did_you_mean(value, allowed_values)
+            if value not in allowed:
+                hint = did_you_mean(value, allowed)
                 raise UserError(
-                    f'config of the profile: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed_values)}'
+                    f'config of the profile: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed)}'
                 )
         if not all(c.isalnum() or c in "_.-" for c in site.gpu_type):
             raise UserError(
@@ -122,6 +126,7 @@ class Site:
         return ("", [f"--gpus-per-node={number}"]) if self.gpu_option == "gpus-per-node" else (f"gpu:{number}", [])
 
     def _whole_nodes(self, request: JobRequest) -> bool:
+        """Whether nobody else gets the nodes of a job: it asks for that, and the site grants it."""
         return self.exclusive and request.exclusive
 
     def _lsf_extra(self, request: JobRequest) -> str:

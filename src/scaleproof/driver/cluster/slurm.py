@@ -94,7 +94,7 @@ class Slurm:
         """Send a job and return its number. Raises Refused with all that sbatch says."""
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
-        options = _options(job)
+        options = _submit_options(job)
         shell, _, rest = job.script.read_text().partition("\n")
         lines = [f"#SBATCH {shlex.quote(option)}" for option in options]  # so that it can be sent by hand as well
         write_atomic(job.script, "\n".join([shell, *lines, rest]))
@@ -113,7 +113,7 @@ class Slurm:
 
     def would_take(self, job: Submission) -> bool:
         """Whether there are nodes for this job."""
-        return why_refused(["sbatch", "--test-only", *_options(job), "--wrap=true"]) is None
+        return why_refused(["sbatch", "--test-only", *_submit_options(job), "--wrap=true"]) is None
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return the state of each of `jobs`; None while the controller does not answer."""
@@ -165,8 +165,10 @@ class Slurm:
         ended_by_others = by_hand or state.name == "PREEMPTED"
         short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
         return JobEnd(
-            words="; ".join(filter(None, [state.reason or in_words(facts), logged, UNSTARTED if unstarted else ""])),
-            kind="" if ended_by_others else in_words(facts | {"NodeList": ""}),
+            words="; ".join(
+                filter(None, [state.reason or describe_state(facts), logged, UNSTARTED if unstarted else ""])
+            ),
+            kind="" if ended_by_others else describe_state(facts | {"NodeList": ""}),
             nodes=host_names(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),
             by_hand=by_hand,
@@ -191,7 +193,7 @@ class Slurm:
         return [job for job, job_folder, _ in queue if Path(job_folder).resolve() == folder.resolve()]
 
 
-def _options(job: Submission) -> list[str]:
+def _submit_options(job: Submission) -> list[str]:
     """All options of sbatch for a job."""
     options = [*sbatch_options(job.resources), f"--job-name={job.name}", f"--output={job.log}"]
     options += [f"--chdir={job.folder}", "--no-requeue", f"--signal=TERM@{WARNING_S}", "--export=ALL"]
@@ -233,7 +235,7 @@ def states_by_accounting(jobs: Set[str]) -> dict[str, JobState]:
     return {job: state_of(state.split()[0]) for job, state in entries}  # "CANCELLED by 1000"
 
 
-def in_words(facts: Mapping[str, str]) -> str:
+def describe_state(facts: Mapping[str, str]) -> str:
     """Return `facts`, Slurm's description of a job, in words: "FAILED on n1, NonZeroExitCode, exit code 1"."""
     code, _, signal = facts.get("ExitCode", "").partition(":")
     entries = [

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scaleproof.driver.cluster.questions import cure
+from scaleproof.driver.cluster.questions import cure_for
 from scaleproof.driver.cluster.site import Resources
 from scaleproof.ground.verdict import Verdict, judged
 
@@ -54,12 +54,12 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
         shutil.rmtree(folder)
         others = _judge_network(answers)
     else:
-        others = [_missing_answers_verdict(len(answers), count, _why(printed), results / folder.name)]
+        others = [_judge_missing_answers(len(answers), count, _reason_for_silence(printed), results / folder.name)]
     needs_gpu = bool(resources["devices_per_node"])
-    return [check for node in answers for check in _node_checks(node, writers, results, needs_gpu)] + others
+    return [check for node in answers for check in _judge_node(node, writers, results, needs_gpu)] + others
 
 
-def _missing_answers_verdict(answers: int, nodes: int, why: str, folder: Path) -> Verdict:
+def _judge_missing_answers(answers: int, nodes: int, why: str, folder: Path) -> Verdict:
     """Return the failed verdict of a job that not all nodes have answered, with what to do.
 
     `folder`: the job's, which is kept.
@@ -70,7 +70,7 @@ def _missing_answers_verdict(answers: int, nodes: int, why: str, folder: Path) -
         f"{folder}/results/job-logs/, and jobs of a campaign would end in the same way"
     )
     was_refused = "Slurm refuses" in why  # the executor's words
-    return judged(False, f"{number}: {why}", cure(why) if was_refused else check_sharing)
+    return judged(False, f"{number}: {why}", cure_for(why) if was_refused else check_sharing)
 
 
 def _run_trial_workflow(folder: Path, profile: Path) -> str:
@@ -91,7 +91,7 @@ def _run_trial_workflow(folder: Path, profile: Path) -> str:
     return f"{printed}\n{LATE}"
 
 
-def _why(printed: str) -> str:
+def _reason_for_silence(printed: str) -> str:
     """Why a job has given no answer: the scheduler's words in what Snakemake `printed`, else its last line."""
     words = WORDS.findall(printed) or [line for line in printed.splitlines() if line.strip()] or ["snakemake failed"]
     return words[-1].rstrip(". ")
@@ -106,7 +106,7 @@ def _read_answers(file: Path) -> list[dict[str, Any]]:
     return [answer for answer in answers if "host" in answer]
 
 
-def _node_checks(node: dict[str, Any], writers: set[str], results: Path, needs_gpu: bool = False) -> list[Verdict]:
+def _judge_node(node: dict[str, Any], writers: set[str], results: Path, needs_gpu: bool = False) -> list[Verdict]:
     """Return verdicts on one compute node.
 
     `node`: what it said of itself. `writers`: the hosts whose test file arrived in `results`. `needs_gpu`: whether

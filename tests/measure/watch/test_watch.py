@@ -148,65 +148,6 @@ def test_a_loss_that_the_model_does_not_return(tmp_path):
     assert WatchedRun("a", [rank.model_copy(update={"samples": [2] * 4, "step_s": [1.0] * 4})]).samples_per_s == 2
 
 
-def test_the_trainer_of_transformers_is_watched_by_its_callbacks(tmp_path):
-    """As transformers calls it; the Trainer itself needs accelerate, which is not installed here."""
-    network = Tiny()
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    callback = scaleproof.watch_callback(tmp_path)
-    callback.on_train_begin(None, None, None, model=network, optimizer=optimizer, train_dataloader=None)
-    for batch in batches():
-        network(batch).backward()
-        optimizer.step()
-    callback.on_train_end(None, None, None, model=network)
-    (rank,) = read_watched(tmp_path)
-    assert rank.tokens == [ROWS * TOKENS] * STEPS
-    assert len(rank.losses) == STEPS
-
-
-def test_the_trainer_of_lightning_is_watched(tmp_path):
-    lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
-
-    class Module(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = Tiny()
-
-        def training_step(self, batch):
-            return self.network(batch)
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
-    trainer = lightning.Trainer(
-        max_epochs=1, accumulate_grad_batches=2, callbacks=[scaleproof.watch_callback(tmp_path, "lightning")], **quiet
-    )
-    torch.manual_seed(1)
-    trainer.fit(Module(), torch.utils.data.DataLoader(batches(), batch_size=None))
-    (rank,) = read_watched(tmp_path)
-    assert rank.tokens == [2 * ROWS * TOKENS] * (STEPS // 2)
-    assert all(look.gradient_norm > 0 and look.update_norm > 0 for look in rank.looks)
-    assert rank.losses[0] == pytest.approx(math.log(50), rel=0.2)
-    assert rank.probed.products == "float32"
-    assert codes(WatchedRun("a", [rank])) == []
-
-
-def test_a_loop_of_accelerate_is_watched_by_the_two_lines(tmp_path):
-    accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
-    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
-    network = Tiny()
-    loader = torch.utils.data.DataLoader(batches(), batch_size=None)
-    model, optimizer, loader = accelerator.prepare(network, torch.optim.SGD(network.parameters(), lr=0.1), loader)
-    for batch in scaleproof.watch(loader, model, optimizer, tmp_path):
-        with accelerator.accumulate(model):
-            accelerator.backward(model(batch))
-            optimizer.step()
-            optimizer.zero_grad()
-    (rank,) = read_watched(tmp_path)
-    assert rank.tokens == [2 * ROWS * TOKENS] * (STEPS // 2)
-    assert codes(WatchedRun("a", [rank])) == []
-
-
 def test_updates_of_nothing_are_found(tmp_path):
     assert codes(trained(tmp_path / "a", learning_rate=0.0)) == ["weights-not-updated"]
     assert codes(changed(trained(tmp_path / "b"), 0, trainable=0)) == ["weights-not-updated"]

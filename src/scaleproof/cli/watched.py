@@ -11,9 +11,10 @@ from scaleproof.ground.number_format import integer
 def watched(args: argparse.Namespace) -> None:
     """Print what `scaleproof.watch` has recorded, with findings.
 
-    Raises SystemExit(1) where one is `invalid`, or a run did other work than the first.
+    Raises SystemExit(1) where one is above `note`, or a run did other work than the first.
     """
     from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
+    from scaleproof.ground.findings.finding import codes_above_note
     from scaleproof.ground.records.watched import read_watched
 
     runs = [WatchedRun(place.name, read_watched(place)) for place in args.folders]
@@ -31,13 +32,13 @@ def watched(args: argparse.Namespace) -> None:
     findings = of_watched.findings(runs)
     for finding in findings:
         print(f"{finding.severity}: {finding.code}: {', '.join(finding.runs)}: {finding.evidence}. {finding.advice}")
-    if different or any(finding.severity == "invalid" for finding in findings):
+    if different or codes_above_note(findings):
         raise SystemExit(1)
 
 
 def add(commands: Group) -> None:
     """Add the command `watched` to `commands`."""
-    doc = "what scaleproof.watch has recorded: steps, rates, and checks that need no formula"
+    doc = "what scaleproof.watch has recorded: steps, rates, checks that need no formula; exit code 1 with findings"
     parser = add_command(
         commands,
         "watched",

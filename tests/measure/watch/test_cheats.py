@@ -195,3 +195,14 @@ def test_an_optimizer_that_never_steps_is_named(tmp_path):
     assert "forward passes in training, and the optimizer no step" in finding.evidence
     with pytest.raises(NoFigures, match="no step of the optimizer"):
         watched_figures(ranks, cells()[0])
+
+
+@pytest.mark.parametrize("steps", [5, STEPS])
+def test_a_model_that_is_left_in_evaluation_mode_is_named(tmp_path, steps):
+    def step(number, batch, model, optimizer):
+        model.train(number >= steps)
+        honest(number, batch, model, optimizer)
+
+    (found,) = of_watched.findings([watched(tmp_path, step)])
+    assert found.code == "passes-missing"
+    assert f"in training, but in evaluation mode, before {steps} of {STEPS} steps" in found.evidence

@@ -83,6 +83,27 @@ def test_gradients_that_nobody_clears_are_found(tmp_path, accumulation, clears, 
     assert found == ([] if clears else ["gradients-not-cleared"])
 
 
+@pytest.mark.parametrize("clears", [False, True])
+def test_gradients_of_a_model_without_a_small_parameter(tmp_path, clears):
+    network = nn.Linear(300, 300, bias=False)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+    for batch in scaleproof.watch(list(torch.randn(5, 4, 300)), network, optimizer, tmp_path):
+        network(batch).square().mean().backward()
+        optimizer.step()
+        if clears:
+            optimizer.zero_grad()
+    assert codes(WatchedRun("run", read_watched(tmp_path))) == ([] if clears else ["gradients-not-cleared"])
+
+
+def test_gradients_that_the_loop_sets_itself_are_not_carried(tmp_path):
+    network = nn.Linear(3, 3, bias=False)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for batch in scaleproof.watch(list(torch.randn(5, 4, 3)), network, optimizer, tmp_path):
+        (network.weight.grad,) = torch.autograd.grad(network(batch).square().mean(), network.weight)
+        optimizer.step()
+    assert codes(WatchedRun("run", read_watched(tmp_path))) == []
+
+
 def test_gradients_that_another_loss_adds_are_cleared_later(tmp_path):
     """As of a discriminator, into which the generator's loss runs between its own steps."""
 

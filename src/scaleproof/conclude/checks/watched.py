@@ -106,15 +106,13 @@ def gradients_are_cleared(run: WatchedRun) -> Iterator[Flag]:
     """No gradient is set to zero between the optimizer's steps: each update has those of all steps before in it, which
     is another training than it seems.
 
-    Detected: A parameter's gradient before the updates of the first steps, which is that before the update before and
-    what the backward passes have added since.
+    Detected: A parameter's gradient after the updates of the first steps, which is still there in all backward passes
+    that follow, in the first one unchanged.
     Seen: Loops that lack optimizer.zero_grad().
     Repair: Call optimizer.zero_grad() in every step.
     """
-    for rank in run.ranks:
-        if rank.carried:
-            yield Flag(f"on rank {rank.rank} gradients of a step were still there in the steps that followed")
-            return
+    if rank := next((rank for rank in run.ranks if rank.carried), None):
+        yield Flag(f"on rank {rank.rank} gradients of a step were still there in the steps that followed")
 
 
 @of_watched.finds("ranks-train-apart", "invalid")
@@ -206,7 +204,7 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
         longest, steps = _longest_run_of_equal_batches(rank.batches), len(rank.batches)
         different = len({tuple(batches) for batches in rank.batches if batches})
         in_loader = rank.loader_batches  # None: nobody knows
-        in_a_pass = min(steps, (in_loader or 0) // max(map(len, rank.batches), default=1))  # steps
+        in_a_pass = min(steps, (in_loader or 0) // max([1, *map(len, rank.batches)]))  # steps
         where = f"on rank {rank.rank}"
         if longest >= FEWEST_STEPS and in_loader != 1:
             yield Flag(f"{where} the same batch entered the model in {longest} steps in a row", code="batch-repeated")
@@ -265,12 +263,12 @@ def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
 @of_watched.finds("passes-missing", "suspect")
 def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
     """Samples entered the model in training, and no backward pass followed: they are in the rate, and nothing was
-    learnt from them. Or the optimizer made steps for which nothing had entered the model.
+    learnt from them. Or the optimizer made steps for which nothing had entered the model, or in evaluation mode alone.
 
     Detected: Hooks on the model, and on what it returns, called when its gradient is there; where some are called, and
     some not.
-    Seen: Loops that drop the backward pass of most micro-batches once they are warm.
-    Repair: Take a backward pass after each forward pass, or run it under torch.no_grad().
+    Seen: Loops that drop the backward pass of most micro-batches once they are warm; a model.train() that is missing.
+    Repair: Take a backward pass after each forward pass, or run it under torch.no_grad(). Call model.train() first.
     """
     for rank in run.ranks:
         forward, backward = sum(map(len, rank.batches)), sum(rank.backward or [])
@@ -278,8 +276,11 @@ def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
             yield Flag(f"on rank {rank.rank} {forward - backward} of {forward} forward passes had no backward pass")
             return
         empty = rank.batches.count([])
-        if backward and empty > MOST_PENDING:  # where nobody looks at passes, a batch may serve several steps
-            yield Flag(f"on rank {rank.rank} nothing entered the model before {empty} of {len(rank.batches)} steps")
+        # Where nobody looks at passes, a batch may serve several steps.
+        if empty > MOST_PENDING and (backward or rank.evaluated):
+            mode = " in training, but in evaluation mode," if rank.evaluated else ""
+            steps = f"{empty} of {len(rank.batches)} steps"
+            yield Flag(f"on rank {rank.rank} nothing entered the model{mode} before {steps}")
             return
 
 
@@ -386,8 +387,7 @@ def _share_batches(batches: Sequence[list[int]]) -> str:
     """
     times = Counter(map(tuple, filter(None, batches)))
     again = sum(bool(after) and after == before for before, after in pairwise(batches))
-    is_often = max([again, *times.values()]) >= AGAIN * len(batches)
-    return "many" if len(times) > FEW_BATCHES and is_often else "few"
+    return "many" if len(times) > FEW_BATCHES and max([again, *times.values()]) >= AGAIN * len(batches) else "few"
 
 
 def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
@@ -396,5 +396,4 @@ def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
     `counts`: of each step, by rank. The last batch of an epoch may be smaller.
     """
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
-    amount, times = amounts.most_common(1)[0]
-    return amount if 2 * times > amounts.total() else None
+    return next((amount for amount, times in amounts.items() if 2 * times > amounts.total()), None)

@@ -81,6 +81,7 @@ class WatchedRank(WatchedSection):
     backward: list[int] | None = Field(None, description="Forward passes of which a gradient came back; null: unseen.")
     layer_dtypes: dict[str, int] = Field({}, description="Of what the largest layer returned: dtype -> forward passes.")
     forwards: int | None = Field(None, description="Forward passes in training; null: an older record.")
+    evaluated: int = Field(0, description="Steps with a backward pass through the model in evaluation mode.")
     traces: list[int] = Field([], description="Checksums: of all parameters at the start, of one after each step.")
     carried: bool = Field(False, description="In the first steps gradients were those of the step before, and more.")
     left_out: int | None = Field(

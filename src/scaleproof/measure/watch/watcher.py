@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ PROBED_STEP = 1  # counted from 0: the first has what is only done once
 LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
 WATCHED_ELEMENTS = 1_000_000  # of parameters whose change is measured
 CHECKED_ELEMENTS = 1 << 16  # of an input that its checksum is made of
-ALIKE, UNLIKE = 1 - 1e-6, 0.99  # cosines of gradients: the same but for rounding and clipping; another one
 TRACED_ELEMENTS = 1 << 12  # of a parameter that is looked at in each step
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
@@ -73,6 +71,7 @@ class Watcher:
         self.now = Step()  # the one that is being made
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
         self.forwards = 0  # in training
+        self.evaluated: set[int] = set()  # steps in which a gradient came back from a model in evaluation mode
         self.layer_dtypes: Counter[str] = Counter()  # of what the largest layer returns
         self.float32_products: set[str] = set()
         self._traced: list[Tensor] = []  # parameters
@@ -82,10 +81,11 @@ class Watcher:
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
         # Parameters with a gradient that the optimizer does not have: where it is largest, and the weight there.
         self.left_out: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._followed: Tensor | None = None  # a parameter of whose gradient the next two are
-        self._incoming: Tensor | None = None  # what backward passes have added to it since the update before
-        self._gradient_before: Tensor | None = None  # the gradient at the update before
-        self.likeness: list[Tensor] = []  # cosines: of the gradient with both together, with what came in alone
+        self._followed: Tensor | None = None  # a parameter of whose gradient the next four are
+        self._kept: Tensor | None = None  # a copy of it, made after the update before
+        self._is_left = torch.tensor(False)  # whether it is there still, as a backward pass comes to add to it
+        self._left: list[Tensor] = []  # the same, of each backward pass since the update before
+        self.carried: list[Tensor] = []  # of each of the first steps: whether it was there all along
         self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
         self._hooks: list[Any] = []
 
@@ -112,9 +112,12 @@ class Watcher:
         trained = [parameter for parameter in self._parameters() if parameter.requires_grad]
         self._traced = [p for p in trained if type(local_shard(p).detach()) is Tensor and not p.is_complex()]
         self._trace(self._traced)
-        if (few := [p for p in self._traced if p.numel() <= CHECKED_ELEMENTS]) and not _is_compiled(self.model):
-            self._followed = max(few, key=Tensor.numel)
-            self._hooks.append(self._followed.register_hook(self._on_gradient))
+        if self._traced and not _is_compiled(self.model):
+            few = [p for p in self._traced if p.numel() <= CHECKED_ELEMENTS]
+            followed = max(few, key=Tensor.numel) if few else min(self._traced, key=Tensor.numel)
+            self._followed = followed
+            self._hooks.append(followed.register_hook(self._before_gradient))
+            self._hooks.append(followed.register_post_accumulate_grad_hook(self._after_gradient))
         atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
@@ -160,14 +163,15 @@ class Watcher:
         return (integers * self._weights[kind]).sum()
 
     def _note_loss(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note the loss in the model's output (a number, one of several, or its `loss`), and if a
-        gradient comes back.
-        """
-        if not (module.training and torch.is_grad_enabled()):
+        """Note if a gradient comes back, and in training the loss: the output, a number in it, or its `loss`."""
+        if not torch.is_grad_enabled():
             return
+        seen, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
         for value in (output, *_nested_values((output,))):
             if isinstance(value, Tensor) and value.requires_grad:
-                value.register_hook(partial(self._on_backward, self.forwards))
+                value.register_hook(lambda _: seen.add(number))
+        if not module.training:
+            return
         named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
         # (loss, logits), or (logits, loss). One element in a dimension may be the model's output for one sample.
         returned = output if isinstance(output, tuple | list) else [output]
@@ -176,25 +180,32 @@ class Watcher:
         if loss is not None and loss.is_floating_point():
             self.see_loss(loss.flatten()[0])
 
-    def _on_backward(self, forward: int, gradient: Tensor) -> None:
-        """Note that the backward pass has reached what the forward pass number `forward` returned."""
-        self.now.backward.add(forward)
+    def _gradient(self) -> Tensor | None:
+        """The gradient of the followed parameter, of a large one its beginning; None where there is none."""
+        gradient = None if self._followed is None else self._followed.grad
+        return None if gradient is None else local_shard(gradient).flatten()[:CHECKED_ELEMENTS]
 
     @torch.no_grad()
-    def _on_gradient(self, gradient: Tensor) -> None:
-        """Add what a backward pass brings to the gradient of the followed parameter."""
-        if self.steps < LOOKS_UP_TO:
-            self._incoming = gradient.clone() if self._incoming is None else self._incoming + gradient
+    def _before_gradient(self, _: Tensor) -> None:
+        """Look whether the gradient of the update before is there still: unchanged in the first backward pass."""
+        held, kept = self._gradient(), self._kept
+        if held is None or kept is None:
+            self._is_left = torch.tensor(False)
+        else:
+            self._is_left = held.any() if self._left else held.any() & (held == kept).all()
 
-    def _compare_gradient(self, gradient: Tensor | None) -> None:
-        """Note whether the followed parameter's gradient is that of the update before and all that came in since."""
-        before, incoming = self._gradient_before, self._incoming
-        if gradient is not None and incoming is not None and gradient.shape == incoming.shape:
-            if before is not None:
-                both = [_cosine(gradient, other) for other in (before + incoming, incoming)]
-                self.likeness.append(torch.stack(both))
-            self._gradient_before = gradient.clone()
-        self._incoming = None
+    def _after_gradient(self, _: Tensor) -> None:
+        """Note that a backward pass has added to the gradient, which autograd.grad does not."""
+        self._left.append(self._is_left)
+
+    @torch.no_grad()
+    def _keep_gradient(self) -> None:
+        """Note whether the gradient before was there in all backward passes to this update, and keep this one."""
+        gradient = self._gradient()
+        if self._kept is not None and self._left:
+            self.carried.append(torch.stack([left.to(self.device) for left in self._left]).all())
+        self._kept = gradient.clone() if gradient is not None and self.steps < LOOKS_UP_TO else None
+        self._left = []
 
     def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         """Note the precision of a layer in training."""
@@ -222,8 +233,6 @@ class Watcher:
         self._gradient_norm = _norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
         if not self.steps:
             self._note_left_out()
-        if self._followed is not None and self.steps < LOOKS_UP_TO:
-            self._compare_gradient(self._followed.grad)
         self.before = [parameter.clone() for parameter in self._watched_parameters()]
 
     def _note_left_out(self) -> None:
@@ -246,6 +255,7 @@ class Watcher:
             weight_norm = _norm_of_all(self.before, self.device)
             self.norms.append((self.steps, self._gradient_norm, update_norm, weight_norm))
             self.before = []
+        self._keep_gradient()
         self.probing.close()
         self.timer.mark()
         turn = self.steps % max(len(self._traced), 1)
@@ -311,8 +321,9 @@ class Watcher:
             backward=_backward_passes(self.made),
             layer_dtypes=dict(self.layer_dtypes),
             forwards=self.forwards,
+            evaluated=len(self.evaluated),
             traces=[int(trace) for trace in self.traces],
-            carried=bool(self.likeness) and all(bool(a > ALIKE and b < UNLIKE) for a, b in self.likeness),
+            carried=bool(self.carried) and all(map(bool, self.carried)),
             left_out=sum(
                 elements_of(parameter)
                 for parameter, (at, has_gradient), was in self.left_out
@@ -357,12 +368,6 @@ def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:
     if not losses or not all(losses):
         return None
     return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]
-
-
-def _cosine(a: Tensor, b: Tensor) -> Tensor:
-    """Of the angle between two tensors as vectors; NaN where one is zero."""
-    a, b = a.double().flatten(), b.double().flatten()
-    return a @ b / (a.norm() * b.norm())
 
 
 def _element(parameter: Tensor, at: Tensor) -> Tensor:

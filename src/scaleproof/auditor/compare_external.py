@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 from scaleproof.auditor.audit import audit_gathered
-from scaleproof.auditor.checks.baselines import high_median, samples_rate, total_rate
+from scaleproof.auditor.checks.baselines import samples_rate, steps_rate, total_rate
 from scaleproof.auditor.checks.comparability import same_measurement
 from scaleproof.auditor.checks.overview import rate_of_run
 from scaleproof.auditor.read.discover import gather
@@ -52,7 +52,9 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
     unit = next((unit for unit in FIXED_BY_UNIT if all(unit in rates for rates in (*rates_a, *rates_b))), None)
     if unit is None:
         units = sorted({unit for rates in (*rates_a, *rates_b) for unit in rates})
-        raise UserError(f"{a} and {b} state how fast they were in different units: {', '.join(units)}")
+        raise UserError(
+            f"{a} and {b} state how fast they were in different units: {', '.join(units)}; let both print the same one"
+        )
 
     stated_a = _stated_fields(runs_a)
     stated_b = _stated_fields(runs_b)
@@ -112,8 +114,8 @@ def _rates_by_unit(run: ReportedRun) -> dict[str, float]:
         rates[total.unit] = total.value
     if samples := samples_rate(run):
         rates["samples/s"] = samples
-    if (seconds := run.logged_steps.nonzero("seconds")).size:
-        rates["steps/s"] = 1 / high_median(seconds)
+    if steps := steps_rate(run):
+        rates["steps/s"] = steps
     return rates
 
 

@@ -94,6 +94,12 @@ def total_rate(run: ReportedRun) -> TotalRate | None:
     return None
 
 
+def steps_rate(run: ReportedRun) -> float | None:
+    """Steps/s by the times of the steps, or as lines and progress bars print it; None where neither is known."""
+    seconds = run.logged_steps.nonzero("seconds")
+    return 1 / high_median(seconds) if seconds.size else median_high(run.steps_per_s) if run.steps_per_s else None
+
+
 def samples_rate(run: ReportedRun) -> float | None:
     """Samples/s as the run states them, whose ranks' is often unsaid; None where it states none."""
     samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, samples_rate, total_rate
+from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, samples_rate, steps_rate, total_rate
 from scaleproof.auditor.checks.context import AuditContext
 from scaleproof.auditor.checks.rows import MEASURED, STEADY, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
@@ -106,7 +106,10 @@ def _other_rate_of_run(run: ReportedRun) -> str:
         return f"{samples:,.5g} samples/s"
     seconds = epoch_seconds(run)
     spans_are_epochs = bool(run.timed_spans) and run.timed_spans[0].index is not None
-    return f"{seconds:,.4g} s an epoch" if seconds and spans_are_epochs else ""
+    if seconds and spans_are_epochs:
+        return f"{seconds:,.4g} s an epoch"
+    steps = steps_rate(run)
+    return f"{steps:,.4g} steps/s" if steps else ""
 
 
 def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:

@@ -52,7 +52,7 @@ MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
 # A text without any of these words in its first 64 KiB has no result that a reader would understand.
 RESULT_WORDS = re.compile(
-    r"(?i)speed|through|/s|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
+    r"(?i)speed|through|/s|s/it|sec|time|epoch|step|iter|loss|tok|im(?:a)?ge?s|effic|mem|gpu|mfu|flop|util|"
     r"latency|batch|rank|mib|DLLL|MLLOG"
 )
 
@@ -268,7 +268,7 @@ def _printed_runs(name: str, lines: list[tuple[int, str]]) -> list[ReportedRun]:
     kind = logs.reader_of(text) or logs.guessing_reader_of(text)
     if kind is None or (len(lines) < logs.LEAST_LINES and not kind.one_line_is_enough):
         return []
-    return [run for run in logs.read_log(name, kind, lines) if run.timed_spans or run.logged_steps]
+    return [run for run in logs.read_log(name, kind, lines) if run.timed_spans or run.logged_steps or run.steps_per_s]
 
 
 def _read_notebook(reading: Reading, path: Path, name: str, encoding: str) -> bool:
@@ -327,7 +327,8 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
         return has_report
     runs = logs.read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))
     if kind is logs.KeyValues:  # it guesses, and needs more than one line
-        most_lines = max((max(len(run.logged_steps), len(run.timed_spans)) for run in runs), default=0)
+        printed = [(run.logged_steps, run.timed_spans, run.steps_per_s) for run in runs]
+        most_lines = max((len(lines) for of_run in printed for lines in of_run), default=0)
         if most_lines < logs.LEAST_LINES:
             return has_report
     for run in runs:

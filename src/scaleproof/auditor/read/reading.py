@@ -31,7 +31,8 @@ class Reading:
 
 def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
     """Add a run of a file. Raises UnreadableFile where it has neither a time nor a loss."""
-    if not (run.timed_spans or run.logged_steps or run.rank_losses or run.details.get("status") in NO_NUMBERS):
+    figures = run.timed_spans or run.logged_steps or run.rank_losses or run.steps_per_s
+    if not figures and run.details.get("status") not in NO_NUMBERS:
         problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
         raise UnreadableFile(f"it is a {run.format} without a single timed step or epoch{problems}")
     file, _, part = run.name.partition("#")

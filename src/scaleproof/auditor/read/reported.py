@@ -107,6 +107,7 @@ class ReportedRun:
     memory_reported_bytes: float | None = None  # by the framework
     memory_used_bytes: float | None = None  # by the driver
     progress_bar: list[tuple[int, float, float]] = field(default_factory=list)  # step, seconds so far, seconds a step
+    steps_per_s: list[float] = field(default_factory=list)  # as lines or progress bars print it
     guessed: str | None = None  # how lines of no known program were read; None where the program is known
     quoted: bool = False  # lines of a log in a document, from which others may be left out
     copy_of: str | None = None  # the file of which this run's file is a copy, byte for byte

@@ -12,7 +12,7 @@ from scaleproof.ground.records.evidence import WorkUnit
 
 # With the word in front of it, if there is one: "[ 640/3000", "step 5/14".
 PAIR = re.compile(r"(?:\b([A-Za-z]+)\W{0,3})?(?<![\d.])(\d+) ?/ *(\d+)(?![\d.])")
-NAMED = re.compile(r"(?i)\b(step|iter|iteration|batch|update|epoch)s?[\"']?\W{0,3}(\d+)(?![\d.])")
+NAMED = re.compile(r"(?i)\b(step|iter|it|iteration|batch|update|epoch)s?[\"']?\W{0,3}(\d+)(?![\d.])")
 LEADING = re.compile(r"\W*()(\d+)(?![\w.])")  # "58 | loss 5.5638"
 # What a bar counts stands in its rate: "8/36 [00:07<00:27,  1.01img/s".
 BAR = re.compile(r"\[\d+:\d\d<[^\]]*?(?:[\d.?]([A-Za-z]+)/s|s/([A-Za-z]+))\b")

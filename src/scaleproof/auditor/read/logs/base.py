@@ -11,6 +11,12 @@ NUMBER = r"([-+]?(?:[0-9](?:[0-9.,]*[0-9])?(?:[eE][-+]?[0-9]+)?|nan|NaN|inf|Inf|
 STEP = r"(\d{1,12})"  # more digits are no step
 LAUNCH = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|accelerate launch|mpirun|srun)\b.*")
 PROCESSES_PER_NODE = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
+# A bar of training: "Epoch 1: 30%|###  | 30/100 [00:10<00:23, 2.98it/s]". Others have other words in front.
+BAR = re.compile(
+    r"\W*(?:(?:train|epoch|step|iter|batch)[^|<]{0,200})?(?:\d+%\|[^|]*\|)? *\d+/\d+ "
+    r"\[\d[\d:]*<[^\]]*?(?P<rate>\d+(?:\.\d+)?) ?(?:(?P<steps>it|step|batch|iter)/s|s/(?:it|step|batch|iter))\b",
+    re.IGNORECASE,
+)
 NODES = re.compile(r"--(?:nnodes|num[_-]nodes|num[_-]machines)[ =](\d{1,5})\b")
 
 
@@ -73,6 +79,13 @@ class LogReader:
             self._pending[field] = value
         else:
             setattr(self.run, field, value)
+
+    def bar(self, line: str) -> bool:
+        """Take the rate of a progress bar of training. Return whether the line is one."""
+        m = BAR.match(line) if "<" in line else None
+        if m and (rate := float(m["rate"])):
+            self.run.steps_per_s.append(rate if m["steps"] else 1 / rate)
+        return m is not None
 
     def launch(self, line: str) -> None:
         """Take the world size of a command line that starts ranks."""

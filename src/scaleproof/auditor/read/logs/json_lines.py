@@ -147,7 +147,7 @@ class HuggingFaceConsole(LogReader):
     mark = r"\{'(?:loss|train_loss|train_runtime|eval_loss)': .*'epoch': |\{.*'train_runtime': |\{'loss': .*\}"
     looked_at = (
         r"\{'|Num examples|Instantaneous batch|Total train batch|Gradient Accumulation|Total optimization|nproc|"
-        r"Number of trainable"
+        r"Number of trainable|/s\]|s/it"
     )
     format = "Hugging Face console log"
 
@@ -164,7 +164,7 @@ class HuggingFaceConsole(LogReader):
             for field, printed in counts.items():
                 if field != "dataset_samples" or self.run.dataset_samples is None:  # those of training come first
                     setattr(self.run, field, _count(printed))
-        else:
+        elif not self.bar(line):
             self.launch(line)
 
     def store(self, data: dict[str, Any], number: int | None = None) -> None:

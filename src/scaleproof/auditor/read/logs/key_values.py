@@ -11,9 +11,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, kind_with_unit
+from scaleproof.auditor.read.headings import NOT_FIGURES, RATE_KINDS, column_of, kind_with_unit
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
-from scaleproof.auditor.read.logs.base import LogReader
+from scaleproof.auditor.read.logs.base import BAR, LogReader
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
 from scaleproof.auditor.read.run_fields import figure, not_finite
 from scaleproof.auditor.read.text_files import CONTROL
@@ -25,7 +25,13 @@ PAIR = re.compile(
     r"(?:[\"']? ?[:=] ?[\"']?|\s{1,4})[\[(]?\s*(?P<number>[-+]?\d+(?:,\d+)*(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|NaN|inf)"
     r"(?:\s?(?P<unit>%|[a-zA-Zµ]+(?:/[a-zA-Z]+){0,2})(?![\w/]|[\"']?\s{0,2}[:=]))?(?:\s*/\s*(?P<of>\d+))?\s*[\])]?"
 )
+# A figure without a key, whose unit says what it is: "412 ms/step", "19,883 tok/s".
+BARE = re.compile(
+    r"(?<![\w.,/+-])(?P<number>\d+(?:,\d+)*(?:\.\d+)?)\s?"
+    r"(?P<unit>(?:[kKM] )?[a-zA-Zµ]+/[a-zA-Z]+(?:/[a-zA-Z]+)?)(?![\w/]|\s{0,2}[:=])"
+)
 NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?\d")  # behind "tokens/s" in "loss 3.1 tokens/s 128000"
+Meaning = tuple[str, float, bool | None]  # kind, scale and scope (whether it is of one device) of a figure
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST_LINES = 3  # lines with the same keys
 TOOK = "took_s"  # the kind of a time of the step or epoch of its line; a "time" may run since the start
@@ -70,8 +76,18 @@ def form_of(parts: list[str]) -> Form:
     ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))  # of the parts in `template`
     pairs: list[KeyedNumber] = []
     start = 0
+    bare = {m.start("unit"): m for m in BARE.finditer(template)}
+    found: dict[int, tuple[re.Match[str], Meaning | None]] = {}  # by the place of the number
     while m := PAIR.search(template, start):
-        meaning, start = _meaning_of_pair(m)
+        before = bare.get(m.start("key"))
+        if before is not None and before.start("number") not in found:
+            start = before.end()  # no key, but the unit of the number before it
+        else:
+            meaning, start = _meaning_of_pair(m)
+            found[m.start("number")] = m, meaning
+    for m in bare.values():
+        found.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
+    for m, meaning in found.values():
         if meaning is None:
             continue
         kind, scale, per_device = meaning
@@ -87,14 +103,14 @@ def form_of(parts: list[str]) -> Form:
     return Form(tuple(pairs[:MOST_PAIRS]), kinds, is_log_line, RANK.search(template) is not None)
 
 
-def _meaning_of_pair(m: re.Match[str]) -> tuple[tuple[str, float, bool | None] | None, int]:
-    """Kind, scale and scope of a match of PAIR, and where the next may start; None for a key that is no figure."""
+def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
+    """The meaning of a match of PAIR, and where the next may start; None for a key that is no figure."""
     column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
     column = column if column.kind is not None else column_of(m["key"].split()[-1])
     unit = unit_of(m["unit"]) if m["unit"] else None
     # Without a unit, the word behind the number is the next key.
     end = m.end("number") if unit is None else m.end()
-    kind, scale = column.kind, column.scale
+    kind, scale = "step" if m["key"].split()[-1].lower() == "it" else column.kind, column.scale
     per_device = column.per_device
     if kind is None or kind in NOT_FIGURES:
         return None, end
@@ -111,6 +127,16 @@ def _meaning_of_pair(m: re.Match[str]) -> tuple[tuple[str, float, bool | None] |
     if kind == "time_s" and m["key"].lower().endswith("took"):
         kind = TOOK
     return (kind, scale, per_device), end
+
+
+def _meaning_of_unit(m: re.Match[str]) -> Meaning | None:
+    """The meaning of a match of BARE; None where the unit is no rate of work and no time of a step."""
+    unit = unit_of(m["unit"])
+    if unit is None:
+        return None
+    if unit.dimension == "rate" and unit.item:
+        return RATE_KINDS[unit.item], unit.scale, unit.per_device
+    return ("step_time_s", unit.scale, None) if unit.dimension == "time" and unit.of == "step" else None
 
 
 class KeyValues(LogReader):
@@ -134,10 +160,13 @@ class KeyValues(LogReader):
 
     @classmethod
     def reads(cls, text: str) -> bool:
-        """Whether a piece of a log has LEAST_LINES such lines with the same keys."""
+        """Whether a piece of a log has LEAST_LINES such lines with the same keys, or progress bars of training."""
         lines_by_kinds: Counter[frozenset[str]] = Counter()
         forms: dict[str, Form] = {}
-        for line in text.splitlines()[:3000]:
+        lines = text.splitlines()[:3000]
+        if sum(BAR.match(line) is not None for line in lines) >= LEAST_LINES:
+            return True
+        for line in lines:
             form, _ = _form_and_parts(line, forms)
             if form is None or not form.is_log_line:
                 continue
@@ -149,6 +178,8 @@ class KeyValues(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: a step or an epoch of the first rank with what it states, or perhaps a command."""
         form, parts = _form_and_parts(line, self._forms)
+        is_bar = self.bar(line)
+        self._example = self._example or (line.strip()[:120] if is_bar else "")
         if form is None or not form.is_log_line:
             self.launch(line)
             return
@@ -160,6 +191,8 @@ class KeyValues(LogReader):
         self._lines_by_kinds[form.kinds] += 1
 
         values, texts = self._figures(form, parts)
+        if rate := values.get("steps_per_s") if not is_bar else None:
+            self.run.steps_per_s.append(rate)
         step = values.get("step", values.get("steps"))
         epoch = values.get("epoch", values.get("epochs"))
         if step is not None:
@@ -169,7 +202,7 @@ class KeyValues(LogReader):
                 self._texts_of_losses[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
             self._kinds.append(form.kinds)
-        elif epoch is not None:
+        elif epoch is not None and not is_bar:
             seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
             self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
 

@@ -48,6 +48,8 @@ def compared_sentence(compared: "Compared") -> str:
         )
     if compared.unstated:
         text += f" Not stated by both, so not compared: {', '.join(compared.unstated)}."
+    if compared.unit == "steps/s" and not compared.why:
+        text += " A step of one is taken for as much work as one of the other: nobody checked that."
     if compared.suspect:
         text += f" With reservations: {', '.join(compared.suspect)}."
     return text

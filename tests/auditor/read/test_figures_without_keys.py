@@ -1,0 +1,66 @@
+"""Lines whose figures have a unit and no key, and progress bars: read, and compared where nothing says more."""
+
+import pytest
+
+import scaleproof
+from scaleproof.auditor.checks.baselines import steps_rate
+from scaleproof.auditor.compare_external import compare_external
+from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.printed_log import printed_log
+from scaleproof.conclude.report.sentences.ratios import compared_sentence
+from scaleproof.ground.errors import UserError
+
+BAR = "  1%|▏         | {k}0/1000 [00:0{k}<08:15,  2.0{k}it/s]"
+SLOW = "  1%|▏         | {k}0/1000 [00:0{k}<08:15,  1.2{k}s/it]"
+EPOCH = "Epoch 1:  1%|▏   | {k}0/1000 [00:0{k}<08:15,  2.0{k}it/s, loss=2.31]"
+WORDS = "step: {k} loss: 2.{k} it/s: 2.0{k}"
+IT = "it {k} | loss 2.{k} | 2.0{k} it/s"
+TRAINER = "{{'loss': 2.{k}, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.{k}}}\n" + BAR
+
+
+def log_of(folder, form, name="train.log"):
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text("".join(form.format(k=k) + "\n" for k in range(1, 6)))
+    return path
+
+
+@pytest.mark.parametrize("form", [BAR, SLOW, EPOCH, WORDS, IT, TRAINER])
+def test_steps_per_second_alone(tmp_path, form):
+    path = log_of(tmp_path, form)
+    (run,) = gather([path]).runs
+    assert steps_rate(run) == pytest.approx(1 / 1.23 if form is SLOW else 2.03)
+    assert {finding.severity for finding in scaleproof.audit(path).findings} <= {"note"}
+    log = printed_log(path)  # the launcher's clock times what lines count
+    assert log is None or not any(step.seconds for step in log.steps)
+
+
+@pytest.mark.parametrize("name", ["Loading checkpoint shards", "Evaluating", "Map", "test"])
+def test_bars_of_something_else_are_no_training(tmp_path, name):
+    path = log_of(tmp_path, f"{name}: {BAR}")
+    with pytest.raises(UserError, match="no run below whose rate can be compared"):
+        compare_external(path, path, [])
+
+
+def test_steps_are_compared_with_a_word_on_their_work(tmp_path):
+    for k, rate in enumerate(("2.01", "2.02", "2.00", "1.51", "1.49", "1.50")):
+        log_of(tmp_path / "ab"[k // 3], BAR.replace("2.0{k}", rate), f"run{k % 3 + 1}.log")
+    compared = compare_external(tmp_path / "a", tmp_path / "b", [])
+    assert compared.unit == "steps/s"
+    assert compared.ratio == pytest.approx(0.746, abs=0.001)
+    assert "nobody checked that" in compared_sentence(compared)
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens_per_s", "seconds"),
+    [
+        ("[rank0]: epoch 1 step {k}0/600 loss 3.2{k} lr 3e-4 412 ms/step 19,88{k} tok/s", 19883, 0.412),
+        ("it {k} loss 3.2{k} 0.5 s/it 12.{k}k tok/s", 12300, 0.5),
+        ("step {k} loss 3.2{k} tokens/s 12800{k}", 128003, None),
+        ("step {k} loss 3.2{k} (19.{k} MB/s, 3.1 ms/img)", None, None),
+    ],
+)
+def test_figures_with_a_unit_and_no_key(tmp_path, line, tokens_per_s, seconds):
+    (run,) = gather([log_of(tmp_path, line)]).runs
+    step = run.logged_steps[2]
+    assert (step.tokens_per_s, step.seconds) == (tokens_per_s, seconds and pytest.approx(seconds))

@@ -50,9 +50,9 @@ MEANT = [
     ("workload: {corpus: notes/my.txt}", "is a row of config/corpora.yaml (docs/corpora.md): my: {"),
     (
         "workload: {corpus: allenai/c4}",
-        "and here corpus: c4. scaleproof corpus check c4 asks the hub",
+        "and in the campaign corpus: c4. scaleproof corpus check c4 asks the hub",
     ),
-    ("vary: {corpus: [python-docs, allenai/c4]}", "and here corpus: c4"),
+    ("vary: {corpus: [python-docs, allenai/c4]}", "and in the campaign corpus: c4"),
     ("repeats: {resolve: 3 %, at_least: 5, at_most: 3}", "at_least 5 must be less than at_most 3"),
     ("vary: {work: {global_batch: [8, 16]}}", "unknown key vary.work. Allowed here: "),
     ("vary:\n  - geometry: [1x1]", "allowed: a mapping of"),

@@ -118,7 +118,7 @@ def test_a_name_of_the_hub_is_answered_with_the_lines_to_write():
     with pytest.raises(ValueError, match="looks like a data set of the Hugging Face hub") as error:
         Campaign.model_validate({"title": "x", "workload": {"corpus": "Salesforce/wikitext"}})
     assert "  wikitext:\n    source: dataset\n    load: [Salesforce/wikitext, default, train]" in str(error.value)
-    with pytest.raises(ValueError, match="and here corpus: wikitext"):
+    with pytest.raises(ValueError, match="and in the campaign corpus: wikitext"):
         Campaign.model_validate({"title": "x", "vary": {"corpus": ["Salesforce/wikitext"]}})
 
 

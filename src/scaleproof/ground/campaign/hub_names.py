@@ -10,15 +10,22 @@ OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # wh
 
 def no_hub_name(name: object) -> object:
     """`name` as it is; raises ValueError, with the lines to write instead, for a data set of the hub (owner/name)."""
+    if lines := lines_of_hub_name(name):
+        raise ValueError(lines)
+    return name
+
+
+def lines_of_hub_name(name: object) -> str | None:
+    """What to write in place of the name of a data set of the hub; None for any other name."""
     if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
-        return name
+        return None
     row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"
-    raise ValueError(
+    return (
         f'"{name}" looks like a data set of the Hugging Face hub. Write into config/corpora.yaml\n'
         f"  {row}:\n"
         f"    source: dataset\n"
         f"    load: [{name}, default, train]  # owner/name, configuration, split\n"
         f"    revision: main                  # better a commit\n"
         f"    budget: 100 MB\n"
-        f"and here corpus: {row}. scaleproof corpus check {row} asks the hub"
+        f"and in the campaign corpus: {row}. scaleproof corpus check {row} asks the hub"
     )

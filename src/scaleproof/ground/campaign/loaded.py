@@ -11,6 +11,7 @@ from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, find_cell, tokens_of
 from scaleproof.ground.campaign.config import Comparison
 from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, folder_of
+from scaleproof.ground.campaign.hub_names import lines_of_hub_name
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
 from scaleproof.ground.campaign.validation_messages import valid_name
@@ -307,9 +308,8 @@ def corpus_called(name: str, place: str = "") -> Corpus:
     table = _corpora().root
     if name not in table:
         hint = f"{did_you_mean(name, table)} Corpora: {', '.join(table)}"
-        raise UserError(
-            f'{place}there is no corpus "{shortened(name)}" in {CORPORA}.{hint}', key=("workload", "corpus")
-        )
+        why = lines_of_hub_name(name) or f'there is no corpus "{shortened(name)}" in {CORPORA}.{hint}'
+        raise UserError(f"{place}{why}", key=("workload", "corpus"))
     return table[name]
 
 

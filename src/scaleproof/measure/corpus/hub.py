@@ -34,6 +34,7 @@ from scaleproof.measure.corpus.store import (
     sibling_path,
 )
 
+NO_WAY = "; HF_ENDPOINT names a mirror, and docs/corpora.md says what to do without a network"
 ROWS = 20  # of a streamed data set that `corpus check` reads
 # Without this the library asks the hub for a list of programs that may have called it, and names versions and caller.
 constants.HF_HUB_DISABLE_TELEMETRY = True
@@ -116,7 +117,7 @@ def library_errors_as_denied(file: HubFile) -> Iterator[None]:
     except httpx2.TimeoutException:
         reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        reason = f"the connection failed ({type(error).__name__})"
+        reason = f"the connection failed ({type(error).__name__}){NO_WAY}"
     raise Denied(reason)
 
 
@@ -255,9 +256,9 @@ class HubDataset:
         except HfHubHTTPError as error:
             raise self._refused(self._answer(error)) from None
         except OfflineModeIsEnabled:
-            raise self._refused("HF_HUB_OFFLINE is set") from None
+            raise self._refused(f"HF_HUB_OFFLINE is set{NO_WAY}") from None
         except (httpx2.HTTPError, OSError) as error:
-            raise self._refused(f"the connection failed ({type(error).__name__})") from None
+            raise self._refused(f"the connection failed ({type(error).__name__}){NO_WAY}") from None
 
     def documents(self, commit: str) -> Generator[Document, None, None]:
         """Yield text and label of each row at a commit, in order. Raises UserError where rows cannot be read."""

@@ -228,6 +228,15 @@ def test_a_misspelt_resource_of_a_profile_is_named(tmp_path, key):
         SnakemakeProfile(tmp_path).resources("train")
 
 
+@pytest.mark.parametrize("value", ["", "null", "''"])
+def test_a_resource_without_a_value_is_named(tmp_path, value):
+    (tmp_path / "profile.v9+.yaml").write_text(
+        f"executor: scaleproof\ndefault-resources:\n  slurm_partition: {value}\n"
+    )
+    with pytest.raises(UserError, match=r"line 3.*default-resources.slurm_partition cannot be .*; allowed: a word"):
+        SnakemakeProfile(tmp_path).resources("train")
+
+
 @pytest.mark.parametrize(
     "key", ["set-resources: {corpus_tokeniser: {mem_mb: 1}}", "set-threads: {corpus_tokenize: 32}"]
 )

@@ -122,7 +122,7 @@ class SnakemakeProfile:
                 raise self._wrong(key_path, entry, "NAME: VALUE, or a list of NAME=VALUE")
             entries[name] = value
         for name, value in entries.items():
-            if isinstance(value, Mapping | list):
+            if value in (None, "") or isinstance(value, Mapping | list):
                 raise self._wrong((*key_path, name), value, "a word or a number")
         if key_path != ("config",):
             check_resource_names(entries)

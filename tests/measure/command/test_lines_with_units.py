@@ -2,6 +2,7 @@
 
 import pytest
 
+from scaleproof.auditor.read.printed_log import printed_log
 from scaleproof.measure.command.lines_with_units import read_lines_with_units
 
 SECONDS = [0.30, 0.10, 0.12, 0.09, 0.11, 0.10]
@@ -12,6 +13,11 @@ def arrivals(seconds: list[float]) -> list[float]:
     return [sum(seconds[: k + 1]) for k in range(len(seconds))]
 
 
+def printed(folder, lines):
+    (folder / "train.log").write_text("\n".join(lines))
+    return printed_log(folder / "train.log")
+
+
 @pytest.mark.parametrize(
     ("line", "field", "value"),
     [
@@ -20,8 +26,8 @@ def arrivals(seconds: list[float]) -> list[float]:
         ("Step: {k} | loss: 2.31 | 88 images/sec", "samples_per_s", 88.0),
     ],
 )
-def test_a_rate_with_its_unit(line, field, value):
-    log = read_lines_with_units([line.format(k=k) for k in range(6)], [])
+def test_a_rate_with_its_unit(tmp_path, line, field, value):
+    log = printed(tmp_path, [line.format(k=k) for k in range(6)])
     assert [getattr(step, field) for step in log.steps] == [value] * 6
     assert [step.loss for step in log.steps] == [2.31] * 6
 
@@ -51,11 +57,12 @@ def test_other_times_are_none(numbers, printed, seen):
     assert read_lines_with_units(lines, arrivals(seen)) is None
 
 
-def test_beside_a_rate_a_time_since_the_start_is_no_time_of_a_step():
+def test_beside_a_rate_a_time_since_the_start_is_no_time_of_a_step(tmp_path):
     lines = [f"step {k} loss 2.3 12,800 tok/s time {s:.2f} s" for k, s in enumerate(arrivals(SECONDS))]
-    log = read_lines_with_units(lines, arrivals(SECONDS))
+    log = printed(tmp_path, lines)
     assert [(step.seconds, step.tokens_per_s) for step in log.steps] == [(None, 12_800.0)] * 6
 
 
-def test_lines_without_a_number_of_a_step_are_none():
-    assert read_lines_with_units(["evaluated at 12,800 tok/s"] * 6, []) is None
+def test_lines_without_a_number_of_a_step_are_none(tmp_path):
+    assert printed(tmp_path, ["evaluated at 12,800 tok/s"] * 6) is None
+    assert read_lines_with_units(["evaluated, took 3 s"] * 6, []) is None

@@ -1,8 +1,7 @@
-"""Lines of steps that no reader knows, whose figures have a unit: "step 7 loss 2.3 12,800 tok/s", "it 7 dt 36 ms"."""
+"""Lines of steps that no reader knows, whose times have a unit: "it 7 dt 36 ms"."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedStep
@@ -11,14 +10,12 @@ from scaleproof.measure.command.progress import FEWEST
 NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 STEP = re.compile(r"\b(?:step|iter|iteration|it|batch)\b[ #:=\[]{1,3}(\d+)", re.IGNORECASE)
 LOSS = re.compile(r"\bloss[ :=]{1,3}(\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
-TOKENS_PER_S = re.compile(rf"{NUMBER} ?tok(?:en)?s?/s(?:ec)?\b")
-SAMPLES_PER_S = re.compile(rf"{NUMBER} ?(?:samples|images|imgs?|examples)/s(?:ec)?\b")
 TIME = re.compile(rf"\b(?:dt|time|took)[ :=]{{1,3}}{NUMBER} ?(ms|s)\b", re.IGNORECASE)
 OF_CLOCK = (0.3, 1.1)  # of the time between the lines: what the times of the steps in between add up to
 
 
 def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
-    """Return the log of lines with the number of a step and its rate or time; None where there are too few.
+    """Return the log of lines with the number of a step and its time; None where there are too few.
 
     `arrivals`: when the launcher received each line. A printed "time" may run from the start, or be of several steps.
     It counts as time of a step if every step has a line, some times are shorter than the one before, and their sum is
@@ -28,26 +25,19 @@ def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> Pr
     numbers = [step.step for step in steps]
     if len(steps) < FEWEST or any(after <= before for before, after in pairwise(numbers)):
         return None
-    if not _are_times_of_steps(steps, arrivals):
-        steps = [replace(step, seconds=None) for step in steps]
-        if not all(step.tokens_per_s or step.samples_per_s for step in steps):
-            return None
-    return PrintedLog("units", steps=steps)
+    return PrintedLog("units", steps=steps) if _are_times_of_steps(steps, arrivals) else None
 
 
 def _steps_of(lines: Sequence[str]) -> Iterator[PrintedStep]:
-    """Yield a step for each line with its number and a figure."""
+    """Yield a step for each line with its number and a time."""
     for number, line in enumerate(lines, start=1):
         step, time = STEP.search(line), TIME.search(line)
         loss = LOSS.search(line)
-        tokens, samples = TOKENS_PER_S.search(line), SAMPLES_PER_S.search(line)
-        if step and (time or tokens or samples):
+        if step and time:
             yield PrintedStep(
                 step=int(step[1]),
                 line=number,
-                seconds=_number(time[1]) * (1e-3 if time[2].lower() == "ms" else 1.0) if time else None,
-                tokens_per_s=_number(tokens[1]) if tokens else None,
-                samples_per_s=_number(samples[1]) if samples else None,
+                seconds=float(time[1].replace(",", "")) * (1e-3 if time[2].lower() == "ms" else 1.0),
                 loss=float(loss[1]) if loss else None,
             )
 
@@ -63,8 +53,3 @@ def _are_times_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float])
     seen_s = arrivals[last - 1] - arrivals[first - 1]
     low, high = OF_CLOCK
     return low * seen_s <= sum(step.seconds or 0.0 for step in steps[1:]) <= high * seen_s
-
-
-def _number(text: str) -> float:
-    """Return the number of a text with commas between thousands."""
-    return float(text.replace(",", ""))

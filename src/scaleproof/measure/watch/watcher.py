@@ -188,11 +188,11 @@ class Watcher:
     @torch.no_grad()
     def _before_gradient(self, _: Tensor) -> None:
         """Look whether the gradient of the update before is there still: unchanged in the first backward pass."""
-        held, kept = self._gradient(), self._kept
-        if held is None or kept is None:
+        gradient, before = self._gradient(), self._kept
+        if gradient is None or before is None:
             self._is_left = torch.tensor(False)
         else:
-            self._is_left = held.any() if self._left else held.any() & (held == kept).all()
+            self._is_left = gradient.any() if self._left else gradient.any() & (gradient == before).all()
 
     def _after_gradient(self, _: Tensor) -> None:
         """Note that a backward pass has added to the gradient, which autograd.grad does not."""

@@ -77,17 +77,17 @@ def form_of(parts: list[str]) -> Form:
     pairs: list[KeyedNumber] = []
     start = 0
     bare = {m.start("unit"): m for m in BARE.finditer(template)}
-    found: dict[int, tuple[re.Match[str], Meaning | None]] = {}  # by the place of the number
+    matches: dict[int, tuple[re.Match[str], Meaning | None]] = {}  # by the place of the number
     while m := PAIR.search(template, start):
         before = bare.get(m.start("key"))
-        if before is not None and before.start("number") not in found:
+        if before is not None and before.start("number") not in matches:
             start = before.end()  # no key, but the unit of the number before it
         else:
             meaning, start = _meaning_of_pair(m)
-            found[m.start("number")] = m, meaning
+            matches[m.start("number")] = m, meaning
     for m in bare.values():
-        found.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
-    for m, meaning in found.values():
+        matches.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
+    for m, meaning in matches.values():
         if meaning is None:
             continue
         kind, scale, per_device = meaning

@@ -85,7 +85,8 @@ def form_of(parts: list[str]) -> Form:
         else:
             meaning, start = _meaning_of_pair(m)
             matches[m.start("number")] = m, meaning
-    for m in bare.values():
+    is_of_step = any(meaning and meaning[0] in ("step", "steps") for _, meaning in matches.values())
+    for m in bare.values() if is_of_step else ():  # a rate beside an epoch may be of a part of it
         matches.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
     for m, meaning in matches.values():
         if meaning is None:

@@ -20,6 +20,7 @@ def test_what_would_fail_at_night_fails_now(built):
     built.campaign("mine", CAMPAIGN)
     done = built.command("scaleproof", "rehearse", "config/campaigns/mine.yaml")
     assert done.returncode == 1, done.stderr
+    assert "2 runs in small; logs: results/rehearsal-mine/runs/CELL/rep1/train.log" in done.stderr
     assert "1 of 2 runs of rehearsal-mine failed" in done.stdout
     assert "bad-n1x1/rep1: crash: the command ended with exit code 3" in done.stdout
     page = (built.root / "results/rehearsal-mine/report.html").read_text()

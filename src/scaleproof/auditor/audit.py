@@ -13,7 +13,7 @@ from scaleproof.auditor.read.discover import BREAKS, gather
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
 from scaleproof.ground.findings.registry import by_severity, check_failed, record_unusable
@@ -115,15 +115,16 @@ def _count_formats(evidence: Evidence) -> Counter[str]:
 
 def _no_result(evidence: Evidence, source: str) -> NoResult:
     """Return the error for files without a result: how many there are, and why the first three were not read."""
-    details = f"; {len(evidence.traces)} are of Nsight Systems" if evidence.traces else ""
+    traces = plural(len(evidence.traces), "trace")
+    details = f"; {traces} of a profiler, for scaleproof trace summary" if evidence.traces else ""
     reasons = [f"{file.name}: {file.reason}" for file in evidence.unread]
     if reasons:
         details += f"; not read: {'; '.join(reasons[:3])}"
     elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
         details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
     details += "; docs/audit.md lists what is recognised"
-    files = len(evidence.ignored) + len(evidence.traces)
-    return NoResult(f"{source}: no benchmark result among {files} file{'' if files == 1 else 's'}{details}")
+    files = plural(len(evidence.ignored) + len(evidence.traces), "file")
+    return NoResult(f"{source}: no benchmark result among {files}{details}")
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:

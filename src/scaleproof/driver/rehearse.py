@@ -1,5 +1,6 @@
 """A whole campaign in small, from its file to a page: what `scaleproof rehearse` writes, starts and reads."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.rehearsal import PREFIX, rehearsal_of
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
+from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
 from scaleproof.ground.snakemake_command import RESULTS
 
@@ -23,5 +25,7 @@ def run_rehearsal(path: Path, options: Sequence[str], without_gpu: bool) -> Load
     small = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
     write_atomic(small, yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True))
     loaded = LoadedCampaign(small)
+    runs = plural(len(loaded.runs(RESULTS)), "run")
+    print(f"scaleproof: {runs} in small; logs: {RESULTS / loaded.name}/runs/CELL/rep1/train.log", file=sys.stderr)
     run_snakemake(small, [RESULTS / small.stem / "report.html"], options)
     return loaded

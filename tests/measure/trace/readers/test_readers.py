@@ -125,6 +125,17 @@ def test_a_profiler_trace_of_a_cpu_rank(tmp_path, packed):
     assert found.ranges[0].path == "step"
 
 
+@pytest.mark.parametrize("has_own", [False, True])
+def test_steps_of_the_profiler_count_where_the_program_names_none(tmp_path, has_own):
+    """As `profiler.step()` writes them; a program's own `step` may leave out what lies between."""
+    events = [event("user_annotation", f"ProfilerStep#{k}", 1000 * k, 990) for k in range(3)]
+    events += [event("cpu_op", "aten::linear", 1000 * k + 100, 300) for k in range(3)]
+    events += [event("user_annotation", "step", 1050, 400)] if has_own else []
+    path = tmp_path / "rank0.json"
+    path.write_text(json.dumps(chrome(0, events)))
+    assert summarise_files([path]).steps == (1 if has_own else 3)
+
+
 def test_a_profiler_trace_of_a_gpu_rank_is_read_by_its_kernels(tmp_path):
     events = [
         event("user_annotation", "step", 0, 100),

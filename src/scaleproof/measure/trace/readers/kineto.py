@@ -16,6 +16,7 @@ from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSour
 
 DEVICE_EVENTS = ("kernel", "gpu_memcpy", "gpu_memset")
 CALL_EVENTS = ("cuda_runtime", "cuda_driver")
+OF_PROFILER = r"^ProfilerStep#\d+$"  # from one call of the profiler's step() to the next
 PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at work, not waiting
 
 
@@ -47,7 +48,10 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     else:
         device = "none"
     named = events[(events["cat"] == "user_annotation") & ~_are_collectives(events)]
-    ranges = {"thread": _threads(named["tid"]), "name": named["name"], "start": named["start"], "end": named["end"]}
+    names = named["name"]
+    if not names.eq("step").any():
+        names = names.str.replace(OF_PROFILER, "step", regex=True)
+    ranges = {"thread": _threads(named["tid"]), "name": names, "start": named["start"], "end": named["end"]}
     return Trace(
         make_table(WORK, {"rank": rank} | work) if len(work["start"]) else make_table(WORK),
         make_table(RANGES, {"rank": rank} | ranges) if len(named) else make_table(RANGES),

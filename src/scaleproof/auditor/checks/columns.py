@@ -209,7 +209,9 @@ def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""
     if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
         return replace(meaning, kind=kind)
-    return by_own_unit(meaning) if meaning.kind in (None, "step", "epoch", "run", "strategy") else meaning
+    if meaning.kind in (None, "step", "epoch", "run", "strategy"):
+        meaning = by_own_unit(meaning)
+    return replace(meaning, kind=meaning.kind or KINDS_OF_UNITS.get(unit_of_cells))
 
 
 def _row_name(cells: list[str], line: int) -> str:

@@ -122,12 +122,14 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     sources = [column for column in table.columns if column is not target and family(column)]
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
+    families = [family(column) for column in sources]
     for above, below in permutations(sources, 2):
         if family(above) == family(below) and above.meaning.per_device == below.meaning.per_device:
             name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
             ratio = above.figures / below.figures
             is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
-            expected = max(columns_named(target.heading, *headings), int(len(sources) == 2 or is_beside_one))
+            is_only_pair = families.count(family(above)) == 2
+            expected = max(columns_named(target.heading, *headings), int(is_only_pair or is_beside_one))
             yield Formula(name, headings, ratio, expected, above.texts, below.texts)
             if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
                 inverse = below.figures / above.figures

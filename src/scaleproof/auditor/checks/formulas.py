@@ -68,6 +68,8 @@ SETTINGS = (
     *("data_parallel", "learning_rate", "repeats", "gradient_norm"),
 )
 RATIO_DIMENSIONS = ("percent", "times")  # dimensions of ratios: "+3,530 tok/s" is a difference
+DIFFERENCE = "difference"
+LOST_UNIT = 3.0  # decimal logarithm of the factor between "1.31" and 1.31M, or a multiple of it
 # Rows of these are statistics of ratios, not ratios of statistics.
 STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
 QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
@@ -107,9 +109,12 @@ class Formula:
     above: list[str]
     below: list[str]
     is_steady: bool = True  # False: of whole times, which hold start-up and evaluation
+    is_difference: bool = False  # in the unit of its source: "507.91 MB" saved
 
     def of(self, row: int) -> str:
         """The formula with the figures of a row."""
+        if self.is_difference:
+            return f"{self.name}: {self.above[row]} - {self.below[row]}"
         return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.value(row):.4g}"
 
     def value(self, row: int) -> float:
@@ -122,17 +127,21 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     sources = [column for column in table.columns if column is not target and family(column)]
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
-    families = [family(column) for column in sources]
+    own_words = words_of(target.heading) - GENERAL_WORDS  # "New speedup" is of "New eager" and "New compiled"
+    peers = [column for column in sources if own_words & words_of(column.heading)] or sources
     for above, below in permutations(sources, 2):
         if family(above) == family(below) and above.meaning.per_device == below.meaning.per_device:
             name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
-            ratio = above.figures / below.figures
+            ratio = above.figures.over(below.figures)
             is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
-            is_only_pair = families.count(family(above)) == 2
+            is_only_pair = [column for column in peers if family(column) == family(above)] in (
+                [above, below],
+                [below, above],
+            )
             expected = max(columns_named(target.heading, *headings), int(is_only_pair or is_beside_one))
             yield Formula(name, headings, ratio, expected, above.texts, below.texts)
             if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
-                inverse = below.figures / above.figures
+                inverse = below.figures.over(above.figures)
                 larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))
                 yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
@@ -169,7 +178,7 @@ def _over_rows(
     name, headings = f"{source.heading} over {rule}", (source.heading,)
     is_steady = source.kind not in TOTAL_TIMES
     for upwards in (True, False):
-        ratio = source.figures / at_base if upwards else at_base / source.figures
+        ratio = source.figures.over(at_base) if upwards else at_base.over(source.figures)
         above, below = (source.texts, texts_at_base) if upwards else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
         of_times = family(source) == "time" and meant != "overhead"
@@ -180,6 +189,9 @@ def _over_rows(
             yield Formula(f"{name}, x devices", headings, ratio * more, 0, above, below, is_steady)
             divided = expected if meant == "efficiency" else by_rule
             yield Formula(f"{name}, / devices", headings, ratio / more, divided, above, below, is_steady)
+    gap, width = np.abs(source.figures.middle - at_base.middle), (source.figures.high - source.figures.low) / 2
+    around = Figures(np.maximum(gap - width, 0.0), gap + width)
+    yield Formula(name, headings, around, by_rule, source.texts, texts_at_base, is_difference=True)
 
 
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
@@ -204,7 +216,7 @@ def columns_named(heading: str, above: str, below: str) -> int:
     if first and second and not common and first | second <= words:
         return 2
     number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first)) if common else 0
-    return number if common <= words else min(number, 1)
+    return number if words - first - second <= GENERAL_WORDS else min(number, 1)
 
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
@@ -240,6 +252,8 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
     ratios = Figures(*(np.where(are_ratios, ends, np.nan) for ends in (column.figures.low, column.figures.high)))
+    if not np.isfinite(ratios.low).any():
+        return {DIFFERENCE: column.figures}
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading)):
         return {"is": ratios}
     scales = [0.01] if column.is_in_percent else [1.0, 0.01]
@@ -297,9 +311,10 @@ class Explanation:
         """Decimal logarithm of how much likelier the explanation is than the best of `tried` chance ones."""
         return self.evidence + 2 * self.formula.expected - float(np.log10(tried))
 
-    def rank(self, tried: int) -> tuple[float, int, int]:
+    def rank(self, tried: int) -> tuple[float, int, int, bool]:
         """The larger, the better it explains the column."""
-        return self.weight(tried), int(self.comparable.sum()), -int(self.contradicts.sum())
+        fits = (self.weight(tried), int(self.comparable.sum()), -int(self.contradicts.sum()))
+        return *fits, self.is_meant(tried)
 
     def is_meant(self, tried: int) -> bool:
         """Whether the rows that agree, or the heading, prove that it is meant: 4 rows of 5, far from 1, do."""
@@ -316,7 +331,10 @@ class Explanation:
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
         has_one_factor = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()
-        return self.says_so and not has_one_factor and all(self.distance[self.contradicts] < MOST_DIFFERENCE)
+        units_off = np.log10(factors) / LOST_UNIT
+        has_lost_unit = (np.round(units_off) != 0) & (np.abs(units_off - np.round(units_off)) < FIT_TOLERANCE)
+        is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
+        return self.says_so and not has_one_factor and bool(is_near.all())
 
     def explains(self, row: int, meant: "Explanation") -> bool:
         """Whether a row that contradicts the `meant` explanation follows from this one."""
@@ -325,7 +343,8 @@ class Explanation:
         if not self.agrees[row]:
             return False
         has_same_sources = self.formula.sources == meant.formula.sources
-        return has_same_sources or bool(self.formula.expected) or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
+        is_likely = bool(self.formula.expected) or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
+        return has_same_sources or (is_likely and self.evidence >= FEWEST_EVIDENCE_OF_NAMED)
 
 
 @of_evidence.finds("speedup-not-in-table", "suspect")
@@ -355,8 +374,9 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = [
         Explanation(formula, stated, is_speedup or len(formula.sources) == 2)
-        for stated in readings(target).values()
+        for reading, stated in readings(target).items()
         for formula in formulas
+        if formula.is_difference == (reading == DIFFERENCE)
     ]
     meant = max(explanations, key=lambda explanation: explanation.rank(len(explanations)), default=None)
     if meant is None or not meant.is_meant(len(explanations)):

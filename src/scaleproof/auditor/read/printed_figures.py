@@ -201,7 +201,8 @@ def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
 
 
 _UNIT_AND_WORD = re.compile(
-    r"(.*?)\s*\b(faster|slower|higher|lower|less|more|speed-?up|of peak|utili[sz]ation|v?ram|memory)"
+    r"(.*?)\s*\b(faster|slower|higher|lower|less|more|speed-?up|of peak|utili[sz]ation|v?ram|memory|"
+    r"improvement|reduction|gain|savings?|increase|decrease)"
 )
 
 

@@ -264,9 +264,9 @@ def _count(text: str) -> int:
 
 # Dimensions of what changes. Shares are left out: "50 % to 94 %" may be points or per cent.
 COMPARED = {"time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost"}
-_ARROWS = ("→", "->", "=>", " to ", "vs", "versus")
+_ARROWS = ("→", "->", "=>", " to ", "vs", "versus", "against")
 _UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/[A-Za-z]+){0,2})?"
-_ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus) ?(?P<b>\$?{NUMBER}{_UNIT})"
+_ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus|against) ?(?P<b>\$?{NUMBER}{_UNIT})"
 _ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
 _WAY = r"(?:faster|slower|less|more|higher|lower|reduction|improvement|increase|decrease|gain|drop|speed-?up|savings?)"
 _FIGURE = rf"(?<![\d.,–-]){_ABOUT}[+−-]?(?P<n>{NUMBER}) ?(?P<mark>%|percent|x|×|-?fold)(?![\w-])"

@@ -7,7 +7,7 @@ import pytest
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logs.dialect import OF_RUNS, Dialect, Line
-from scaleproof.auditor.read.logs.megatron import ARGUMENTS
+from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read import (
-    contents,
-    csv_layout,
     csv_logs,
     logs,
     monitor_logs,
@@ -20,11 +18,9 @@ from scaleproof.auditor.read import (
     tracker_series,
     walk,
 )
-from scaleproof.auditor.read.attach import complete_runs, settle
-from scaleproof.auditor.read.contents import DOCUMENTS, PLAIN, SETTINGS, suffix_of
+from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, complete_runs, settle
 from scaleproof.auditor.read.documents import quoted_blocks
 from scaleproof.auditor.read.json_files import read_json
-from scaleproof.auditor.read.reading import GENERIC, Reading, add_run
 from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.table_files import (
@@ -35,6 +31,7 @@ from scaleproof.auditor.read.table_files import (
     read_spreadsheet,
 )
 from scaleproof.auditor.read.text_files import UnreadableFile, printable
+from scaleproof.auditor.read.walk import DOCUMENTS, PLAIN, SETTINGS, suffix_of
 from scaleproof.ground.errors import LFS, POINTER
 from scaleproof.ground.files import DISK_FULL
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
@@ -139,7 +136,7 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
     """Read the files of an archive under its name, one level deep."""
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
-    for left_out in contents.unpack(path, folder):
+    for left_out in walk.unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
     for member in walk.files_below(folder, reading.evidence.unread, lambda folder, names: False):
         member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"
@@ -342,7 +339,7 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     `header`: its headings, in line `header_line` of the file, counted from 0.
     """
     evidence = reading.evidence
-    if not any(delimiter in header for delimiter in csv_layout.DELIMITERS) and not header.startswith("#"):
+    if not any(delimiter in header for delimiter in csv_logs.DELIMITERS) and not header.startswith("#"):
         return False
 
     def lines_below() -> Iterator[str]:
@@ -357,10 +354,10 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
         evidence.gpu_logs.append(monitor_logs.read_gpu_log(name, header, lines_below()))
     elif monitor_logs.is_operator_table(header):
         evidence.operator_tables.append(monitor_logs.read_operators(name, header, lines_below()))
-    elif layout := csv_layout.layout_of(header):
-        first_rows = list(islice(csv_logs.records_of(lines_below(), layout.delimiter), csv_layout.ROWS_LOOKED_AT))
-        csv_layout.settle_keys(layout, first_rows)
-        has_row_for_each_run = len(first_rows) > 1 and not csv_layout.continues_from_row_to_row(layout, first_rows)
+    elif layout := csv_logs.layout_of(header):
+        first_rows = list(islice(csv_logs.records_of(lines_below(), layout.delimiter), csv_logs.ROWS_LOOKED_AT))
+        csv_logs.settle_keys(layout, first_rows)
+        has_row_for_each_run = len(first_rows) > 1 and not csv_logs.continues_from_row_to_row(layout, first_rows)
         if not (has_row_for_each_run and read_csv_table(evidence, path, name, encoding, steps=True)):
             runs = csv_logs.read_log(name, layout, lines_below(), header_line + 2)
             # A log without figures still counts as one run.

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.auditor.read import text_files
+from scaleproof.auditor.read.attach import Reading, add_run
 from scaleproof.auditor.read.json_results import results_of
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
-from scaleproof.auditor.read.reading import Reading, add_run
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
 from scaleproof.auditor.read.text_files import UnreadableFile

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from scaleproof.auditor.read import logs, text_files
-from scaleproof.auditor.read.logs.base import LogReader
+from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from scaleproof.auditor.read import text_files
-from scaleproof.auditor.read.csv_layout import DELIMITERS
+from scaleproof.auditor.read.csv_logs import DELIMITERS
 from scaleproof.auditor.read.documents import Document, read_document, read_notebook, read_workbook
 from scaleproof.auditor.read.grids import MOST_ROWS, Grid, Line
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read.csv_layout import RUN_KINDS
+from scaleproof.auditor.read.csv_logs import RUN_KINDS
 from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
-from scaleproof.auditor.read.logs.base import least
+from scaleproof.auditor.read.logs.dialect import least
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure, not_finite
 

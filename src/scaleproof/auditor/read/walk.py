@@ -1,15 +1,198 @@
-"""Which files below a folder are looked into, and which are not: sources, tests, pictures, models, devices."""
+"""Which files below a folder are looked into, what those are whose name does not say so, and what an archive holds."""
 
+import csv
 import errno
+import gzip
 import os
 import re
 import stat
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
+from typing import IO
 
+from scaleproof.auditor.read import logs, text_files
+from scaleproof.auditor.read.csv_logs import DELIMITERS, layout_of
+from scaleproof.auditor.read.documents import FENCE, HEADING, unquoted
+from scaleproof.auditor.read.grids import SEPARATOR
+from scaleproof.auditor.read.headings import column_of
 from scaleproof.auditor.read.reported import Unread, UnreadKind
-from scaleproof.auditor.read.text_files import printable
+from scaleproof.auditor.read.text_files import UnreadableFile, printable
 from scaleproof.ground.errors import UserError, link_fault, path_fault
+
+DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
+DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rst", ".org"), "markdown")
+SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
+PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
+NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
+LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
+HTML = re.compile(r"(?i)\s*<(?:!doctype html|html|head|body|table|div|h\d)\b")
+LINES_LOOKED_AT = 400
+
+
+def suffix_of(path: Path, opening: str) -> str:
+    """Return the suffix of a file in lower case, or the one that its opening should have. "" is plain text."""
+    return path.suffix.lower() or _suffix_by_contents(opening)
+
+
+def _suffix_by_contents(opening: str) -> str:
+    """Return the suffix that a text would have by how it begins: "# Results" -> ".md". "" for plain text and logs."""
+    if text_files.begins_like_json(opening) and not logs.reader_of(opening[:20_000]):
+        return ".ipynb" if NOTEBOOK.search(opening) else ".json"
+    if HTML.match(opening):
+        return ".html"
+    if LATEX.search(opening):
+        return ".tex"
+    lines = opening.splitlines()[:LINES_LOOKED_AT]
+    if _is_markdown(lines):
+        return ".md"
+    if logs.reader_of(opening) or logs.guessing_reader_of(opening):
+        return ""
+    return ".csv" if _is_csv(lines) else ""
+
+
+def _is_markdown(lines: list[str]) -> bool:
+    """Whether headings, fences or tables of Markdown stand in a text that is not mostly a log."""
+    plain = [unquoted(line) for line in lines]
+    marks = sum(
+        bool(HEADING.match(line) or FENCE.match(line) or _is_separator(plain, k)) for k, line in enumerate(plain)
+    )
+    if not marks:
+        return False
+    outside: list[str] = []  # of fences
+    in_fence = False
+    for line in plain:
+        in_fence ^= FENCE.match(line) is not None
+        if not in_fence:
+            outside.append(line)
+    text = "\n".join(outside)
+    return 5 * marks > len(plain) or not (logs.reader_of(text) or logs.guessing_reader_of(text))
+
+
+def _is_separator(lines: list[str], k: int) -> bool:
+    """Whether line `k`, counted from 0, is the row of dashes below the heading of a table: "|---|---|"."""
+    return k > 0 and "|" in lines[k] and "|" in lines[k - 1] and SEPARATOR.fullmatch(lines[k].strip()) is not None
+
+
+def _is_csv(lines: list[str]) -> bool:
+    """Whether lines are rows of equal length below a heading that is a log's, or of which half is understood."""
+    rows = [line for line in lines if line.strip() and not line.startswith("#")][:20]
+    if len(rows) < 2:
+        return False
+    delimiter = max(DELIMITERS, key=rows[0].count)
+    cells = list(csv.reader(rows, delimiter=delimiter))
+    header = cells[0]
+    if len(header) < 2 or any(len(row) != len(header) for row in cells[:-1]):  # the last one may be cut off
+        return False
+    understood = sum(column_of(heading.strip()).kind is not None for heading in header)
+    return layout_of(rows[0]) is not None or 2 * understood >= len(header)
+
+
+MOST_MEMBERS = 10_000
+MOST_MEMBER_BYTES = 256 << 20
+MOST_ARCHIVE_BYTES = 1 << 30  # of all members
+MOST_FOLDERS = 40  # within each other
+CHUNK_BYTES = 1 << 20
+ARCHIVE_ERRORS = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile),
+    *(EOFError, NotImplementedError, RuntimeError, ValueError, OSError),
+)
+
+
+def unpack(archive: Path, folder: Path) -> list[str]:
+    """Copy an archive's files below `folder`. Return what was left out, and why. Raises UnreadableFile."""
+    left_out: list[str] = []
+    bytes_left = MOST_ARCHIVE_BYTES
+    try:
+        for count, (name, size, stream) in enumerate(_members(archive)):
+            if count >= MOST_MEMBERS:
+                left_out.append(f"more than {MOST_MEMBERS:,} files; the rest was left out")
+                break
+            if fault := _fault_of_path(name):
+                left_out.append(f"{name[:100]}: {fault}")
+                continue
+            if size > MOST_MEMBER_BYTES:
+                left_out.append(f"{name[:100]}: larger than {MOST_MEMBER_BYTES >> 20} MiB")
+                continue
+            target = folder.joinpath(*_safe_parts(name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            bytes_left -= _copy(stream, target, min(MOST_MEMBER_BYTES, bytes_left))
+            if bytes_left <= 0:
+                left_out.append(f"more than {MOST_ARCHIVE_BYTES >> 20} MiB unpacked; the rest was left out")
+                break
+    except ARCHIVE_ERRORS as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's fault (it is full), not the archive's
+            raise
+        if not any(file.stat().st_size for file in folder.rglob("*") if file.is_file()):
+            raise UnreadableFile(f"the archive cannot be opened: {_fault_of_archive(error)}") from None
+        fault = _fault_of_archive(error)
+        left_out.append(f"the archive cannot be read to its end: {fault}; what stands before was read")
+    return left_out
+
+
+def _fault_of_archive(error: Exception) -> str:
+    """Return why an archive cannot be read, in words."""
+    if isinstance(error, EOFError):
+        return "it is cut off"
+    if isinstance(error, NotImplementedError):
+        return "it is packed by a method that is not known here"
+    if isinstance(error, RuntimeError) and "password" in str(error):
+        return "it is encrypted"
+    return "it is damaged, or not what its name says"
+
+
+def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Yield name, stated size and contents of the regular files of an archive. Links and devices are left out."""
+    name = archive.name.lower()
+    if name.endswith(".zip"):
+        yield from _members_of_zip(archive)
+    elif name.endswith((".tar", ".tar.gz", ".tgz")):
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.isreg() and (file := tar.extractfile(member)) is not None:
+                    yield member.name, member.size, file
+    else:
+        with gzip.open(archive) as stream:
+            yield archive.name[: -len(".gz")] or "contents", 0, stream  # type: ignore[misc]  # GzipFile reads like IO[bytes]
+
+
+def _members_of_zip(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            file_type = (info.external_attr >> 16) & 0o170000  # of the Unix mode; 0 where none is stated
+            if info.is_dir() or file_type not in (0, 0o100000):
+                continue
+            with opened.open(info) as stream:
+                yield info.filename, info.file_size, stream
+
+
+def _fault_of_path(name: str) -> str:
+    """Return why the member `name` is not copied, in words. "" where its path is sound."""
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if ".." in parts or name.startswith(("/", "\\")):
+        return "its path leads out of the archive"
+    if "\0" in name or not _safe_parts(name):
+        return "its name is none that a file can have"
+    return f"it lies more than {MOST_FOLDERS} folders deep" if len(parts) > MOST_FOLDERS else ""
+
+
+def _safe_parts(name: str) -> list[str]:
+    """Return the parts of a member's path as names of files: "runs/a:b.csv" -> ["runs", "a_b.csv"]."""
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    return [re.sub(r"[^\w.+=@,()# -]", "_", part)[:120] for part in parts if part != "."]
+
+
+def _copy(stream: IO[bytes], target: Path, most: int) -> int:
+    """Copy up to `most` bytes, and return how many. A member that unpacks to more than it said is cut there."""
+    written = 0
+    with target.open("wb") as out:
+        while written < most and (chunk := stream.read(min(CHUNK_BYTES, most - written))):
+            out.write(chunk)
+            written += len(chunk)
+    return written
+
 
 SKIPPED_FOLDERS = {"node_modules", "__pycache__", "site-packages", "dist-packages", "venv", "env", ".venv"}
 

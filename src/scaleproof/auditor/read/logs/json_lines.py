@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.logs.base import LogReader, least
+from scaleproof.auditor.read.logs.dialect import LogReader, least
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, span_of, step_of
 from scaleproof.auditor.read.run_fields import OF_KIND, Fields, figure
 

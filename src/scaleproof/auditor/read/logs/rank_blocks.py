@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 
 from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
-from scaleproof.auditor.read.logs.base import NUMBER as N
-from scaleproof.auditor.read.logs.base import STEP, LogReader, least, whole_number
-from scaleproof.auditor.read.logs.megatron import ARGUMENTS
+from scaleproof.auditor.read.logs.dialect import NUMBER as N
+from scaleproof.auditor.read.logs.dialect import STEP, LogReader, least, whole_number
+from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.units import MI

@@ -92,11 +92,6 @@ class _Efficiency:
         return steady or any(ratio.gives(self.as_speedup, RATIO_TOLERANCE) for ratio in total)
 
     @property
-    def may_be_of_measured(self) -> bool:
-        """Whether the speed-up that it means is near a measured one: otherwise it may be of something else."""
-        return any(ratio.gives(self.as_speedup, SAME_FIGURES_TOLERANCE) for ratio in self.measured)
-
-    @property
     def is_over_all_devices(self) -> bool:
         """Whether the speed-up was divided by all devices, though the baseline has several."""
         speedup = self.speedup.interval if self.speedup else ONE
@@ -128,7 +123,8 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
             speedup = None  # it is wrong itself
         if stated is not None and (speedup is not None or measured):
             efficiency = _Efficiency(row, series, stated, devices, speedup, measured)
-            if not is_unmarked or efficiency.may_be_of_measured:
+            is_near = any(ratio.gives(efficiency.as_speedup, SAME_FIGURES_TOLERANCE) for ratio in measured)
+            if is_near or not is_unmarked:  # without a mark it may be of something else
                 efficiencies.append(efficiency)
     return efficiencies
 

@@ -28,6 +28,7 @@ CONTRADICTION = 0.03  # relative difference of a figure that contradicts its for
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 FEWEST_EVIDENCE_OF_NAMED = 1.0  # evidence that suffices where the heading names one of two columns
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
+COARSE_RATIO = 0.06  # relative width of a ratio of settings, "16 / 24", that another figure is near by chance
 COARSE_WIDTH = 0.15  # relative width of figures that agree with nearly everything
 ONLY_MEANING = 2  # how far a formula is expected that alone can be meant
 TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
@@ -331,7 +332,7 @@ class Explanation:
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
         has_one_factor = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()
-        units_off = np.log10(factors) / LOST_UNIT
+        units_off = np.log10(np.abs(factors)) / LOST_UNIT
         has_lost_unit = (np.round(units_off) != 0) & (np.abs(units_off - np.round(units_off)) < FIT_TOLERANCE)
         is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
         return self.says_so and not has_one_factor and bool(is_near.all())
@@ -344,7 +345,7 @@ class Explanation:
             return False
         has_same_sources = self.formula.sources == meant.formula.sources
         is_likely = bool(self.formula.expected) or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
-        return has_same_sources or (is_likely and self.evidence >= FEWEST_EVIDENCE_OF_NAMED)
+        return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
 
 
 @of_evidence.finds("speedup-not-in-table", "suspect")

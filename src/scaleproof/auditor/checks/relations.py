@@ -249,7 +249,8 @@ class RelationSearch:
             constant, surprise = middle, 2 * MORE_EVIDENCE
         else:
             return
-        if len(used) == 2 and not powers.sum() and abs(constant) < ALIKE and not self._differ_in_unit(used):
+        have_one_unit = len({self.columns[k].meaning.scale for k in used}) == 1
+        if len(used) == 2 and not powers.sum() and abs(constant) < ALIKE and have_one_unit:
             return  # the two may have been measured alike
         distance = np.abs(results - constant)
         fits = distance <= width + EXACT_TOLERANCE
@@ -322,10 +323,6 @@ class RelationSearch:
         return (agreeing >= FEWEST_OF_PEAK and any(of_peak) and bool(is_of_quantity)) or (
             agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and is_precise
         )
-
-    def _differ_in_unit(self, used: Rows) -> bool:
-        """Whether columns are printed in different units: tokens/s and tokens/day."""
-        return len({self.columns[k].meaning.scale for k in used}) > 1
 
     def _spread(self, powers: Floats, fits: Flags, width: float) -> float:
         """How far the columns, and products of some of them, vary at least, up to a factor of e; 0 where they do not.

@@ -5,7 +5,7 @@ Two places are held against each other only where figures that both print show t
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from statistics import fmean
@@ -148,15 +148,15 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
     """
     yield from _contradicting_records(context)
     tables = [*context.tables[:MOST_TABLES], context.runs_table]
-    sources = [(places, _rounded_figures(places)) for table in tables if (places := _places(table))]
+    # Values to three digits: sources that share none are of something else.
+    sources = [
+        (places, {f"{figure.value:.3g}" for place in places for figure in _compared_figures(place.row)})
+        for table in tables
+        if (places := _places(table))
+    ]
     for (first, figures), (second, others) in combinations(sources, 2):
         if first[0].row.file != second[0].row.file and len(figures & others) >= EQUAL_PER_DIFFERENT:
             yield from _contradicting_places(first, second)
-
-
-def _rounded_figures(places: Iterable[_Place]) -> set[str]:
-    """Values, to three digits, of the figures that are compared: sources that share none are of something else."""
-    return {f"{figure.value:.3g}" for place in places for figure in _compared_figures(place.row)}
 
 
 def _places(table: ReportedTable) -> list[_Place]:

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import fmean, geometric_mean, harmonic_mean, median
 
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables
@@ -32,9 +31,7 @@ ADDED_UP = (
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
 ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
 MEAN_TOLERANCE = 0.02  # relative difference from every mean that shows that it is none
-AVERAGE_TOLERANCE = 0.03  # likewise, where no other column shows of what the means are
 FEWEST_PARTS = 2  # of a mean or total
-FEWEST_AVERAGED = 4  # rows that a mean is of, where no other column shows it
 FEWEST_SHARES = 3  # of a sum of shares, and rows of them
 ALL_PERCENT = 100.0
 LISTED_PARTS = 6  # that a sentence lists
@@ -101,19 +98,6 @@ class Summary:
         reduced = (self.values[1:], in_order[1:], in_order[:-1], in_order[1:-1])
         return any(self.is_near(fmean(values)) for values in reduced if values)
 
-    @property
-    def is_mean_of_none(self) -> bool:
-        """Whether it is, of four parts or more of one size, the mean of no two or more neighbours among them."""
-        if (
-            self.is_total
-            or len(self.values) < FEWEST_AVERAGED
-            or max(self.values) > SAME_SIZE_FACTOR * min(self.values)
-        ):
-            return False
-        spans = (self.values[i:k] for i, k in combinations(range(len(self.values) + 1), 2) if k - i > 1)
-        near = (self.is_near(mean(values), AVERAGE_TOLERANCE) for values in spans for mean in KINDS_OF_MEAN)
-        return not any(near) and not self.is_mean_of_most
-
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
@@ -168,7 +152,7 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
     right = sum(summary.is_near(summary.right) for summary in summaries)
     for summary in summaries:
         is_shown = right and len(parts) + right > FEWEST_PARTS + 1  # what the others are
-        is_shown = is_shown or (repeats > 0 and not summary.is_mean_of_most) or summary.is_mean_of_none
+        is_shown = is_shown or (repeats > 0 and not summary.is_mean_of_most)
         if (summary.is_impossible and (right or figures.on_side)) or (is_shown and not summary.is_total_or_mean):
             yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
 

@@ -192,11 +192,6 @@ def _is_setting(layout: Layout, records: Records, k: int) -> bool:
     return 2 <= len(values) <= len(records) // 2 and not any(is_nothing(value) for value in values)
 
 
-def has_no_figures(record: list[str], figures: Sequence[int]) -> bool:
-    """Whether a row says that its run gave no figures: `figures`, its cells of them, are empty, or one says "OOM"."""
-    return all(is_nothing(_cell(record, k)) for k in figures) or any(gave_no_figures(cell) for cell in record)
-
-
 def _cell(record: list[str], k: int) -> str:
     return record[k].strip() if k < len(record) else ""
 
@@ -249,7 +244,8 @@ class _LoggedRun:
 
     def add_row(self, record: list[str], number: int) -> None:
         """Take one row, line `number` of the file. Rows that say that there are no figures are passed over."""
-        if len(record) == len(self.layout.names) and has_no_figures(record, self._columns_of_figures):
+        is_empty = all(is_nothing(_cell(record, k)) for k in self._columns_of_figures)
+        if len(record) == len(self.layout.names) and (is_empty or any(map(gave_no_figures, record))):
             return
         values = {what: figure(record[k]) if k < len(record) else None for what, k in self.layout.places.items()}
         for what in ("seconds", "epoch_seconds", "mfu"):

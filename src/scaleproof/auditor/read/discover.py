@@ -157,7 +157,7 @@ def _read(reading: Reading, path: Path, name: str) -> None:
         evidence.ignored.append(name)
     elif start.startswith(LFS.encode()):
         raise UnreadableFile(POINTER, "Git LFS pointer")
-    elif tracker_series.is_event_file(path, start):
+    elif tracker_series.PREFIX in path.name and tracker_series.MARK in start[:200]:
         _read_event_file(reading, path, name)
     elif any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)

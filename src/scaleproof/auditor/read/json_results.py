@@ -114,7 +114,9 @@ def _records_of_mapping(
     shared = {**inherited, **scalars}
     for key, child in children.items():  # {"config": {"gpus": 4}, ...}: settings hold for what is beside them
         if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
-            shared |= {_joined_key(key, key_below): value for key_below, value in _scalars(child).items()}
+            # "throughput", "mean" -> "throughput mean"; a known key stays as it is
+            names = {name: name if column_of(name).kind is not None else f"{key} {name}" for name in _scalars(child)}
+            shared |= {names[name]: value for name, value in _scalars(child).items()}
 
     below: list[JsonRecord] = []
     for key, child in children.items():
@@ -192,11 +194,6 @@ def _name_of(entry: dict[str, Any], name: str, index: int) -> str:
         if isinstance(entry.get(key), str):
             return ""
     return f"{name}[{index}]" if name else ""
-
-
-def _joined_key(parent: str, key: str) -> str:
-    """Return a key with the one above it: "throughput", "mean" -> "throughput mean". A known key stays as it is."""
-    return key if column_of(key).kind is not None else f"{parent} {key}"
 
 
 def _cell_text(value: Any) -> str:

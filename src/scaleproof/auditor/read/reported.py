@@ -293,6 +293,12 @@ class Evidence:
     named_files: set[Path] = field(default_factory=set)  # files that were named one by one
 
     @property
+    def has_tables_alone(self) -> bool:
+        """Whether nothing but tables and sentences was read, and nothing that was found could not be read."""
+        of_runs = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.traced_folders)
+        return not any((*of_runs, self.published_claims, self.unread))
+
+    @property
     def anything(self) -> bool:
         """Whether there is a result, or a file that should have been one."""
         lost = [file for file in self.unread if file.kind in KINDS_OF_LOST_RESULTS]

@@ -238,10 +238,6 @@ FLOAT, DOUBLE = 1, 2  # DataType of a tensor
 Value = int | float | bytes
 
 
-def is_event_file(path: Path, start: bytes) -> bool:
-    return PREFIX in path.name and MARK in start[:200]
-
-
 def scalars(path: Path) -> Iterator[tuple[int, str, float]]:
     """Yield (step, tag, value) of each scalar in a file, up to a record that is broken."""
     with path.open("rb") as file:

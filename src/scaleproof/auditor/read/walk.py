@@ -267,9 +267,9 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
 
     for folder, folders_below, names in os.walk(root, onerror=note_closed_folder):
         here = Path(folder)
-        folders_below[:] = sorted(  # in place: os.walk goes on with these
-            name for name in folders_below if not name.startswith(".") and not _is_skipped(here / name)
-        )
+        visible = sorted(name for name in folders_below if not name.startswith(".") and name not in SKIPPED_FOLDERS)
+        # In place: os.walk goes on with these. A virtual environment has packages of others.
+        folders_below[:] = [name for name in visible if not (here / name / "pyvenv.cfg").is_file()]
         for name in folders_below:
             if (here / name).is_symlink():
                 note(here / name, "a link to a folder; it is not followed")
@@ -280,11 +280,6 @@ def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[
                 note(here / name, reason)
             else:
                 yield here / name
-
-
-def _is_skipped(folder: Path) -> bool:
-    """Whether a folder has packages of others: `node_modules`, a virtual environment."""
-    return folder.name in SKIPPED_FOLDERS or (folder / "pyvenv.cfg").is_file()
 
 
 def _why_no_file(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Programs that print one line a step: nanoGPT, modded-nanogpt, nanochat, llm.c, torchtitan, MaxText, TensorFlow, Megatron."""
+"""Programs that print one line a step: nanoGPT, nanochat, llm.c, torchtitan, MaxText, TensorFlow, Megatron, others."""
 
 import re
 from itertools import pairwise

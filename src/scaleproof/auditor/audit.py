@@ -6,69 +6,18 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scaleproof.auditor.checks import (
-    comparability,
-    efficiencies,
-    feasibility,
-    figures,
-    files_beside_runs,
-    formulas,
-    identities,
-    products,
-    published_claims,
-    ratios,
-    scaling,
-    sources,
-    step_work,
-    timing,
-    training,
-    work,
-)
+from scaleproof.auditor.checks.all_checks import audit_context
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
 from scaleproof.auditor.read.discover import BREAKS, gather
-from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
-from scaleproof.ground.findings.registry import by_severity, check_failed, codes_of, record_unusable
+from scaleproof.ground.findings.registry import by_severity, check_failed, record_unusable
 from scaleproof.ground.records.run import Run, read_run
-
-# Importing a module registers its checks, in this order.
-MODULES = (
-    *(work, timing, scaling, comparability, training, feasibility, files_beside_runs, published_claims),
-    *(step_work, identities, ratios, efficiencies, formulas, products, figures, sources),
-)
-NOT_OF_TABLES = {
-    module.__name__ for module in (work, timing, scaling, comparability, files_beside_runs, published_claims)
-}
-CODES = codes_of(of_evidence)
-GUESSED_FORMAT = KeyValues.format
-SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
-
-
-def audit_context(context: AuditContext) -> list[Finding]:
-    """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
-    skipped = NOT_OF_TABLES if context.evidence.has_tables_alone else ()
-    checks = (check for check in of_evidence if check.function.__module__ not in skipped)
-    findings = [finding for check in checks for finding in check.findings_on(context)]
-    return by_severity(_with_guesses_as_notes(context, findings))
-
-
-def _with_guesses_as_notes(context: AuditContext, findings: list[Finding]) -> list[Finding]:
-    """The findings; those on nothing but logs whose form was guessed prove nothing and become notes."""
-    guessed = {run.name for run in context.runs if run.format == GUESSED_FORMAT}
-    weighed = []
-    for finding in findings:
-        only_guessed = bool(finding.runs) and guessed.issuperset(finding.runs)
-        if only_guessed and finding.severity != "note" and finding.code not in SAID_BY_LOGS:
-            evidence = f"{finding.evidence} (the form of this log was guessed)"
-            finding = finding.model_copy(update={"severity": "note", "evidence": evidence})
-        weighed.append(finding)
-    return weighed
 
 
 class NoResult(UserError):

@@ -30,7 +30,7 @@ from external_faults import (
 )
 from external_files import write_blocks, write_llmc, write_megatron, write_nanogpt, write_torchtitan
 
-from scaleproof.auditor.audit import CODES
+from scaleproof.auditor.checks.all_checks import CODES
 
 REPORT = {
     "status": "invalid_comparison",

@@ -218,7 +218,8 @@ def configuration(run: ReportedRun) -> tuple[Any, ...]:
 
 def same_work(base: ReportedRun, run: ReportedRun) -> bool:
     """Whether the files prove that the two did the same work, and state nothing that contradicts it."""
-    if any(_differ(base, run, name) for name in WORK) or not same_batch_policy(base, run):
+    stated = ((getattr(base, name), getattr(run, name)) for name in WORK)
+    if any(a is not None and b is not None and a != b for a, b in stated) or not same_batch_policy(base, run):
         return False
     if base.phase != run.phase:
         return False
@@ -241,12 +242,6 @@ def name_of_work(name: str) -> tuple[str, ...]:
     """The parts of a run's name that do not say how many devices, which strategy or which repeat it was."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     return tuple(sorted({word for word in words if word and not DEVICE_WORDS.match(word)}))
-
-
-def _differ(a: ReportedRun, b: ReportedRun, name: str) -> bool:
-    """Whether both runs state the field, and differently."""
-    first, second = getattr(a, name), getattr(b, name)
-    return first is not None and second is not None and first != second
 
 
 def _distance(base: ReportedRun, run: ReportedRun) -> int:

@@ -116,11 +116,8 @@ class Formula:
         """The formula with the figures of a row."""
         if self.is_difference:
             return f"{self.name}: {self.above[row]} - {self.below[row]}"
-        return f"{self.name}: {self.above[row]} / {self.below[row]} = {self.value(row):.4g}"
-
-    def value(self, row: int) -> float:
-        """What the figures of a row give, as they are printed."""
-        return float(np.sqrt(self.values.low[row] * self.values.high[row]))
+        as_printed = np.sqrt(self.values.low[row] * self.values.high[row])
+        return f"{self.name}: {self.above[row]} / {self.below[row]} = {as_printed:.4g}"
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
@@ -171,9 +168,8 @@ def _over_rows(
     `meant`: what the ratio is, where nothing but this source can be meant. Example: times 90 and 24 over the first row
     -> 1 and 0.27, 1 and 3.75; on 1 and 4 devices also 1 and 1.07, 1 and 15 and so on.
     """
-    has_base = base >= 0
-    at_base = source.figures[base]
-    at_base = Figures(np.where(has_base, at_base.low, np.nan), np.where(has_base, at_base.high, np.nan))
+    has_base = np.where(base >= 0, 1.0, np.nan)
+    at_base = source.figures[base] * Figures(has_base, has_base)
     texts_at_base = [source.texts[i] for i in base]
     by_rule = int(rule in USUAL_BASELINES)
     name, headings = f"{source.heading} over {rule}", (source.heading,)

@@ -185,11 +185,6 @@ class Product:
         is_equal = abs(self.value(with_devices) - self.result.value) <= tolerance
         return with_devices in self.readings and is_precise and is_equal
 
-    @property
-    def right_readings(self) -> list[bool]:
-        """Whether the devices are a factor, for each reading under which the result is the product."""
-        return [reading for reading, ratio in self.readings.items() if ratio.contains(1.0, FIT_TOLERANCE)]
-
     def contradicts(self, with_devices: bool, tolerance: float) -> bool:
         """Whether the result is another number under each reading, of which `with_devices` is one."""
         near = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
@@ -225,7 +220,8 @@ class Product:
 
 def _contradicting_products(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
     """(product, a sentence) for each that is wrong whatever other rows say, or where enough others are right."""
-    votes = Counter(with_devices for product in products for with_devices in product.right_readings)
+    readings = (item for product in products for item in product.readings.items())
+    votes = Counter(with_devices for with_devices, ratio in readings if ratio.contains(1.0, FIT_TOLERANCE))
     with_devices, right = votes.most_common(1)[0] if votes else (True, 0)
     wrong = [product for product in products if product.contradicts(with_devices, identity.tolerance)]
     computed = sum(product.is_computed(with_devices) for product in products)

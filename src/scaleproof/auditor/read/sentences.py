@@ -276,6 +276,7 @@ _CHANGES = [
         rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;])",
         rf"{_FIGURE}(?: {_WAY})? \((?:from )?{_ENDS}\)",
         rf"\bby {_FIGURE} from {_ENDS}(?=[ .,;)]|$)",
+        rf"{_FIGURE}(?: \w+)?(?: {_WAY})?: [Ff]rom {_ENDS}(?=[ .,;)]|$)",
         rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
     )
 ]

@@ -100,12 +100,12 @@ class Description:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-def _compile_each(patterns: dict[str, str]) -> list[tuple[str, re.Pattern[str]]]:
-    return [(word, re.compile(rf"(?<![a-z]){pattern}", re.I)) for word, pattern in patterns.items()]
-
-
 _VOCABULARY = tuple(
-    (kind, re.compile("|".join(f"(?:{pattern})" for pattern in patterns.values()), re.I), _compile_each(patterns))
+    (
+        kind,
+        re.compile("|".join(f"(?:{pattern})" for pattern in patterns.values()), re.I),
+        [(word, re.compile(rf"(?<![a-z]){pattern}", re.I)) for word, pattern in patterns.items()],
+    )
     for kind, patterns in (("strategy", STRATEGIES), ("precision", PRECISIONS))
 )
 _ANY_NUMBER = re.compile(r"(?i)\d|one|single|two|dual|three|four|quad|six|eight")
@@ -189,7 +189,8 @@ def _count_devices(text: str, result: Description) -> None:
     counts: list[int] = []
     for pattern in _NUMBER_OF_DEVICES:
         matches = [m for m in pattern.finditer(text) if m[1]]
-        counts = [_integer(m[1]) for m in matches if not (m[1].isdigit() and _is_within(m.end(1), names))]
+        in_names = {index for start, end in names for index in range(start + 1, end + 1)}
+        counts = [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in in_names)]
         if counts:
             break
 
@@ -202,10 +203,6 @@ def _count_devices(text: str, result: Description) -> None:
             result.numbers["devices"] = counts[0]
     elif any(counts):
         result.numbers["several device counts"] = len(counts)
-
-
-def _is_within(index: int, spans: list[tuple[int, int]]) -> bool:
-    return any(start < index <= end for start, end in spans)
 
 
 def spans_of_names(text: str) -> list[tuple[int, int]]:

@@ -308,10 +308,10 @@ class Explanation:
         """Decimal logarithm of how much likelier the explanation is than the best of `tried` chance ones."""
         return self.evidence + 2 * self.formula.expected - float(np.log10(tried))
 
-    def rank(self, tried: int) -> tuple[float, int, int, bool]:
+    def rank(self, tried: int) -> tuple[bool, float, int, int]:
         """The larger, the better it explains the column."""
         fits = (self.weight(tried), int(self.comparable.sum()), -int(self.contradicts.sum()))
-        return *fits, self.is_meant(tried)
+        return self.is_meant(tried), *fits
 
     def is_meant(self, tried: int) -> bool:
         """Whether the rows that agree, or the heading, prove that it is meant: 4 rows of 5, far from 1, do."""

@@ -35,6 +35,12 @@ def test_steps_per_second_alone(tmp_path, form):
     assert log is None or not any(step.seconds for step in log.steps)
 
 
+def test_bars_of_evaluation_without_a_word_are_left_out(tmp_path):
+    path = log_of(tmp_path, BAR + "\r" + "\r".join(f" {k}0%|#  | {k}/9 [00:00<00:00, 44.5it/s]" for k in range(9)))
+    (run,) = gather([path]).runs
+    assert steps_rate(run) == pytest.approx(2.03)
+
+
 @pytest.mark.parametrize("name", ["Loading checkpoint shards", "Evaluating", "Map", "test"])
 def test_bars_of_something_else_are_no_training(tmp_path, name):
     path = log_of(tmp_path, f"{name}: {BAR}")

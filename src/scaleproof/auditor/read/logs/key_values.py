@@ -192,12 +192,11 @@ class KeyValues(LogReader):
         self._lines_by_kinds[form.kinds] += 1
 
         values, texts = self._figures(form, parts)
-        if rate := values.get("steps_per_s") if not is_bar else None:
-            self.run.steps_per_s.append(rate)
+        step_s, rate = values.get("step_time_s"), values.get("steps_per_s")
         step = values.get("step", values.get("steps"))
         epoch = values.get("epoch", values.get("epochs"))
         if step is not None:
-            seconds = values.get("step_time_s") or values.get(TOOK)
+            seconds = step_s or values.get(TOOK)
             logged = step_of(int(step), seconds, values, number, None if epoch is None else int(epoch))
             if logged.loss is None and "loss" in texts:
                 self._texts_of_losses[len(self._steps)] = texts["loss"]
@@ -205,7 +204,12 @@ class KeyValues(LogReader):
             self._kinds.append(form.kinds)
         elif epoch is not None and not is_bar:
             seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
-            self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
+            if seconds or not step_s:
+                self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
+            else:  # of batches in an epoch: "| epoch 1 | 200/2983 batches | ms/batch 15.11"
+                rate = 1 / step_s
+        if rate and not is_bar:
+            self.run.steps_per_s.append(rate)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
         """The figure of each kind in a line, in base units, and its text; of two of a kind the first."""

@@ -59,15 +59,20 @@ def test_steps_are_compared_with_a_word_on_their_work(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "tokens_per_s", "seconds"),
+    ("line", "tokens_per_s", "steps_per_s"),
     [
-        ("[rank0]: epoch 1 step {k}0/600 loss 3.2{k} lr 3e-4 412 ms/step 19,88{k} tok/s", 19883, 0.412),
-        ("it {k} loss 3.2{k} 0.5 s/it 12.{k}k tok/s", 12300, 0.5),
+        ("[rank0]: epoch 1 step {k}0/600 loss 3.2{k} lr 3e-4 412 ms/step 19,88{k} tok/s", 19883, 1 / 0.412),
+        ("it {k} loss 3.2{k} 0.5 s/it 12.{k}k tok/s", 12300, 2),
         ("step {k} loss 3.2{k} tokens/s 12800{k}", 128003, None),
+        ("Finished training it {k}/500 of epoch 0, 8.3{k} ms/it, loss 0.2", None, 1 / 0.00833),
         ("step {k} loss 3.2{k} (19.{k} MB/s, 3.1 ms/img)", None, None),
     ],
 )
-def test_figures_with_a_unit_and_no_key(tmp_path, line, tokens_per_s, seconds):
-    (run,) = gather([log_of(tmp_path, line)]).runs
+def test_figures_with_a_unit_and_no_key(tmp_path, line, tokens_per_s, steps_per_s):
+    path = log_of(tmp_path, line)
+    (run,) = gather([path]).runs
     step = run.logged_steps[2]
-    assert (step.tokens_per_s, step.seconds) == (tokens_per_s, seconds and pytest.approx(seconds))
+    assert (step.tokens_per_s, step.seconds) == (tokens_per_s, None)
+    assert run.steps_per_s[2:3] == ([pytest.approx(steps_per_s)] if steps_per_s else [])
+    log = printed_log(path)  # of how many steps such a time is, the launcher's clock says
+    assert log is None or not any(step.seconds for step in log.steps)

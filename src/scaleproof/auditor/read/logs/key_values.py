@@ -35,7 +35,8 @@ Meaning = tuple[str, float, bool | None]  # kind, scale and scope (whether it is
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST_LINES = 3  # lines with the same keys
 TOOK = "took_s"  # the kind of a time of the step or epoch of its line; a "time" may run since the start
-FIGURES_OF_STEPS = {TOOK, "step_time_s", "epoch_time_s", "time_s", "loss"}
+BARE_TIME = "bare_step_time_s"  # that of a step, by its unit alone: of how many steps it is the mean, nobody says
+FIGURES_OF_STEPS = {TOOK, BARE_TIME, "step_time_s", "epoch_time_s", "time_s", "loss"}
 FIGURES_OF_STEPS |= {"tokens_per_s", "samples_per_s", "steps_per_s", "rate"}
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
 MOST_PAIRS = 30
@@ -137,7 +138,7 @@ def _meaning_of_unit(m: re.Match[str]) -> Meaning | None:
         return None
     if unit.dimension == "rate" and unit.item:
         return RATE_KINDS[unit.item], unit.scale, unit.per_device
-    return ("step_time_s", unit.scale, None) if unit.dimension == "time" and unit.of == "step" else None
+    return (BARE_TIME, unit.scale, None) if unit.dimension == "time" and unit.of == "step" else None
 
 
 class KeyValues(LogReader):
@@ -192,7 +193,8 @@ class KeyValues(LogReader):
         self._lines_by_kinds[form.kinds] += 1
 
         values, texts = self._figures(form, parts)
-        step_s, rate = values.get("step_time_s"), values.get("steps_per_s")
+        step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)
+        rate = 1 / bare_s if bare_s else values.get("steps_per_s")
         step = values.get("step", values.get("steps"))
         epoch = values.get("epoch", values.get("epochs"))
         if step is not None:

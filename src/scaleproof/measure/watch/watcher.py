@@ -83,9 +83,9 @@ class Watcher:
         self.left_out: list[tuple[Tensor, Tensor, Tensor]] = []
         self._followed: Tensor | None = None  # a parameter of whose gradient the next four are
         self._kept: Tensor | None = None  # a copy of it, made after the update before
-        self._is_left = torch.tensor(False)  # whether it is there still, as a backward pass comes to add to it
-        self._left: list[Tensor] = []  # the same, of each backward pass since the update before
-        self.carried: list[Tensor] = []  # of each of the first steps: whether it was there all along
+        self._is_left: bool | Tensor = False  # whether it is there still, as a backward pass comes to add to it
+        self._left: list[bool | Tensor] = []  # the same, of each backward pass since the update before
+        self.carried: list[bool | Tensor] = []  # the same, of those between the first updates
         self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
         self._hooks: list[Any] = []
 
@@ -189,10 +189,11 @@ class Watcher:
     def _before_gradient(self, _: Tensor) -> None:
         """Look whether the gradient of the update before is there still: unchanged in the first backward pass."""
         gradient, before = self._gradient(), self._kept
-        if gradient is None or before is None:
-            self._is_left = torch.tensor(False)
-        else:
-            self._is_left = gradient.any() if self._left else gradient.any() & (gradient == before).all()
+        self._is_left = (
+            gradient is not None
+            and before is not None
+            and (gradient.any() if self._left else gradient.any() & (gradient == before).all())
+        )
 
     def _after_gradient(self, _: Tensor) -> None:
         """Note that a backward pass has added to the gradient, which autograd.grad does not."""
@@ -200,10 +201,9 @@ class Watcher:
 
     @torch.no_grad()
     def _keep_gradient(self) -> None:
-        """Note whether the gradient before was there in all backward passes to this update, and keep this one."""
+        """Keep the gradient after an update, and what was left of the one before in the passes between them."""
         gradient = self._gradient()
-        if self._kept is not None and self._left:
-            self.carried.append(torch.stack([left.to(self.device) for left in self._left]).all())
+        self.carried += self._left if self._kept is not None else []
         self._kept = gradient.clone() if gradient is not None and self.steps < LOOKS_UP_TO else None
         self._left = []
 

@@ -18,7 +18,7 @@ LAUNCH = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|a
 PROCESSES_PER_NODE = re.compile(r"--(?:nproc[_-]per[_-]node|num[_-]gpus|num[_-]processes)[ =](\d{1,5})\b")
 # A bar of training: "Epoch 1: 30%|###  | 30/100 [00:10<00:23, 2.98it/s]". Others have other words in front.
 BAR = re.compile(
-    r"\W*(?:(?:train|epoch|step|iter|batch)[^|<]{0,200})?(?:\d+%\|[^|]*\|)? *\d+/\d+ "
+    r"\W*(?:(?:train|epoch|step|iter|batch)[^|<]{0,200})?(?:\d+%\|[^|]*\|)? *\d+/(?P<of>\d+) "
     r"\[\d[\d:]*<[^\]]*?(?P<rate>\d+(?:\.\d+)?) ?(?:(?P<steps>it|step|batch|iter)/s|s/(?:it|step|batch|iter))\b",
     re.IGNORECASE,
 )
@@ -61,6 +61,7 @@ class LogReader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.runs = [self._new()]
+        self._bars_count_to = ""  # "1000" of "10/1000"
         self._pending: dict[str, Any] = {}  # what stands before the first step of the next run, if there is one
 
     @property
@@ -86,9 +87,13 @@ class LogReader:
             setattr(self.run, field, value)
 
     def bar(self, line: str) -> bool:
-        """Take the rate of a progress bar of training. Return whether the line is one."""
+        """Take the rate of a progress bar of training. Return whether the line is one.
+
+        Bars that count to another number than the first one are of evaluation, where nothing says what they are of.
+        """
         m = BAR.match(line) if "<" in line else None
-        if m and (rate := float(m["rate"])):
+        self._bars_count_to = self._bars_count_to or (m["of"] if m else "")
+        if m and m["of"] == self._bars_count_to and (rate := float(m["rate"])):
             self.run.steps_per_s.append(rate if m["steps"] else 1 / rate)
         return m is not None
 

@@ -35,7 +35,8 @@ Meaning = tuple[str, float, bool | None]  # kind, scale and scope (whether it is
 MAGNITUDES = {"k": 1e3, "K": 1e3, "M": 1e6}
 LEAST_LINES = 3  # lines with the same keys
 TOOK = "took_s"  # the kind of a time of the step or epoch of its line; a "time" may run since the start
-FIGURES_OF_STEPS = {TOOK, "step_time_s", "epoch_time_s", "time_s", "loss"}
+BARE_TIME = "bare_step_time_s"  # that of a step, by its unit alone: of how many steps it is the mean, nobody says
+FIGURES_OF_STEPS = {TOOK, BARE_TIME, "step_time_s", "epoch_time_s", "time_s", "loss"}
 FIGURES_OF_STEPS |= {"tokens_per_s", "samples_per_s", "steps_per_s", "rate"}
 RANK = re.compile(r"(?i)(?:\[?rank[ :=]?|\[(?:GPU|cuda:?) ?)(\d{1,5})")
 MOST_PAIRS = 30
@@ -137,7 +138,7 @@ def _meaning_of_unit(m: re.Match[str]) -> Meaning | None:
         return None
     if unit.dimension == "rate" and unit.item:
         return RATE_KINDS[unit.item], unit.scale, unit.per_device
-    return ("step_time_s", unit.scale, None) if unit.dimension == "time" and unit.of == "step" else None
+    return (BARE_TIME, unit.scale, None) if unit.dimension == "time" and unit.of == "step" else None
 
 
 class KeyValues(LogReader):
@@ -192,12 +193,12 @@ class KeyValues(LogReader):
         self._lines_by_kinds[form.kinds] += 1
 
         values, texts = self._figures(form, parts)
-        if rate := values.get("steps_per_s") if not is_bar else None:
-            self.run.steps_per_s.append(rate)
+        step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)
+        rate = 1 / bare_s if bare_s else values.get("steps_per_s")
         step = values.get("step", values.get("steps"))
         epoch = values.get("epoch", values.get("epochs"))
         if step is not None:
-            seconds = values.get("step_time_s") or values.get(TOOK)
+            seconds = step_s or values.get(TOOK)
             logged = step_of(int(step), seconds, values, number, None if epoch is None else int(epoch))
             if logged.loss is None and "loss" in texts:
                 self._texts_of_losses[len(self._steps)] = texts["loss"]
@@ -205,7 +206,12 @@ class KeyValues(LogReader):
             self._kinds.append(form.kinds)
         elif epoch is not None and not is_bar:
             seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
-            self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
+            if seconds or not step_s:
+                self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
+            else:  # of batches in an epoch: "| epoch 1 | 200/2983 batches | ms/batch 15.11"
+                rate = 1 / step_s
+        if rate and not is_bar:
+            self.run.steps_per_s.append(rate)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
         """The figure of each kind in a line, in base units, and its text; of two of a kind the first."""

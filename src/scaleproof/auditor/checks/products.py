@@ -94,8 +94,8 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         for figures in figure_tables(table):
             flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
             if flags:  # what another check says of one row is said once
-                said = (finding.runs for check in SAID_FIRST for finding in check(context))
-                places = {place for about in said if len(about) == 1 for place in about}
+                subjects = (finding.runs for check in SAID_FIRST for finding in check(context))
+                places = {place for about in subjects if len(about) == 1 for place in about}
                 once = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
                 yield from reversed(once.values())
             yield from _inverse_columns(figures)

@@ -15,6 +15,7 @@ __all__ = [
     "LEAST_LINES",
     "READERS",
     "KeyValues",
+    "dialect",
     "guessing_reader_of",
     "json_lines",
     "key_values",

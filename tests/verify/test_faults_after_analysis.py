@@ -25,6 +25,7 @@ from scaleproof.conclude.analysis import (
     waterfall,
 )
 from scaleproof.conclude.analysis.simultaneous import Family
+from scaleproof.conclude.publication.made_again import written_again
 from scaleproof.conclude.report import page_facts
 from scaleproof.conclude.report.sentences import answer
 from scaleproof.ground import confidence
@@ -249,7 +250,7 @@ FAULTS = {
 
 
 def differences() -> list[str]:
-    return [str(difference) for difference in verify(FOLDER)[0]]
+    return list(map(str, [*verify(FOLDER)[0], *written_again(FOLDER).differences]))
 
 
 def test_nothing_differs_where_nothing_is_planted(copy: Path) -> None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from importlib import resources
-from pathlib import Path
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -31,13 +30,6 @@ def jinja_environment(house: str, **filters: Callable[..., object]) -> Environme
     jinja.filters |= {"spaced": with_spaces, "bounded": bound_intervals, "counted": count_text, **filters}
     jinja.globals |= {"policy": partial(content_policy, house), "source": partial(script_source, house)}
     return jinja
-
-
-def fixed_texts(template: Path) -> set[str]:
-    """The texts that a page of this template may have whatever it is filled with, those in quotes among them."""
-    source = template.read_text(encoding="utf-8")
-    quoted = {text for tag in re.findall(r"\{[{%].*?[}%]\}", source, re.DOTALL) for text in re.findall(r'"(.*?)"', tag)}
-    return quoted | set(re.split(r"\{[{%].*?[}%]\}|<[^>]*>", source, flags=re.DOTALL))
 
 
 def script_source(house: str, script: str) -> Markup:

@@ -3,9 +3,7 @@
 import re
 from collections.abc import Callable
 
-
-def moved(match: re.Match[str]) -> str:
-    return f'{match[1]}x="{1.2 * float(match[2])}"'
+from verify.page_edits import PAGE_EDITS
 
 
 def figure_of_no_run(match: re.Match[str]) -> str:
@@ -16,34 +14,8 @@ def figure_of_no_run(match: re.Match[str]) -> str:
     return "\n".join([f"{match[1]}{','.join([*values[:place], '0.5', *values[place + 1 :]])}", *others])
 
 
-# Of the page alone: what would have to be edited there, or in the sentences.
-EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
-    "A25 the answer names another cell": (
-        "report.html",
-        r'(<p class="verdict">)ddp-n1x2',
-        r"\1zero1-n1x2",
-        'report.html: "zero1-n1x2 pays off:',
-    ),
-    "E1 files of two cells exchanged": (
-        "report.html",
-        r'data-cell="ddp-n1x2" data-file="runs/ddp-n1x2/rep1',
-        'data-cell="ddp-n1x2" data-file="runs/zero2-n1x2/rep1',
-        'report.html: "',
-    ),
-    "E2 a figure links to another cell": (
-        "report.html",
-        r'href="#from-ddp-n1x2" data-id="cells/ddp-n1x2/speedup"',
-        'href="#from-ddp-n1x1" data-id="cells/ddp-n1x2/speedup"',
-        "cells/ddp-n1x2/speedup",
-    ),
+EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = PAGE_EDITS | {
     "E3 a ratio in words": ("claims.json", r"\d\.\d+x zero2", "9.87x zero2", "is at 9.87x"),
-    "E4 an interval": ("report.html", r'title="(1\.\d+) \[[01]\.\d+', r'title="\1 [1.111111', "1.111111"),
-    "a sentence is dropped": (
-        "report.html",
-        r"<li><strong>Slower.*?</li>",
-        "",
-        'report.html: "Slower than ddp-n1x2: ddp-n1x2 runs at',
-    ),
     "a figure is dropped": (
         "claims.json",
         r"fsdp-n1x2 at [\d.]+x \([\d.-]+\)",
@@ -75,31 +47,6 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         "ratio/zero2-n1x2, word",
     ),
     "a loss of time": ("claims.json", r"exposed transfer [\d.]+ ms", "exposed transfer 0.05 ms", "0.05 is no figure"),
-    "a drawing of the page": (
-        "report.html",
-        r'(run \d of \d[^<]*</title>.*?<use [^>]*?)\bx="([\d.]+)"',
-        moved,
-        'report.html: "chart Throughput of all cells',
-    ),
-    "a finding is hidden": (
-        "report.html",
-        r"<li><b>[^<]*</b>: ([^<]*stage 3 of DeepSpeed[^<]*)</li>",
-        "",
-        'report.html: "zero3-n1x2/rep1, rep2, rep3, rep4, rep5, rep6',
-    ),
-    "a run has no findings": (
-        "report.html",
-        r'<a class="chip note" href="#state-differs">state-differs \(note\)</a>\s*</div>\s*</td><td>ok',
-        "none</div></td><td>ok",
-        'report.html: "none',
-    ),
-    "a loss of a run": (
-        "report.html",
-        r'(data-file="runs/ddp-n1x2/rep2.*?<td class="number"[^<]*</td>\s*<td class="number"[^<]*</td>\s*'
-        r'<td class="number" data-order=")[^"]*',
-        r"\g<1>5.0",
-        'report.html: "6.76080',
-    ),
     "a claim in a table": (
         "tables/comparison.md",
         r"\| (?:none|slower) ",
@@ -143,18 +90,6 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         r"\1\2",
         'claims.json: "recommended: Recommended: ddp-n1x2, the',
     ),
-    "a run of a finding": (
-        "report.html",
-        r"(rep1, rep2[^<]*), rep\d</b>",
-        r"\1</b>",
-        'report.html: "zero3-n1x2/rep1, rep2, rep3, rep4, rep5:',
-    ),
-    "a number of runs": (
-        "report.html",
-        r"zero3-n1x2 \(\d runs\)",
-        "zero3-n1x2 (3 runs)",
-        'report.html: "note state-differs in zero3-n1x2',
-    ),
     "a cell alone is recommended": (
         "scaling_report.json",
         r'("devices": 1,(?:(?!"recommendation").)*"recommendation": )null',
@@ -166,22 +101,9 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
     "n of a chart": ("charts/speedup.svg", r"n=\d\)(?=</title>)", "n=9)", "shows 9"),
     "a number at an axis": ("charts/ranking.svg", r">5,000<", ">6,000<", "do not stand where they belong"),
     "devices at an axis": ("charts/speedup.svg", r">2</text>", ">3</text>", "axis of devices"),
-    "a run is hidden": (
-        "report.html",
-        r'<tr[^>]*data-file="[^"]*zero1-n1x2/rep3[^"]*".*?</tr>',
-        "",
-        'report.html: "<tr data-cell=',
-    ),
     "another campaign": ("claims.json", r'"campaign": "demo"', '"campaign": "other"', "claims.json: campaign"),
-    "a sentence on collectives": ("report.html", r"<li>all_reduce: .*?</li>", "", 'report.html: "all_reduce:'),
     "n of a waterfall": ("waterfall.json", r'"n": \d', '"n": 9', "ddp-n1x2, n: is 9"),
     "pairs that would show it": ("comparison.json", r'"pairs_low": \d+', '"pairs_low": 7', "pairs_low: is 7"),
-    "a chart is hidden": (
-        "report.html",
-        r'<figure id="chart-throughput">.*?</figure>',
-        "",
-        'report.html: "<figure id=',
-    ),
     "a slower cell beside a recommended one": (
         "claims.json",
         r'("recommended/1",\s*)("ratio/zero1-n1x2")',
@@ -249,54 +171,18 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         r"\1",
         'claims.json: "fastest: Fastest: ddp-n1x2 has the highe',
     ),
-    "trust": ("report.html", r"(Can I trust it\?</b> <strong>)yes", r"\1no", 'report.html: "Can I trust it? no:'),
-    "the whole job": (
-        "report.html",
-        r'<p class="soft">In the timed window.*?</p>',
-        "",
-        'report.html: "In the timed window. The whole job, with star',
-    ),
-    "a cell is hidden": (
-        "report.html",
-        r'<tr><th scope="row" id="row-zero1-n1x2".*?</tr>',
-        "",
-        'report.html: "<tr>',
-    ),
     "a claim that nobody makes": (
         "claims.json",
         r'(?<="claims": \[\n        )"fastest/1"',
         '"fastest/9"',
         "is no claim",
     ),
-    "a version": ("report.html", r'(<th scope="row">torch</th>\s*<td>)[^<]*', r"\g<1>1.0", 'report.html: "1.0'),
     "a chart of no cell": ("charts/memory.svg", "zero1-n1x2: state", "zero9-n1x2: state", "zero9-n1x2: is no cell"),
     "a baseline of a chart": ("charts/speedup.svg", r"ddp-n1x1: 1\.000", "ddp-n1x1: 1.400", "and is a baseline"),
     "quartiles": ("charts/step_time.svg", r"(zero1-n1x2: .*?25-75 %: )[\d.]+", r"\g<1>1.00", "zero1-n1x2: shows 1.00"),
     "another pair": ("charts/comparison.svg", "pair 1: B / A", "pair 2: B / A", "accumulation, pair 2: shows"),
     "a number beside a bar": ("charts/waterfall.svg", r">\d\d\.\d</text>", ">1.11</text>", "has 1.11 beside a bar"),
     "a part of a chart": ("charts/trace-steps.svg", r"computing [\d.]+ ms", "computing 9.99 ms", "shows 9.99"),
-    "a hash that is shown": (
-        "report.html",
-        r'(data-file="runs/ddp-n1x2/rep1.*?<code>)[0-9a-f]{12}',
-        r"\g<1>000000000000",
-        'report.html: "000000000000',
-    ),
-    "a cell of a finding": (
-        "report.html",
-        r'(<span class="where">in )zero3-n1x2',
-        r"\1zero2-n1x2",
-        'report.html: "note state-differs in zero2-n1x2',
-    ),
-    "a threshold": ("report.html", "below 0.7 is low", "below 0.3 is low", 'report.html: "An efficiency below'),
-    "hidden columns are shown": ("report.html", r'(<th scope="col" class="number) more"', r'\1"', 'report.html: "'),
-    "no switch for hidden columns": (
-        "report.html",
-        r'<label class="switch">.*?</label>',
-        "",
-        'report.html: "all columns',
-    ),
-    "hidden columns": ("report.html", "all columns \\(10 more", "all columns (11 more", 'report.html: "all columns'),
-    "clipping": ("report.html", "clipping at 1,", "no clipping,", 'report.html: "adamw, learning rate'),
     "a cell twice": (
         "claims.json",
         r"fsdp-n1x2 at [^;]* is undecided;",
@@ -308,32 +194,6 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         r'; scaling efficiency of ddp-n1x2: [^)]*\)(.*?)"efficiency/ddp-n1x2",',
         r"\1",
         'claims.json: "one-device: Against one device: ddp-n1x2',
-    ),
-    "a title": ("report.html", "<h1>Which way", "<h1>No way", 'report.html: "No way of sharing the training of a tiny'),
-    "traced steps": (
-        "report.html",
-        r'(torch\.profiler</td>\s*<td class="number">)\d+',
-        r"\g<1>9",
-        'report.html: "9',
-    ),
-    "series of one size": (
-        "report.html",
-        "no speed-up: fsdp",
-        "no speed-up: ddp",
-        'report.html: "In the timed window, relative to the sam',
-    ),
-    "a revision": ("report.html", r"python-docs \(", "python-docs (x", 'report.html: "python-docs'),
-    "a figure whose digits a name has": (
-        "report.html",
-        r"(start-up, warm-up and validation:\s*~ )[\d.]+",
-        r"\g<1>4.06",
-        'report.html: "In the timed window. The whole job, with',
-    ),
-    "a level that is defined": (
-        "report.html",
-        r'(<th scope="row">)95(\s% CI)',
-        r"\g<1>99\2",
-        'report.html: "99 % CI',
     ),
     "a level": ("comparison.json", r'"confidence": 0\.95', '"confidence": 0.99', "confidence: is 0.99"),
     "a file of a pair": ("comparison.json", "pair1/a/training", "pair9/a/training", "metrics_paths"),
@@ -358,43 +218,6 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         "a fit needs 4",
         "tables/strong.md: \"ddp: no fit of Amdahl's law",
     ),
-    "a method of intervals": ("report.html", "; interval: Student[^<]*", "", 'report.html: "n'),
-    "a caption": (
-        "report.html",
-        "<figcaption>Median over runs",
-        "<figcaption>Least of all runs",
-        'report.html: "Least of all runs. Rates are of the time',
-    ),
-    "the caption of another chart": (
-        "report.html",
-        r"<figcaption>Median over runs\. Rates are of the timed window alone\.",
-        "<figcaption>In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
-        'report.html: "In the window. Busy is not fast: a GPU t',
-    ),
-    "the title of a chart": (
-        "report.html",
-        r'(<figure id="chart-job_time"><h3 class="unseen">)[^<]*',
-        r"\1Speed-up",
-        'report.html: "Speed-up',
-    ),
-    "a sentence of the page": (
-        "report.html",
-        "a difference is undecided",
-        "a difference is shown",
-        'report.html: "The interval contains',
-    ),
-    "a sentence more": (
-        "report.html",
-        r'(<section id="charts">)',
-        r"\1<p>DDP is best.</p>",
-        'report.html: "DDP is best.',
-    ),
-    "a command": (
-        "report.html",
-        "snakemake --cores 2 results/demo",
-        "snakemake --cores 9 results/demo",
-        'report.html: "config/campaigns/demo.yaml; rebuild this',
-    ),
     "a folder of results": ("scaling_report.json", r'(?<="results": )"results"', '"others"', "results: is others"),
     "a number at an axis, a little": ("charts/ranking.svg", r">5,000<", ">5,020<", "do not stand where they belong"),
     "a mark, a little": (
@@ -414,12 +237,6 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = {
         r"(\d\.\d+x fsdp-n1x2) \([\d.]+-[\d.]+\)",
         r"\1",
         "does not say the figure of ratio/fsdp-n1x2",
-    ),
-    "runs that were compared": (
-        "report.html",
-        r"in the \d+ runs compared",
-        "in the 99 runs compared",
-        'report.html: "Can I trust it? yes:',
     ),
     "a sign": ("claims.json", r"unexplained ([\d.]+) ms", r"unexplained -\1 ms", 'claims.json: "lost: ddp-n1x2'),
     "a figure that no run has": (

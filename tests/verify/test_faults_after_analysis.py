@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from verify.edits import EDITS, moved
+from verify.edits import EDITS
+from verify.page_edits import moved
 
 from scaleproof.cli import analyse as stages
 from scaleproof.cli import trace as trace_stages

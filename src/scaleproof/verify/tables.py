@@ -10,8 +10,6 @@ from scaleproof.ground.columns import (
     CELLS,
     COLUMNS,
     RUNS,
-    SCALING,
-    SERIES_TABLE,
 )
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of
@@ -21,25 +19,16 @@ from scaleproof.verify.recompute import Quantities, by_cell, columns_of_no_run
 # File -> the columns that it has by the registry, their bounds aside.
 COLUMNS_OF = {
     file: [column.name for column in COLUMNS.values() if column.file in kinds]
-    for file, kinds in {
-        "runs.csv": (BOTH, RUNS),
-        "cells.csv": (BOTH, CELLS),
-        "tables/scaling.csv": (BOTH, CELLS, SCALING),
-    }.items()
+    for file, kinds in {"runs.csv": (BOTH, RUNS), "cells.csv": (BOTH, CELLS)}.items()
 }
-for of_kind in ("tables/strong.csv", "tables/weak.csv"):
-    COLUMNS_OF[of_kind] = ["cell", *SERIES_TABLE, "window_wall_time_sec", "incomparable"]
 
 
 def check_columns(folder: Path, file: str) -> Iterator[Difference]:
     """Yield the columns that the registry says a table has, and that are not there."""
     for row in csv_of(folder / file)[:1]:
         for column in map(COLUMNS.__getitem__, COLUMNS_OF[file]):
-            parts = (
-                ("low", "high", "n") if column.group == "ratio" and file == "tables/scaling.csv" else ("low", "high")
-            )
-            has_parts = column.interval and file != "runs.csv"
-            for name in (column.name, *(f"{column.name}_{part}" for part in parts if has_parts)):
+            parts = ("low", "high") if column.interval and file != "runs.csv" else ()
+            for name in (column.name, *(f"{column.name}_{part}" for part in parts)):
                 if name not in row:
                     yield Difference(file, name, "is not there")
 
@@ -80,15 +69,11 @@ def check_cells_table(
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
         yield Difference(file, "", "its cells are not those of runs/")
-    in_cells = {row["cell"]: row for row in csv_of(folder / "cells.csv")} if file == "tables/scaling.csv" else {}
     without_values = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
     for row in rows:
         for column in without_values.get(row["cell"], set()):
             if row.get(column):
                 yield Difference(file, f"{row['cell']}, {column}", f"is {row[column]}, and no run has recorded any")
-        for column, text in in_cells.get(row["cell"], {}).items():
-            if row.get(column) != text:
-                yield Difference(file, f"{row['cell']}, {column}", f"is {row.get(column)}, cells.csv has {text}")
         for column, text in row.items():
             base = re.sub(r"_(?:low|high)$", "", column)  # the bounds of an interval stand in columns of their own
             figure = COLUMNS[base].figure if base in COLUMNS else ""

@@ -32,7 +32,7 @@ def test_a_block_is_one_statement_with_all_that_is_in_it():
         ("ddp-n1x2 runs at 1.45x (1.2-1.7)", "ddp-n1x2 1.45x 1.2-1.7"),
         ("it is faster, and 1.0 is 1.0", "faster 1.0"),
         ("unexplained -1.5 ms: host gaps", "-1.5 host gaps"),
-        ('<td class="number 7" data-order="3.5">a', "3.5"),
+        ('<td style="width: 7" class="number more" data-order="3.5">a', "more 3.5"),
         ('<a href="#row-ddp-n1x2">here', ""),
     ],
 )

@@ -5,7 +5,6 @@ knows best: it is asked again, and whatever it would not have written is a diffe
 version wrote the page, words may be others; figures, names, and words that decide something may not.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +39,7 @@ from scaleproof.ground.findings.forecast_report import read_forecast
 from scaleproof.ground.number_format import in_unit
 from scaleproof.ground.records.claims import CLAIMS, SCHEMA_VERSION, ClaimsReport
 from scaleproof.ground.records.comparison_report import read_comparison
+from scaleproof.ground.records.host_names import Pseudonyms
 from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 from scaleproof.ground.records.run import read_run
 from scaleproof.ground.records.scaling_report import ScalingReport
@@ -52,6 +52,7 @@ from scaleproof.verify.signature import SIGNATURE, signer_of
 
 PAGE = "report.html"
 BY_SETTINGS = {"energy", "batch_size", "seq_len"}  # charts that settings of a campaign ask for
+REBUILT = "; rebuild this page with"  # behind the name of the campaign file
 REPORTS = ("scaling_report.json", CLAIMS, "findings.json", "comparison.json", "waterfall.json", "traces.json")
 
 
@@ -162,7 +163,7 @@ def _page_inputs(folder: Path, page: Element) -> PageInputs:
     files = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
     drawn = [name for name in CATALOG if name in shown | files]
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
-    campaign_file = re.search(r"\bCampaign\s*(\S+\.ya?ml); rebuild", page.text)
+    rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
     inputs = PageInputs(
         facts=facts,
         runs_table=runs_table,
@@ -171,7 +172,7 @@ def _page_inputs(folder: Path, page: Element) -> PageInputs:
         findings=read_findings(folder / "findings.json"),
         charts=folder / "charts",
         drawn=drawn,
-        campaign_file=campaign_file[1] if campaign_file else "",
+        campaign_file=next(rebuilt, "").partition(REBUILT)[0],
         comparisons=read_comparison(comparison).comparisons if comparison.exists() else [],
         traces=traces,
         profiles=[read_profile(folder / "traces" / trace.cell / PROFILE) for trace in traces.traces] if traces else [],
@@ -179,4 +180,4 @@ def _page_inputs(folder: Path, page: Element) -> PageInputs:
         forecast=read_forecast(forecast) if has_forecast else None,
     )
     text = page.text
-    return replace(inputs, anonymous=not any(host in text for host in facts.hosts))
+    return replace(inputs, anonymous=Pseudonyms(facts.hosts).in_text(text) == text)

@@ -19,7 +19,7 @@ BLOCKS = (
     *("p", "li", "dt", "dd", "th", "td", "h1", "h2", "h3", "summary", "figcaption", "label"),
     *("title", "style", "script", "pre", "svg"),
 )
-NOT_STATED = ("class", "style", "id", "role", "viewbox", "tabindex", "href")  # attributes that state nothing to readers
+NOT_STATED = ("style", "id", "role", "viewbox", "tabindex", "href")  # attributes that state nothing to readers
 TOKEN = re.compile(r"(?<![\w.])-?[^\W_]+(?:[./'_-]+[^\W_]+)*")
 # Words that decide what a sentence says.
 DECIDING = {

@@ -236,7 +236,9 @@ FAULTS = {
             lambda parts: [one.model_copy(update={"rank": 1 - one.rank}) for one in parts],
         ),
     ),
-    "A43 processor": Fault("Processor", ("report",), wrap(page_facts, "environment_facts", another_processor)),
+    "A43 processor": Fault(
+        'says "Intel Xeon, 2', ("report",), wrap(page_facts, "environment_facts", another_processor)
+    ),
     "A45 dots of a chart": Fault(
         "the mark stands at",
         ("report",),

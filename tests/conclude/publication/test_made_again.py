@@ -13,6 +13,7 @@ from verify.test_any_answer import any_campaign, finished
 from scaleproof.conclude.publication import made_again
 from scaleproof.conclude.publication.made_again import written_again
 from scaleproof.conclude.publication.statements import blocks_of, differing
+from scaleproof.conclude.report.page import write_page
 from scaleproof.verify import campaign_file
 from scaleproof.verify.html_tree import Element, tree_of
 
@@ -70,6 +71,13 @@ def test_the_published_demo_has_the_figures_and_words_that_its_files_give() -> N
     again = written_again(PUBLISHED)
     assert again.differences == []
     assert again.reservation.endswith("with other words and the same figures: other code wrote the page")
+
+
+def test_a_page_may_have_pseudonyms_of_hosts(tmp_path: Path) -> None:
+    results = finished(tmp_path, **any_campaign(3))
+    write_page(results.inputs(names=("ranking", "speedup"), anonymous=True), tmp_path / "report.html")
+    assert "host1" in (tmp_path / "report.html").read_text()
+    assert named(tmp_path) == []
 
 
 def test_every_table_is_written_again() -> None:

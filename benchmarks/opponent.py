@@ -239,7 +239,7 @@ class Pages:
         words = {}
         for path in files:
             if path.name != "manifest.json":
-                layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}"
+                layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}|\\shortstack\[.\]"
                 text = re.sub(layout, " ", path.read_text(), flags=re.DOTALL)
                 text = text if path.suffix == ".csv" else text.replace(",", "")  # of numbers such as 14,130
                 words[path.relative_to(folder).as_posix()] = re.findall(r"[\w.+-]*\w", text)

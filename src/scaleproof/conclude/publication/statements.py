@@ -26,21 +26,9 @@ DECIDING = {
     *("faster", "slower", "fastest", "slowest", "undecided", "unclaimed", "unrated", "incomparable", "unknown"),
     *("yes", "no", "not", "none", "nothing", "never", "nobody", "all", "every", "only", "without", "failed"),
     *("more", "less", "most", "least", "above", "below", "low", "good", "high", "excellent", "unsigned"),
-    *(
-        "recommended",
-        "clear",
-        "winner",
-        "pays",
-        "off",
-        "near",
-        "shown",
-        "differ",
-        "cannot",
-        "apart",
-        "within",
-        "decided",
-    ),
-    *("long", "short", "too", "enough", "higher", "lower", "larger", "smaller", "best", "worst", "first", "last"),
+    *("recommended", "clear", "winner", "pays", "off", "near", "shown", "differ", "cannot", "apart", "within"),
+    *("decided", "long", "short", "too", "enough", "higher", "lower", "larger", "smaller", "best", "worst"),
+    *("first", "last", "yet", "but", "however"),
 }
 AROUND = 40  # letters of a text that are shown before the first different one
 

@@ -80,19 +80,22 @@ def _compare(folder: Path) -> Rewritten:
     """Return what is written otherwise: all of it where this code wrote the page, else figures and deciding words."""
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
     pairs = {file: list(differing(*sides)) for file, sides in _both_versions(folder)}
-    reservation = ""
-    if stated.schema_version != SCHEMA_VERSION:  # which has fewer sentences; the page has them all
+    is_of_today = stated.schema_version == SCHEMA_VERSION
+    if not is_of_today:  # such a file has fewer sentences, and names no code; the page has them all
         del pairs[CLAIMS]
     elif stated.code_sha256 is None:
         problem = "is missing: nobody knows which code wrote the sentences"
         return Rewritten([Difference(CLAIMS, "code_sha256", problem)])
+    reservation = ""
     if any(pairs.values()) and stated.code_sha256 != code_sha256(*CODE):
         reports = [json_of(folder / file) for file in REPORTS if (folder / file).exists()]
         names = set(names_in([*reports, *(column.heading for column in COLUMNS.values())]))
         n_differing = sum(map(len, pairs.values()))
         pairs = {file: differing_contents(of_file, names) for file, of_file in pairs.items()}
         n_words = n_differing - sum(map(len, pairs.values()))
-        reservation = f"{plural(n_words, 'statement')} with other words and the same figures: other code wrote the page"
+        if is_of_today:
+            statements = plural(n_words, "statement")
+            reservation = f"{statements} with other words and the same figures: other code wrote the page"
     return Rewritten([Difference(file, *in_words(pair)) for file in pairs for pair in pairs[file]], reservation)
 
 

@@ -165,9 +165,9 @@ def _page_inputs(folder: Path, page: Element) -> PageInputs:
     comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
     facts = collect_run_facts([read_run(folder / f"runs/{cell}/rep{repeat}") for cell, repeat in repeats])
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
-    shown = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
+    on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
     files = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
-    drawn = [name for name in CATALOG if name in shown | files]
+    drawn = [name for name in CATALOG if name in on_page | files]
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
     rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
     return PageInputs(

@@ -5,6 +5,7 @@ knows best: it is asked again, and whatever it would not have written is a diffe
 version wrote the page, words may be others; figures, names, and words that decide something may not.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +46,7 @@ from scaleproof.ground.records.run import read_run
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import read_waterfall
 from scaleproof.verify.campaign_file import are_of_this_version, campaign_beside
-from scaleproof.verify.contents import DAMAGES, json_of, text_of
+from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
 from scaleproof.verify.raw import Difference, read_runs
 from scaleproof.verify.signature import SIGNATURE, signer_of
@@ -88,7 +89,7 @@ def _compare(folder: Path) -> Rewritten:
         return Rewritten([Difference(CLAIMS, "code_sha256", problem)])
     reservation = ""
     if any(pairs.values()) and stated.code_sha256 != code_sha256(*CODE):
-        reports = [json_of(folder / file) for file in REPORTS if (folder / file).exists()]
+        reports = [json.loads(text_of(folder / file)) for file in REPORTS if (folder / file).exists()]
         names = set(names_in([*reports, *(column.heading for column in COLUMNS.values())]))
         n_differing = sum(map(len, pairs.values()))
         pairs = {file: differing_contents(of_file, names) for file, of_file in pairs.items()}

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Any
 
 from scaleproof.verify.html_tree import Element
 
@@ -120,7 +119,7 @@ def in_words(pair: Pair) -> tuple[str, str]:
     return f'"{where[:60]}"', f'says "{here[begin:][:80]}", and its files give "{there[begin:][:80]}"'
 
 
-def names_in(content: Any) -> Iterator[str]:
+def names_in(content: object) -> Iterator[str]:
     """Yield the words, in lower case, of the texts of a JSON content that have up to three of them: its names."""
     if isinstance(content, str) and content.count(" ") < 3:
         yield from TOKEN.findall(content.lower())

@@ -31,7 +31,7 @@ from scaleproof.ground.records.run_sections import (
 )
 from scaleproof.ground.records.steps import COLUMNS, ROW, window_steps, write_steps
 from scaleproof.measure.corpus.reader import SamplePlan, digest_of_ids, held_out_ids
-from scaleproof.measure.trainer.metrics import utilization
+from scaleproof.measure.trainer.metrics import utilization_of_device
 
 SAMPLES = 5000
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -229,7 +229,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             train_loss_last=float(losses[-1]),
             clock="monotonic",
         ),
-        utilization=utilization(
+        utilization=utilization_of_device(
             cell, count_gpt2(shape, cell.vocab_size, seq_len), tokens / wall / batch.n_devices, "cpu"
         ),
         validation=Validation(

@@ -27,7 +27,7 @@ def jinja_environment(house: str, **filters: Callable[..., object]) -> Environme
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    jinja.filters |= {"spaced": with_spaces, "bounded": bound_intervals, "counted": count_text, **filters}
+    jinja.filters |= {"spaced": with_spaces, "bounded": mark_bounds, "counted": count_text, **filters}
     jinja.globals |= {"policy": partial(content_policy, house), "source": partial(script_source, house)}
     return jinja
 
@@ -53,7 +53,7 @@ def content_policy(house: str, script: str) -> str:
     )
 
 
-def bound_intervals(text: str) -> Markup:
+def mark_bounds(text: str) -> Markup:
     """A figure, escaped: its interval in brackets can be given a look of its own."""
     value, bracket, bounds = text.partition(" [")
     return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)

@@ -132,7 +132,8 @@ def run_supervised(
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
     lines: list[str] = []  # the last ones
-    arrivals, ending, kills_before = array("d"), threading.Event(), _memory_kills()
+    arrivals, ending = array("d"), threading.Event()
+    kills_before = _memory_kills()
     stop, grace = _Stop(), STOPPED_GRACE
     with _catch_signals() as received:
         process = subprocess.Popen(

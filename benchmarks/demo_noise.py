@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from many_campaigns import families, speed_up_halves
 
-from scaleproof.ground.confidence import residual
+from scaleproof.ground.confidence import remove_means
 from scaleproof.ground.records.run import MeasuredRun, read_run
 
 CELLS = 5
@@ -90,10 +90,10 @@ COVARIATES: dict[str, Callable[[MeasuredRun], float]] = {
 def covariates_table() -> None:
     """How much narrower intervals were by each covariate, with a slope from the other rounds."""
     runs = list(demo_runs("runs/*/rep*").values())
-    rates = residual(np.array([[math.log(run.metrics.window.tokens_per_s) for run in of_cell] for of_cell in runs]))
+    rates = remove_means(np.array([[math.log(run.metrics.window.tokens_per_s) for run in of_cell] for of_cell in runs]))
     print("\n| covariate | correlation with the rate | width of intervals with it |\n|---|---|---|")
     for name, figure in COVARIATES.items():
-        values = residual(np.array([[figure(run) for run in of_cell] for of_cell in runs]))
+        values = remove_means(np.array([[figure(run) for run in of_cell] for of_cell in runs]))
         left = np.empty_like(rates)
         for place in range(rates.shape[1]):
             others = np.delete(np.arange(rates.shape[1]), place)

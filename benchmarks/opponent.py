@@ -177,8 +177,11 @@ class Pages:
     """The published demo, whose stages are run again by edited code."""
 
     def __init__(self, root: Path) -> None:
+        from scaleproof.conclude.report import claims_report
+
         self.root, self._runs = root, 0
         self._project = root / "project"
+        claims_report.code_sha256 = lambda *_: "0" * 64  # as of a package that is edited on disk
         made = stages.project.__wrapped__ if hasattr(stages.project, "__wrapped__") else None
         assert made is not None
         factory = type("Factory", (), {"mktemp": lambda _, name: self._made(root / name)})()
@@ -192,6 +195,7 @@ class Pages:
     def of_stages(self, edits: Sequence[Edit], *_: object) -> tuple[list[str], list[str]]:
         """What verify names, and what is published otherwise. Raises RuntimeError where a stage fails."""
         from scaleproof.conclude.publication.gate import verify_and_audit
+        from scaleproof.conclude.publication.made_again import written_again
 
         self._runs += 1
         copy = self.root / f"copy{self._runs}"
@@ -203,6 +207,8 @@ class Pages:
             raise RuntimeError("a stage has failed")
         changed = changed_words(self._sound, self.stated(copy / stages.FOLDER))
         differences = verify_and_audit(copy / stages.FOLDER)[0] if changed else []
+        if changed and not differences:
+            changed.append(written_again(copy / stages.FOLDER).reservation)
         shutil.rmtree(copy)
         return [str(difference)[:100] for difference in differences[:3]], changed
 
@@ -215,7 +221,6 @@ class Pages:
 
     def _make(self, project: Path, before: Callable[[], None], names: Sequence[str]) -> None:
         """Run stages in a copy of the project, in a process of their own. `before`: what is done first there."""
-
         done = project / "done"
         done.unlink(missing_ok=True)
 
@@ -234,7 +239,7 @@ class Pages:
         words = {}
         for path in files:
             if path.name != "manifest.json":
-                layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}"
+                layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}|\\shortstack\[.\]"
                 text = re.sub(layout, " ", path.read_text(), flags=re.DOTALL)
                 text = text if path.suffix == ".csv" else text.replace(",", "")  # of numbers such as 14,130
                 words[path.relative_to(folder).as_posix()] = re.findall(r"[\w.+-]*\w", text)

@@ -40,7 +40,7 @@ from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy import strategy_class
 from scaleproof.measure.strategy.base import make_optimizer
-from scaleproof.measure.trainer.metrics import utilization
+from scaleproof.measure.trainer.metrics import utilization_of_device
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda", 0) if CUDA else torch.device("cpu")
@@ -107,7 +107,7 @@ def report(cell: Cell, seconds: dict[str, list[float]]) -> None:
     name = torch.cuda.get_device_name(DEVICE) if CUDA else "cpu"
     for side, values in seconds.items():
         rate = tokens / statistics.median(values)
-        mfu = utilization(cell, counts, rate, name).mfu
+        mfu = utilization_of_device(cell, counts, rate, name).mfu
         print(f"{side}: {rate:,.0f} tokens/s{'' if mfu is None else f', MFU {mfu:.1%}'}")
 
 

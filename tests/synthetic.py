@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scaleproof import __version__
 from scaleproof.ground.campaign.cells import Cell, expand_cells
 from scaleproof.ground.campaign.config import Campaign, shape_of
 from scaleproof.ground.facts.counts import count_gpt2, inventory_of_shape
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import KINDS, step_traffic
 from scaleproof.ground.files import sha256_of, write_json
-from scaleproof.ground.records.metrics import Failed, Measured
+from scaleproof.ground.records.metrics import VERSION, Failed, Measured
 from scaleproof.ground.records.run import METRICS, STEPS, Run, read_run
 from scaleproof.ground.records.run_sections import (
     Energy,
@@ -30,7 +31,7 @@ from scaleproof.ground.records.run_sections import (
 )
 from scaleproof.ground.records.steps import COLUMNS, ROW, window_steps, write_steps
 from scaleproof.measure.corpus.reader import SamplePlan, digest_of_ids, held_out_ids
-from scaleproof.measure.trainer.metrics import utilization
+from scaleproof.measure.trainer.metrics import utilization_of_device
 
 SAMPLES = 5000
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -134,7 +135,7 @@ def known(cell: Cell, repeat: int) -> dict[str, Any]:
         "git_dirty": False,
         "code_sha256": "c" * 64,
         "command_line": "scaleproof train",
-        "env": {f"{p}_version": "1" for p in ("python", "torch", "transformers", "deepspeed", "scaleproof")},
+        "env": {f"{p}_version": "1" for p in ("python", "torch", "transformers", "deepspeed")} | {VERSION: __version__},
         "host": {"hostname": "node", "os": "Linux", "cpu_busy_before": 0.01},
         "hardware": {"cpu_model": "CPU", "cpu_count": 8, "cpu_allowed": 8, "memory_bytes": 2**34},
         "data": {
@@ -228,7 +229,7 @@ def metrics_of(cell: Cell, repeat: int, frame: pd.DataFrame, folder: Path) -> Me
             train_loss_last=float(losses[-1]),
             clock="monotonic",
         ),
-        utilization=utilization(
+        utilization=utilization_of_device(
             cell, count_gpt2(shape, cell.vocab_size, seq_len), tokens / wall / batch.n_devices, "cpu"
         ),
         validation=Validation(

@@ -27,23 +27,23 @@ def count_the_looks_own_waits() -> None:
     """The read of the losses after the last step was taken for a wait of the step."""
 
     def of_one_look(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
+        with doctor_ranks.count_host_waits(device) as places:
             steps(first, 1)
         return dict(places)
 
-    doctor_ranks.waits_per_step = of_one_look
+    doctor_ranks.count_waits_per_step = of_one_look
 
 
 def count_torchs_notice() -> None:
     """What torch says when its debug mode is switched on was taken for a wait."""
 
     def of_no_step(device: torch.device, steps: Any, first: int) -> dict[str, float]:
-        with doctor_ranks.host_waits(device) as places:
+        with doctor_ranks.count_host_waits(device) as places:
             pass
         return dict(places)
 
     doctor_ranks.WAITED = "synchronizing"
-    doctor_ranks.waits_per_step = of_no_step
+    doctor_ranks.count_waits_per_step = of_no_step
 
 
 def leave_replicas_to_torch() -> None:

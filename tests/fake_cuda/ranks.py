@@ -171,10 +171,10 @@ def looked_at(session: Session, request: Request) -> dict[str, Any]:
     hook = register_module_forward_hook(note)
     series = ready.steps(0, 2)
     hook.remove()
-    _, probe, probed = measure.probed_step_of(ready, 2)
+    _, probe, probed = measure.make_probed_step(ready, 2)
     fed = FedTokens(request.cell.batch.micro * len(session.shares), SEQ_LEN + 1, session.device)
     with fed.record(ready.entrance), measure.TokensInside(ready.inside), UpdateLog().record(ready.strategy.optimizer):
-        waits = doctor_ranks.waits_per_step(session.device, ready.steps, 3)  # as in the window
+        waits = doctor_ranks.count_waits_per_step(session.device, ready.steps, 3)  # as in the window
     used_its_own(session)
     return {
         "cell": request.cell.config,
@@ -242,14 +242,14 @@ def looks_at_a_compiled_cell(folder: Path) -> list[Any]:
     decided: list[Any] = []
     for memory in (played.MEMORY, 1):
         played.MEMORY = memory
-        decided += [whole_run.steps_to_witness(session, request, 0.01), measure.keeps_on_host(ready)]
+        decided += [whole_run.count_steps_to_witness(session, request, 0.01), measure.must_keep_on_host(ready)]
     return decided
 
 
 def speed_of_a_layer(folder: Path) -> float:
     """FLOP/s, as an estimate asks for them."""
     speed.PROBE_S = 0.01
-    return speed._train_undisturbed(speed.Layer("cuda", "bf16", 64, 32))
+    return speed._measure_flops_undisturbed(speed.Layer("cuda", "bf16", 64, 32))
 
 
 def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
@@ -258,8 +258,8 @@ def doctor_of_devices(folder: Path) -> list[dict[str, Any]]:
     played.play(devices=2)
     sys.modules["pynvml"].refuse_one(visible[1].uuid, "nvmlDeviceGetClockInfo")
     doctor_gpu.PRODUCT, doctor_gpu.COPIED = 256, 1 << 20
-    doctor_gpu._longest_kernel = lambda call: (f"flash on {call().device.type}", 1.0)
-    looks = [look for look in doctor_gpu.checks(visible) if look.name != "torch.compile"]
+    doctor_gpu._find_longest_kernel = lambda call: (f"flash on {call().device.type}", 1.0)
+    looks = [look for look in doctor_gpu.checks_of_gpus(visible) if look.name != "torch.compile"]
     entries = examine(looks, visible[0].name, lambda entry: None).checks
     return [entry.model_dump(mode="json") for entry in entries]
 
@@ -274,7 +274,7 @@ def doctor_of_pairs(folder: Path) -> list[int]:
         timed.append(torch.cuda.current_device())
         return 100.0
 
-    doctor_gpu._copy_rate, doctor_gpu.COPIED = copy_rate, 1 << 10
+    doctor_gpu._measure_copy_gb_s, doctor_gpu.COPIED = copy_rate, 1 << 10
     doctor_gpu.check_pairs()
     return timed
 
@@ -283,14 +283,14 @@ def doctor_without_permission(folder: Path) -> dict[str, Any]:
     """The doctor's look at a device of which NVML tells less and less."""
     nvml = sys.modules["pynvml"]
     nvml.refuse(*(name for name in dir(type(nvml)) if name.startswith("nvmlDeviceGet") and "Handle" not in name))
-    (sample,) = doctor_gpu._monitor_readings(0.3, lambda: None)
+    (sample,) = doctor_gpu._monitor_during(0.3, lambda: None)
     seen = {"readable": doctor_gpu.judge_readable(sample).evidence, "modes": doctor_gpu.check_uuids().evidence}
     nvml.refuse("nvmlDeviceGetHandleByUUID")
     seen |= {
         "unknown": doctor_gpu.check_uuids().status,
         "monitor": Monitor(torch.device("cuda", 0), ["GPU-0"]).result(),
     }
-    return seen | {"none": [look.run().status for look in doctor_gpu.checks([], "a device is lost")]}
+    return seen | {"none": [look.run().status for look in doctor_gpu.checks_of_gpus([], "a device is lost")]}
 
 
 def doctor_of_steps(folder: Path) -> dict[str, Any]:

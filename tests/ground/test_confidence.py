@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scaleproof.ground.confidence import rate_with_interval, ratio_of_independent, scaled
+from scaleproof.ground.confidence import rate_with_interval, ratio_of_independent, scale_estimate
 
 
 def test_a_rate_is_all_work_over_all_time():
@@ -46,7 +46,7 @@ def test_a_ratio_agrees_with_welch():
 
 def test_scaling_by_a_number_scales_all_three():
     estimate = rate_with_interval([10, 10, 10], [1, 1.1, 1.2])
-    half = scaled(estimate, 0.5)
+    half = scale_estimate(estimate, 0.5)
     assert (half.value, half.low, half.high) == (estimate.value / 2, estimate.low / 2, estimate.high / 2)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from verify.test_faults_after_analysis import FOLDER, PUBLISHED, run
 
-from scaleproof.conclude.publication.made_again import other_sentences
+from scaleproof.conclude.publication.made_again import written_again
 from scaleproof.ground.files import sha256_of, write_json
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
@@ -64,7 +64,7 @@ def differences_in(root: Path, seed: int) -> list[str]:
         patch.chdir(root)
         for stage in (*ALL_STAGES, "loss_charts", "report"):
             run(stage)
-        return [str(difference) for difference in (*verify(FOLDER, with_manifest=False)[0], *other_sentences(FOLDER))]
+        return list(map(str, [*verify(FOLDER, with_manifest=False)[0], *written_again(FOLDER).differences]))
 
 
 def _failed(folder: Path, data: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from scaleproof.verify.contents import json_of
 from scaleproof.verify.raw import read_runs
 
 PUBLISHED = sorted((Path(__file__).parents[2] / "results/published").glob("demo_*"))[-1]
-TABLES = ("runs.csv", "cells.csv", *(f"tables/{name}.csv" for name in ("scaling", "strong")))
+TABLES = ("runs.csv", "cells.csv")  # from which all others are written again
 WRITTEN_BESIDE = {"repeat", "cell"}  # columns without which no row is known: the file is not readable
 # Fields of which no raw file says anything: what the campaign is called and how it goes on.
 FREE = {"title", "snakemake"}
@@ -71,44 +71,6 @@ def without_columns(path: Path) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("file", TABLES)
 def test_no_column_of_a_csv_file(demo: Path, checked: Callable[[str], list[str]], file: str) -> None:
     assert edited(demo / file, without_columns(demo / file), lambda: checked(file)) == []
-
-
-def without_printed_columns(path: Path) -> Iterator[tuple[str, str]]:
-    lines = path.read_text().split("\n")
-    table = [line for line in lines if line.startswith("|")]
-    parts = [line.strip("|").split("|") for line in table]
-    for place, heading in enumerate(parts[0]):
-        dropped = [[*row[:place], *row[place + 1 :]] for row in parts]
-        emptied = [row if k < 2 else [*row[:place], " – ", *row[place + 1 :]] for k, row in enumerate(parts)]
-        for kind, rows in (("emptied", emptied), ("dropped", dropped)):
-            is_empty = all(row[place].strip() in ("", "–") for row in parts[2:])
-            if not is_empty or kind == "dropped":
-                yield (
-                    f"{heading} {kind}",
-                    "\n".join([*("|" + "|".join(row) + "|" for row in rows), *lines[len(table) :]]),
-                )
-
-
-@pytest.mark.parametrize("name", ["scaling", "strong"])
-def test_no_column_of_a_table_for_people(demo: Path, checked: Callable[[str], list[str]], name: str) -> None:
-    path = demo / f"tables/{name}.md"
-    assert edited(path, without_printed_columns(path), lambda: checked(f"tables/{name}.md")) == []
-
-
-def test_no_column_of_a_table_for_papers(demo: Path, checked: Callable[[str], list[str]]) -> None:
-    path = demo / "tables/scaling.tex"
-    text = path.read_text()
-    entries = [line for line in text.split("\n") if " & " in line]
-
-    def without() -> Iterator[tuple[str, str]]:
-        for place in range(entries[0].count(" & ") + 1):
-            changed = text
-            for line in entries:
-                parts = line.removesuffix(r" \\").split(" & ")
-                changed = changed.replace(line, " & ".join([*parts[:place], *parts[place + 1 :]]) + r" \\")
-            yield f"column {place}", changed
-
-    assert edited(path, without(), lambda: checked("tables/scaling.tex")) == []
 
 
 def places(content: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -5,6 +5,8 @@ import json
 import os
 import random
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 import synthetic
@@ -12,6 +14,7 @@ from conclude.report.conftest import Results
 from synthetic import campaign, cells, write_failure, write_run
 
 from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_pairs
+from scaleproof.conclude.publication.made_again import written_again
 from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.errors import UserError
@@ -27,6 +30,7 @@ from scaleproof.verify.recompute import Quantities, by_cell, cell_quantities, ra
 from scaleproof.verify.reports import check_scaling_report
 
 EDITS = 60
+PUBLISHED = sorted((Path(__file__).parents[2] / "results/published").glob("demo_*"))[-1]
 
 
 def finished(root):
@@ -146,7 +150,10 @@ def test_a_wrong_figure_is_found_by_recomputing_it(folder, file):
     assert after != before, "the edit must be one"
     path.write_text(after)
     try:
-        assert any(d.file == file for d in verify(folder, with_manifest=False)[0])
+        differences = [*verify(folder, with_manifest=False)[0], *written_again(folder).differences]
+        assert any(d.file == file for d in differences)
+        if file.startswith("tables/"):  # no other file is blamed for it
+            assert {d.file for d in differences} == {file}
     finally:
         path.write_text(before)
 
@@ -304,3 +311,11 @@ def test_a_damaged_file_is_named_by_whichever_check_reads_it(tmp_path):
     (tmp_path / "findings.json").write_text("")
     (difference,) = _run_check("report.html", lambda: iter(json_of(tmp_path / "findings.json")))
     assert str(difference) == "findings.json: not readable: it is empty"
+
+
+def test_a_target_loss_that_is_not_the_campaigns_is_named(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    with (tmp_path / "demo/campaign.yaml").open("a") as campaign:
+        campaign.write("\ntarget_loss: 6.9\n")
+    differences = [str(difference) for difference in verify(tmp_path / "demo", with_manifest=False)[0]]
+    assert any("target_loss: is 6.96" in difference for difference in differences), differences

@@ -14,10 +14,10 @@ from patience import wait_until
 from workflow_texts import TINY
 
 from scaleproof.driver.cluster import queue as queue_module
-from scaleproof.driver.cluster.ledger import entries_of
 from scaleproof.driver.cluster.queue import Queue
 from scaleproof.driver.cluster.request import JobRequest
 from scaleproof.driver.cluster.site import Site
+from scaleproof.ground.records.jobs import read_ledger
 from scaleproof.measure.machine.allocation import OF_QUEUES
 
 SOON = ("--seconds-between-status-checks", "1")
@@ -77,7 +77,7 @@ def test_a_run_by_way_of_another_scheduler(built, queue):
     metrics = json.loads((built.root / target).read_text())
     assert metrics["status"] == "ok"
     assert metrics["scheduler"] == {"type": "pbs", "job_id": "1.box"}
-    (job,) = entries_of(built.root / "results/queued/jobs.jsonl")[1:]
+    (job,) = read_ledger(built.root / "results/queued/jobs.jsonl")[1:]
     assert (job.id, job.state, len(job.fingerprint)) == ("1.box", "success", len(metrics["fingerprint"]))
     (line,) = (queue / "submitted").read_text().splitlines()
     assert "-l select=1:ncpus=8:mem=16000mb:ngpus=2 -l place=excl -l walltime=1020" in line

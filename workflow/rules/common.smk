@@ -88,13 +88,13 @@ def inputs_of_run(wildcards):
     """
     cell = run_of(wildcards)
     forecast = before_held_out(wildcards) if of_campaign(wildcards).held_out(cell) else []
-    return [*token_files(cell), *files_of(cell.words), *frontier_of_cell(wildcards), *forecast]
+    return [*token_files(cell), *existing_files(cell.words), *frontier_of_cell(wildcards), *forecast]
 
 
 def inputs_of_shared_job(wildcards):
     """The tokens of all cells of a job, or the files of their commands."""
     cells = shared_job_of(wildcards).cells
-    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in files_of(cell.words))]
+    return [*token_files(*cells), *dict.fromkeys(file for cell in cells for file in existing_files(cell.words))]
 
 
 def frontier_of_cell(wildcards):

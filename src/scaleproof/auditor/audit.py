@@ -16,7 +16,7 @@ from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
-from scaleproof.ground.findings.registry import by_severity, check_failed, record_unusable
+from scaleproof.ground.findings.registry import by_severity, finding_on_unusable_record, note_on_broken_check
 from scaleproof.ground.records.run import Run, read_run
 
 
@@ -162,13 +162,13 @@ def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Count
             run = read_run(path)
             campaigns[(run.metrics.campaign, str(path.parent.parent))].append(run)
         except UserError as error:
-            findings.append(record_unusable(name, printable(cell), str(error).replace(folder, name)[:300]))
+            findings.append(finding_on_unusable_record(name, printable(cell), str(error).replace(folder, name)[:300]))
 
     for (campaign, _), runs in campaigns.items():
         try:
             findings += audit(campaign, runs).findings
         except BREAKS as error:
-            findings.append(check_failed(f"of campaign {campaign}", error))
+            findings.append(note_on_broken_check(f"of campaign {campaign}", error))
 
     names = [run.name for runs in campaigns.values() for run in runs]
     formats = Counter({"metrics JSON 3 with its series": len(names)}) if names else Counter()

@@ -52,7 +52,7 @@ def findings(args: argparse.Namespace) -> None:
     """Write findings.json, what the checks find in the runs of a campaign, and print each finding."""
     from scaleproof.conclude.analysis.ab_comparison import read_comparisons
     from scaleproof.conclude.analysis.campaign_findings import campaign_findings, with_forecasts
-    from scaleproof.ground.records.excluded_nodes import excluded_nodes
+    from scaleproof.ground.records.excluded_nodes import read_excluded_nodes
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 
     loaded, runs = _runs(args)
@@ -60,7 +60,7 @@ def findings(args: argparse.Namespace) -> None:
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     pairs = read_comparisons(folder, loaded.comparisons)
     audit_log = _audit_log if loaded.campaign.workload.command is not None else None
-    all_findings = campaign_findings(loaded.name, runs, profiles, pairs, excluded_nodes(folder), audit_log)
+    all_findings = campaign_findings(loaded.name, runs, profiles, pairs, read_excluded_nodes(folder), audit_log)
     if loaded.campaign.forecast.enabled:
         all_findings = with_forecasts(all_findings, _forecast(folder / "forecast.json"))
     write_json(folder / "findings.json", all_findings.model_dump(mode="json"))

@@ -11,17 +11,17 @@ def doctor(args: argparse.Namespace) -> None:
     from scaleproof.ground.cores import available_cores
     from scaleproof.measure.doctor import doctor_cpu, doctor_gpu
     from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, verdict_line
-    from scaleproof.measure.doctor.doctor_steps import steps_of_strategies
+    from scaleproof.measure.doctor.doctor_steps import judge_strategies
     from scaleproof.measure.launch.device_lock import device_names, hold_devices
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
     gpus, lost = usable_gpus(cuda_devices)
     ranks = len(gpus) or min(2, available_cores())
-    checks = doctor_cpu.checks(args.results)
+    checks = doctor_cpu.checks_of_cpu(args.results)
     if not args.no_ranks:
-        checks.append(Look("steps", "gpu" if gpus else "cpu", lambda: steps_of_strategies(ranks, len(gpus))))
+        checks.append(Look("steps", "gpu" if gpus else "cpu", lambda: judge_strategies(ranks, len(gpus))))
     # After the ranks: from here on this process uses the devices itself, which an exclusive compute mode grants to one.
-    checks += doctor_gpu.checks(gpus, lost)
+    checks += doctor_gpu.checks_of_gpus(gpus, lost)
     out = args.out or args.results / DOCTOR
     device = gpus[0].name if gpus else "cpu"
     # A run beside it would be disturbed, and be mistaken for a fault.

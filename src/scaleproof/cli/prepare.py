@@ -98,10 +98,10 @@ def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
 def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
     """Load a campaign, and check its corpora and models. Raises UserError."""
     from scaleproof.ground.campaign.cells import tokens_of
-    from scaleproof.ground.campaign.config import entries_of
+    from scaleproof.ground.campaign.config import tokenizer_entries
     from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.measure.corpus.check import check_corpus, trainable_entries
-    from scaleproof.measure.corpus.tokenizer import FEWEST, too_large_error
+    from scaleproof.measure.corpus.check import check_corpus, most_trainable_entries
+    from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
     from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign)
@@ -114,11 +114,11 @@ def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
         tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
-        sizes = {tokenizer: entries_of(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
-        most = trainable_entries(name, corpus, max(sizes.values(), default=FEWEST))
+        sizes = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
+        most = most_trainable_entries(name, corpus, max(sizes.values(), default=FEWEST))
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
-                raise UserError(f"{campaign}: {too_large_error(tokenizer, most)}")
+                raise UserError(f"{campaign}: {error_for_small_text(tokenizer, most)}")
     for cell in loaded.cells:
         try:
             inventory_of(cell)
@@ -175,13 +175,13 @@ def corpus_list(args: argparse.Namespace) -> None:
 def corpus_check(args: argparse.Namespace) -> None:
     """Check that a corpus holds what its row says. Raises UserError where it does not."""
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.check import ask_hub, check_corpus, trainable_entries
+    from scaleproof.measure.corpus.check import ask_hub, check_corpus, most_trainable_entries
     from scaleproof.measure.corpus.remote import Remote
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
     answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, Path()))
-    most = trainable_entries(args.corpus, corpus)
+    most = most_trainable_entries(args.corpus, corpus)
     size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""
     print("; ".join(filter(None, [f"{args.corpus}: valid", answer, size])))
 
@@ -240,10 +240,10 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 def corpus_reread(args: argparse.Namespace) -> None:
     """Hold token files against the documents of their corpus, these against their source; print the differences."""
-    from scaleproof.ground.campaign.loaded import corpus_in
+    from scaleproof.ground.campaign.loaded import corpus_of_folder
     from scaleproof.measure.reference.corpus_reader import read_corpus
 
-    reading = read_corpus(args.tokens, corpus_in(args.tokens.parent.name)[1], args.downloads)
+    reading = read_corpus(args.tokens, corpus_of_folder(args.tokens.parent.name)[1], args.downloads)
     write_json(args.out, reading.model_dump(mode="json"))
     print(f"{plural(reading.read, 'document')} of {integer(reading.documents)} read again")
     print(

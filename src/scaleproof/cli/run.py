@@ -47,7 +47,7 @@ def train(args: argparse.Namespace) -> None:
             args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)]
         )
         with stoppable("this run will be repeated"):
-            witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if args.repeat == 1 else 0
+            witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if args.repeat == 1 else 0
             plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, args.repeat, witness_steps)
             metrics = run_cell(plan, args.out, read=args.read_log)
     except UserError as error:
@@ -152,7 +152,7 @@ def pairs(args: argparse.Namespace) -> None:
 
     def make(cell: "Cell", pair: int, out: Path) -> "Timed | Failed":
         """Make the run of one arm of pair number `pair`, and publish it in `out`."""
-        witness_steps = loaded.witness_steps(cell, comparison.pairs) if pair == witnessed else 0
+        witness_steps = loaded.count_witness_steps(cell, comparison.pairs) if pair == witnessed else 0
         plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, pair, witness_steps)
         return run_one_of_several(plan, out, args.read_log)
 
@@ -173,7 +173,7 @@ def shared_job(args: argparse.Namespace) -> None:
     def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
         """Make one run of the job, and publish it in `out`."""
         tokens = tokens_of_run(args.results, cell)
-        witness_steps = loaded.witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
+        witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
         plan = PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
         return run_one_of_several(plan, out, args.read_log)
 

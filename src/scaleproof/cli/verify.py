@@ -31,14 +31,14 @@ def verify(args: argparse.Namespace) -> None:
     folder = folder_of(args.results)
     try:
         from scaleproof.conclude.publication.gate import left_out, verify_and_audit, why_rules_differ
-        from scaleproof.conclude.publication.made_again import other_code
+        from scaleproof.conclude.publication.made_again import written_again
     except ImportError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
         differences, runs, figures = verify(folder)
     else:
         differences, runs, figures = verify_and_audit(folder)
-        if not differences and (reason := other_code(folder)):
-            print(f"sentences were not written again: {reason}")
+        if not differences and (reservation := written_again(folder).reservation):
+            print(reservation)
         if not differences and (reason := why_rules_differ(folder)):
             for difference in left_out(folder):
                 print(f"not counted, because {reason}: {difference}")

@@ -18,6 +18,7 @@ from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.analysis.stopping import next_level, shown_in_scatters
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
 from scaleproof.driver.snakemake_view import run_snakemake
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
@@ -168,7 +169,7 @@ def run_comparison(
     level_file = results / SERIES / f"{series}.json" if series else None
     if level_file:
         _read_series(level_file)  # it is read before anything is written
-    _check_campaign(path, request)
+    _write_first_campaign(path, request)
     chance = _level_in_series(level_file, path.stem) if level_file else None
     _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
@@ -180,17 +181,19 @@ def run_comparison(
     return path, verdict
 
 
-def _check_campaign(path: Path, request: AbRequest) -> None:
-    """Write the campaign of `request`.
+def _write_first_campaign(path: Path, request: AbRequest) -> None:
+    """Write the campaign of `request` to `path`, unless it is there.
 
-    Raises UserError where it is wrong, or not for this machine; a file that was not there before is removed then.
+    Raises UserError where it is wrong or not for this machine, and removes the file if this call wrote it.
     """
     was_there = path.exists()
     write_campaign(path, make_campaign(request, seconds=request.seconds), request)
     try:
         geometry = LoadedCampaign(path).cells[0].execution.geometry
-        gpus, job = len(usable_gpus(cuda_devices)[0]), current_allocation() if geometry.nodes > 1 else None
-        nodes, devices = len(job.hosts) if job else 1, gpus or available_cores()
+        job = current_allocation() if geometry.nodes > 1 else None
+        nodes = len(job.hosts) if job else 1
+        gpus = len(usable_gpus(cuda_devices)[0])
+        devices = gpus or available_cores()
         if geometry.nodes > nodes or geometry.devices_per_node > devices:
             what = f"{plural(nodes, 'node')} with {plural(devices, 'GPU' if gpus else 'core')}"
             raise UserError(f"--geometry {geometry} is not here; allowed: at most {nodes}x{devices}, {what}")
@@ -288,21 +291,31 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     repeats = loaded.campaign.repeats
     level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
     verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
+    waited = _has_waited(folder / "logs")
+    return with_words(verdict, *_remarks_on_verdict(verdict, request, loaded.campaign, runs, waited))
+
+
+def _remarks_on_verdict(
+    verdict: AbVerdict, request: AbRequest, campaign: Campaign, runs: Sequence[Timed | Failed], waited: bool
+) -> Iterator[str]:
+    """Yield what is said behind a verdict: how `runs` were counted and ended, and what would decide an open one.
+
+    `waited`: whether a job has waited for devices.
+    """
     if verdict.ratio is None:
-        timed_out = any(run.failure and run.failure.failure_class == "timeout" for run in runs)
-        limit = f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
-        return with_words(verdict, limit) if timed_out else verdict
+        if any(run.failure and run.failure.failure_class == "timeout" for run in runs):
+            yield f"a run may take {percent(LONGEST_RUN)} of --minutes {request.minutes:g}"
+        return
     printed = [run for run in runs if isinstance(run, Printed)]
-    if counted := [r.unit for r in printed if r.unit in COUNTED and r.reading.per_step is None]:
-        verdict = with_words(verdict, f"{counted[0]} of A are taken for as much work as those of B")
+    if counted := [run.unit for run in printed if run.unit in COUNTED and run.reading.per_step is None]:
+        yield f"{counted[0]} of A are taken for as much work as those of B"
     if any(run.reading.ended_after_s for run in printed):
-        verdict = with_words(verdict, f"runs were ended after {loaded.campaign.work.seconds:g} s")
-    rounds = loaded.campaign.most_repeats
+        yield f"runs were ended after {campaign.work.seconds:g} s"
+    rounds = campaign.most_repeats
     if verdict.word == "undecided" and rounds < MOST:
-        why = ", as runs waited for devices that others used" if _has_waited(folder / "logs") else ""
-        verdict = with_words(verdict, f"{request.minutes:g} min had room for {plural(rounds, 'round')}{why}")
-        return with_words(verdict, *_ways_to_decide(verdict, request, rounds, printed))
-    return verdict
+        why = ", as runs waited for devices that others used" if waited else ""
+        yield f"{request.minutes:g} min had room for {plural(rounds, 'round')}{why}"
+        yield from _ways_to_decide(verdict, request, rounds, printed)
 
 
 def _has_waited(logs: Path) -> bool:

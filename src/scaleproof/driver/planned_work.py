@@ -69,37 +69,34 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
     The time is that of earlier runs on this machine, else computed from the cells' FLOPs. `drawn`: tables and charts of
     its report. `probes`: whether the speed of this machine may be measured for the estimate.
     """
-    campaign = loaded.campaign
+    campaign, forecast = loaded.campaign, loaded.campaign.forecast
     times = run_times(results, loaded.name, probes)
-    # Cells, each as often as it runs: in A/B pairs (`arms`), and alone (`timed`).
+    # Cells, each as often as it runs: alone (`timed`), and in A/B pairs (`arms`).
+    timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
-    timed = [cell for cell in loaded.cells for _ in range(campaign.most_repeats)]
-    seconds = sum(times.seconds(cell) + JOB_S for cell in timed)
-    seconds += sum(times.seconds(arm) + PAIR_S for arm in arms)
-    seconds += sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced)
-    witnesses_s = _witnesses_s(loaded, times)
-    seconds += sum(witnesses_s)
-    # Ranks of one kind are forked from one process, which imports their engine once.
-    kinds = {kind_of(c.execution.start, c.execution.strategy, times.device(c)) for c in [*timed, *arms]}
-    seconds += sum(times.speed.start_s(engine) for start, engine in kinds if start == "forked")
     trained = [cell for cell in loaded.cells if cell.command is None]
     workloads = {workload_name(cell.config): cell for cell in trained}
     references = results / loaded.name / FOLDER
-    seconds += sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items())
-    forecast = campaign.forecast
+    witnesses_s = _witnesses_s(loaded, times)
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0
-    seconds += (times.speed.start_s() + SWEEP_S) * swept * forecast.launches
     searched = [cell for cell in loaded.cells if cell.searched]
-    seconds += sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched)
     corpora = {tokens_dir(results, cell) for cell in trained}
-    seconds += CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in corpora)
-    seconds += TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES)
-    basis = times.basis([*timed, *arms]) if trained else UNKNOWN
-    fewest = len(loaded.cells) * campaign.fewest_repeats
+    parts_s = (
+        sum(times.seconds(cell) + JOB_S for cell in timed),
+        sum(times.seconds(arm) + PAIR_S for arm in arms),
+        _engine_starts_s([*timed, *arms], times),
+        sum(times.seconds(cell) + JOB_S + TRACE_S for cell in loaded.traced),
+        sum(witnesses_s),
+        sum(_replay_s(references / f"{name}.json", cell, times) for name, cell in workloads.items()),
+        (times.speed.start_s() + SWEEP_S) * swept * forecast.launches,
+        sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched),
+        CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in corpora),
+        TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES),
+    )
     return Planned(
         timed=len(timed),
-        fewest=fewest,
+        fewest=len(loaded.cells) * campaign.fewest_repeats,
         compared=len(arms),
         traced=len(loaded.traced),
         witnessed=len(witnesses_s),
@@ -107,10 +104,16 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
         replayed=len(workloads),
         swept=swept,
         searched=len(searched),
-        seconds=seconds,
-        basis=basis,
+        seconds=sum(parts_s),
+        basis=times.basis([*timed, *arms]) if trained else UNKNOWN,
         too_long=_time_limit_warning(loaded, times),
     )
+
+
+def _engine_starts_s(cells: list[Cell], times: RunTimes) -> float:
+    """Return the seconds to import engines: once for each kind of rank that is forked from one process."""
+    kinds = {kind_of(cell.execution.start, cell.execution.strategy, times.device(cell)) for cell in cells}
+    return sum(times.speed.start_s(engine) for start, engine in kinds if start == "forked")
 
 
 def _time_limit_warning(loaded: LoadedCampaign, times: RunTimes) -> str:
@@ -126,7 +129,7 @@ def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
     """Estimate the seconds of each witness with its bare loop: steps under a probe, and setting up twice."""
     repeats = [(cell, loaded.campaign.fewest_repeats) for cell in loaded.cells]
     repeats += [(arm, c.pairs) for c, a, b in loaded.comparisons.values() for arm in (a, b)]
-    steps = [(cell, loaded.witness_steps(cell, number)) for cell, number in repeats]
+    steps = [(cell, loaded.count_witness_steps(cell, number)) for cell, number in repeats]
     further = {cell.slug: BESIDE if times.device(cell) == "cpu" else 0 for cell, _ in steps}
     return [SET_UP_S + (PROBED * n + further[cell.slug]) * times.step_s(cell) for cell, n in steps if n]
 

@@ -8,7 +8,7 @@ import yaml
 
 from scaleproof.driver.snakemake_view import run_snakemake
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.ground.campaign.rehearsal import PREFIX, rehearsal_of
+from scaleproof.ground.campaign.rehearsal import PREFIX, make_rehearsal
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.errors import plural
 from scaleproof.ground.files import write_atomic
@@ -21,7 +21,7 @@ def run_rehearsal(path: Path, options: Sequence[str], without_gpu: bool) -> Load
     `options`: Snakemake's, on how jobs are sent. `without_gpu`: rehearse on the CPU what asks for GPUs. A run that
     fails is a row of the results. Raises UserError, with Snakemake's last lines, where a stage fails.
     """
-    campaign = rehearsal_of(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
+    campaign = make_rehearsal(LoadedCampaign(path).campaign, without_gpu).model_dump(mode="json", exclude_defaults=True)
     small = CAMPAIGNS / f"{PREFIX}{path.stem}.yaml"
     write_atomic(small, yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True))
     loaded = LoadedCampaign(small)

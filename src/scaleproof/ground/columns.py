@@ -351,9 +351,9 @@ CELLS_TABLE = (
 )
 
 
-def columns_in_group(group: Group, names: Iterable[str] = CELLS_TABLE) -> list[Column]:
-    """The columns of a table that belong to a group."""
-    return [COLUMNS[name] for name in names if COLUMNS[name].group == group]
+def columns_in_group(group: Group) -> list[Column]:
+    """The columns of CELLS_TABLE that belong to a group."""
+    return [COLUMNS[name] for name in CELLS_TABLE if COLUMNS[name].group == group]
 
 
 # What a narrow table shows: LaTeX columns, and the first view of the page.

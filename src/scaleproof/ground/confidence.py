@@ -45,23 +45,21 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
     same repeats, or where this cell is noisier than the others.
     Why: three runs may be alike by chance. Where a machine has two states, or a slow run now and then, an interval from
     one cell's runs holds the truth in only a third of campaigns; a quiet cell may have seen one state alone.
-    How: the variance of a run is a part that its round shares and a part of its own, both taken over all cells with the
-    same repeats; the degrees of freedom are Satterthwaite's (1946).
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
         return own
     logs = np.log([[of_cell[repeat] for repeat in sorted(rates)] for of_cell in (rates, *matching)])
     cells, rounds = logs.shape
-    # Mean squares: between rounds, and of what is left of each run.
+    # A run's variance is a part that its round shares and a part of its own. Mean squares of both, over all cells:
     by_round = cells * float(logs.mean(axis=0).var(ddof=1))
-    by_run = float((residual(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
+    by_run = float((remove_means(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
     total = by_round + (cells - 1) * by_run  # the sum of the cells' variances of a run
     variance = own.variance * rounds  # of one run; `own.variance` is of the mean
     variance_of_rest = (total - variance) / (cells - 1)
     if total == 0 or _is_noisier(variance, rounds - 1, variance_of_rest, (cells - 1) * (rounds - 1)):
         return own
-    freedom = (rounds - 1) * total**2 / (by_round**2 + (cells - 1) * by_run**2)
+    freedom = (rounds - 1) * total**2 / (by_round**2 + (cells - 1) * by_run**2)  # Satterthwaite's (1946)
     return _t_interval(own.value, total / cells / rounds, freedom, rounds)
 
 
@@ -130,7 +128,7 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     rest.
     """
     cells, rounds = logs.shape
-    squares = (residual(logs) ** 2).sum(axis=1)
+    squares = (remove_means(logs) ** 2).sum(axis=1)
     all_squares = float(squares.sum())
     all_freedom = (cells - 1) * (rounds - 1)
     own = float((logs[0] - logs[1]).var(ddof=1)) / 2
@@ -139,22 +137,22 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     if rest_freedom == 0:
         return own, own_freedom
     rest = (all_squares - own * own_freedom) / rest_freedom
-    unequal = are_unequal(squares, np.full(cells, rounds - 1.0), UNEQUAL_NOISE)
+    unequal = are_unequal(squares, np.full(cells, rounds - 1.0))
     if unequal or _is_noisier(own, own_freedom, rest, rest_freedom):
         return own, own_freedom
     return all_squares / all_freedom, all_freedom
 
 
-def residual(logs: np.ndarray) -> np.ndarray:
+def remove_means(logs: np.ndarray) -> np.ndarray:
     """What is left of `logs` (cells x rounds) after the means of the cells and of the rounds."""
     remainder: np.ndarray = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     return remainder
 
 
-def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:
-    """Whether the variances of three or more cells are unequal, by Bartlett's test (1937); False for fewer cells.
+def are_unequal(squares: np.ndarray, freedom: np.ndarray) -> bool:
+    """Whether the variances of three or more cells differ, by Bartlett's test (1937) at the level UNEQUAL_NOISE.
 
-    `squares`: sum of squares of each cell, `freedom`: its degrees of freedom. `level`: of significance.
+    `squares`: sum of squares of each cell, `freedom`: its degrees of freedom. False for fewer cells.
     """
     cells = len(squares)
     total = float(freedom.sum())
@@ -164,7 +162,7 @@ def are_unequal(squares: np.ndarray, freedom: np.ndarray, level: float) -> bool:
     variance = np.maximum(squares / freedom, np.finfo(float).tiny)
     statistic = total * math.log(pooled) - float((freedom * np.log(variance)).sum())
     correction = 1 + (float((1 / freedom).sum()) - 1 / total) / (3 * (cells - 1))
-    return float(chdtrc(cells - 1, statistic / correction)) < level
+    return float(chdtrc(cells - 1, statistic / correction)) < UNEQUAL_NOISE
 
 
 def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) -> bool:
@@ -191,7 +189,8 @@ def ratio_to_mean(value: float, others: list[float]) -> Estimate:
 def estimate_from_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
     """The estimate behind a published value and its 95 % interval over `n` runs.
 
-    The variance follows from the interval, a Student t interval on the logarithm, as `rate()` makes it."""
+    The variance follows from the interval, which is Student's on the logarithm, as in `rate_with_interval`.
+    """
     if low is None or high is None or n < 2:
         return Estimate(value, None, None, n, None, None)
     half = math.log(high / low) / 2  # half of the interval's width, on the logarithm
@@ -199,7 +198,7 @@ def estimate_from_interval(value: float, low: float | None, high: float | None, 
     return Estimate(value, low, high, n, (half / quantile) ** 2, n - 1)
 
 
-def scaled(estimate: Estimate, factor: float) -> Estimate:
+def scale_estimate(estimate: Estimate, factor: float) -> Estimate:
     """The estimate times an exact positive number."""
     low, high = (None if bound is None else bound * factor for bound in (estimate.low, estimate.high))
     return Estimate(estimate.value * factor, low, high, estimate.n, estimate.variance, estimate.freedom)

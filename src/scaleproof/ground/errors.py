@@ -220,13 +220,13 @@ def describe_first_fault(error: Any) -> str:
     # Of a union, the name of the alternative stands before the place.
     *around, name = [str(part) for part in first["loc"] if part not in ("ok", "failed")] or [""]
     place = ".".join([*around, name])
+    message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "missing":
         misspelt = [str(loc[-1]) for loc in unknown if loc[:-1] == first["loc"][:-1]]
         similar = nearest_name(name, misspelt)
         return shortened(f"{place} is missing" + (f'; it has "{similar}" instead' if similar else ""), 300)
     if first["type"] == "extra_forbidden":
         return shortened(f"unknown key {place}", 300)
-    message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "json_invalid":
         return _json_fault(first["input"], message.removeprefix("Invalid JSON: "))
     if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
@@ -238,14 +238,20 @@ def describe_first_fault(error: Any) -> str:
         return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {tags}", 300)
     if first["type"] == "too_short":
         return f"{shortened(place, 100)} is empty"
+    return _fault_of_value(place, first, message)
+
+
+def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
+    """What is wrong with the value at `place` ("": the whole file), by pydantic's `fault` and its `message`."""
     if not place:
-        message = message.replace("Input should be", f"a {type(first['input']).__name__} is in it, not")
+        kind = type(fault["input"]).__name__
+        return shortened(message.replace("Input should be", f"a {kind} is in it, not"), 300)
+    if not message.startswith("Input should be "):
+        return shortened(f"{place}: {message}", 300)
     allowed = message.removeprefix("Input should be ").replace("valid integer", "whole number")
-    if place and allowed != message:
-        if first["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed
-            allowed = allowed.partition(",")[0]
-        return f"{shortened(place, 100)} cannot be {shortened(repr(first['input']), 80)}; allowed: {allowed}"
-    return shortened(f"{place}: {message}" if place else message, 300)
+    if fault["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed
+        allowed = allowed.partition(",")[0]
+    return f"{shortened(place, 100)} cannot be {shortened(repr(fault['input']), 80)}; allowed: {allowed}"
 
 
 def _fault_of_parsing(error: Exception) -> str:

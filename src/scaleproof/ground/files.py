@@ -155,9 +155,9 @@ def os_fault(error: OSError) -> str:
 
 
 def sha256_of_library() -> str:
-    """Of the standard library that runs here: over the paths and sizes of its modules, without installed packages.
+    """A hash over paths and sizes of the standard library's modules, without installed packages.
 
-    Two builds of one version differ.
+    Two builds of one version differ in it.
     """
     root = Path(sysconfig.get_path("stdlib"))
     modules = [path for path in root.rglob("*.py") if {"site-packages", "dist-packages"}.isdisjoint(path.parts)]

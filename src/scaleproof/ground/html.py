@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from importlib import resources
-from pathlib import Path
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -28,16 +27,9 @@ def jinja_environment(house: str, **filters: Callable[..., object]) -> Environme
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    jinja.filters |= {"spaced": with_spaces, "bounded": bound_intervals, "counted": count_text, **filters}
+    jinja.filters |= {"spaced": with_spaces, "bounded": mark_bounds, "counted": count_text, **filters}
     jinja.globals |= {"policy": partial(content_policy, house), "source": partial(script_source, house)}
     return jinja
-
-
-def fixed_texts(template: Path) -> set[str]:
-    """The texts that a page of this template may have whatever it is filled with, those in quotes among them."""
-    source = template.read_text(encoding="utf-8")
-    quoted = {text for tag in re.findall(r"\{[{%].*?[}%]\}", source, re.DOTALL) for text in re.findall(r'"(.*?)"', tag)}
-    return quoted | set(re.split(r"\{[{%].*?[}%]\}|<[^>]*>", source, flags=re.DOTALL))
 
 
 def script_source(house: str, script: str) -> Markup:
@@ -61,7 +53,7 @@ def content_policy(house: str, script: str) -> str:
     )
 
 
-def bound_intervals(text: str) -> Markup:
+def mark_bounds(text: str) -> Markup:
     """A figure, escaped: its interval in brackets can be given a look of its own."""
     value, bracket, bounds = text.partition(" [")
     return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)

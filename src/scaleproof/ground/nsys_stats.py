@@ -85,8 +85,8 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
         elif "Time (%)" in line or "Total (MB)" in line:  # the header of a table
             block = list(takewhile(str.strip, lines[index:]))
             is_csv = CSV_HEAD.match(line.strip()) and "," in line
-            rows = _csv_rows(path, block, index) if is_csv else _column_rows(path, block, index)
-            reports.setdefault(report or _report_by_columns(line), []).extend(rows)
+            rows = _read_csv_table(path, block, index) if is_csv else _read_column_table(path, block, index)
+            reports.setdefault(report or _guess_report(line), []).extend(rows)
             index += len(block) - 1
             report = None
         index += 1
@@ -99,7 +99,7 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
     return reports
 
 
-def _column_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
+def _read_column_table(path: Path, block: list[str], start: int) -> list[ReportLine]:
     """The lines of a table in columns. `start`: index of its header in the file.
 
     The dashes below the header say where columns are: cells may be empty or hold several spaces (GridXYZ of 2022.4).
@@ -123,11 +123,11 @@ def _column_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
             raise UserError(
                 f"{path}, line {start + offset + 1}: the line ends before its last column; was the text cut off?"
             )
-        rows.append(_report_line(path, start + offset, cells(block[0]), cells(line), line))
+        rows.append(_parse_line(path, start + offset, cells(block[0]), cells(line), line))
     return rows
 
 
-def _csv_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
+def _read_csv_table(path: Path, block: list[str], start: int) -> list[ReportLine]:
     """The lines of a table in CSV. `start`: index of its header in the file. Raises UserError for a line cut off."""
     heads, *rows = csv.reader(io.StringIO("\n".join(block)))
     lines = []
@@ -137,11 +137,11 @@ def _csv_rows(path: Path, block: list[str], start: int) -> list[ReportLine]:
                 f"{path}, line {start + offset + 1}: {len(cells)} columns where the header has {len(heads)}; "
                 "was it cut off?"
             )
-        lines.append(_report_line(path, start + offset, heads, cells, ",".join(cells)))
+        lines.append(_parse_line(path, start + offset, heads, cells, ",".join(cells)))
     return lines
 
 
-def _report_line(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
+def _parse_line(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
     """The line of a report whose `cells` stand under `heads`. `index`: its place in the file; `raw`: its text.
 
     Time and count are 0 where the report has no such column. Raises UserError where text stands for a number.
@@ -162,8 +162,8 @@ def _parse_number(text: str) -> float:
     return float(re.sub(r"[,\s\u00a0\u202f']", "", text))
 
 
-def _report_by_columns(head: str) -> str:
-    """The name of the report of a table without a title, by the columns in its header."""
+def _guess_report(head: str) -> str:
+    """The name of the report that a table without a title is of, by the columns in its header."""
     if "Style" in head:
         return RANGES
     if "Instances" in head:
@@ -171,17 +171,17 @@ def _report_by_columns(head: str) -> str:
     return OSRT if "Num Calls" in head else "cuda_gpu_mem_time_sum"
 
 
-def largest(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
+def largest_lines(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
     """The lines that took most of the time, the first of equal ones first."""
     return sorted(lines, key=lambda line: -line.total_ns)[:number]
 
 
-def kernel_sums(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
+def sum_kernels(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
     """Times and calls of all lines of one or more reports of kernels. `ranks`: of the traced run, if known."""
     total = sum(line.total_ns for line in lines)
     unclassified = [line for line in lines if class_of(line.name) == UNCLASSIFIED]
     share = 1 - sum(line.total_ns for line in unclassified) / total if total else None
-    top = [line.name for line in largest(unclassified, 3)]
+    top = [line.name for line in largest_lines(unclassified, 3)]
     of_collectives = [(line, collective) for line in lines if (collective := collective_of(line.name))]
     unknown = None  # why nothing can be said about communication
     if share is not None and share < LEAST_CLASSIFIED:

@@ -24,7 +24,7 @@ def show_progress(items: Iterable[Item], total: int, label: str, unit: str) -> I
 
 
 @contextmanager
-def byte_meter(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
+def show_bytes(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
     """Show progress in bytes; yields a function to call with the number of bytes that have come since the last call.
 
     `total`: bytes in all, if known; `done`: bytes that were there before.
@@ -34,11 +34,11 @@ def byte_meter(total: int | None, label: str, done: int = 0) -> Iterator[Callabl
             yield bar.update
         return
 
-    def came(count: int) -> None:
+    def note_bytes(count: int) -> None:
         """Note `count` further bytes, and print a line with each tenth of `total`."""
         nonlocal done
         before, done = done, done + count
         if total and done * 10 // total > before * 10 // total:  # another tenth is complete
             print(f"{label}: {integer(done)} of {integer(total)} bytes", file=sys.stderr, flush=True)
 
-    yield came
+    yield note_bytes

@@ -22,7 +22,7 @@ class Verdict:
 
 
 def judged(ok: bool, evidence: str, advice: str = "", **values: object) -> Verdict:
-    """PASS or FAIL; the advice is kept for a failure alone."""
+    """The verdict PASS or FAIL; the advice is kept for a failure alone."""
     return Verdict("PASS" if ok else "FAIL", evidence, "" if ok else advice, values)
 
 

@@ -126,11 +126,11 @@ def all_words() -> list[str]:
 def meaning_of_word(text: str) -> str | None:
     """The explanation of a word, written in any case, with hyphens or blanks; None where it is not among the words."""
     for key, explanation in GLOSSARY.items():
-        if _normalised(text) in map(_normalised, key.split(", ")):
+        if _normalise(text) in map(_normalise, key.split(", ")):
             return explanation
     return None
 
 
-def _normalised(word: str) -> str:
+def _normalise(word: str) -> str:
     """A word in lower case, its hyphens and underscores as blanks, without an n before it ("n=6: too few")."""
     return re.sub(r"[\s_-]+", " ", re.sub(r"^n=\d+: ?", "", word)).strip().lower()

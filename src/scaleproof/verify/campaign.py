@@ -153,11 +153,9 @@ def _checks(
 
     def table(file: str, figures: Iterator[Difference]) -> Iterator[Difference]:
         yield from figures
-        if are_of_this_version(runs):
+        if are_of_this_version(runs) and file in tables.COLUMNS_OF:
             yield from tables.check_columns(folder, file)
         yield from stated.check_settings(file, csv_of(folder / file), runs)
-        if file.startswith("tables/"):
-            yield from stated.check_table_of_points(folder, file, json_of(folder / REPORT))
 
     def table_of_cells(file: str) -> Iterator[Difference]:
         return table(file, tables.check_cells_table(folder, file, runs, quantities, at_fault))
@@ -175,18 +173,12 @@ def _checks(
         "twice": lambda: fields.check_repeated(folder),
     }
     for name in ("scaling", "strong", "weak"):
-        of_kind = [folder / f"tables/{name}.{form}" for form in ("csv", "md")]
-        if name == "scaling" or all(path.exists() for path in of_kind):
+        if name == "scaling" or (folder / f"tables/{name}.csv").exists():
             checks[f"tables/{name}.csv"] = partial(table_of_cells, f"tables/{name}.csv")
-            checks[f"tables/{name}.md"] = partial(tables.check_markdown, folder, name)
-            checks[f"tables/{name}.tex"] = partial(tables.check_latex, folder, name)
     if (folder / CAMPAIGN).exists():  # of a publication
         checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
         checks["comparison.json"] = lambda: pairs.check_comparison(folder, runs)
-        if (folder / "tables/comparison.csv").exists():
-            checks["tables/comparison.csv"] = lambda: stated.check_comparison_table(folder)
-            checks["tables/comparison.tex"] = lambda: tables.check_latex(folder, "comparison")
     if (folder / stated.ENVIRONMENT).exists() and not at_fault:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     if (folder / "traces.json").exists():
@@ -200,9 +192,6 @@ def _checks(
         checks[claims.FILE] = lambda: _claims_differences(folder, quantities)
     if (folder / "waterfall.json").exists():
         checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT))
-        if (folder / "tables/waterfall.csv").exists():
-            checks["tables/waterfall.csv"] = lambda: stated.check_waterfall_table(folder)
-            checks["tables/waterfall.tex"] = lambda: tables.check_latex(folder, "waterfall")
     return checks
 
 

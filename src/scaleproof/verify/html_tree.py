@@ -29,6 +29,17 @@ class Element:
         """All text inside, with single spaces."""
         return " ".join("".join(self._parts()).replace("\u00a0", " ").split())
 
+    @property
+    def opening(self) -> str:
+        """The tag with all of its attributes."""
+        return " ".join([f"<{self.tag}", *(f'{name}="{value}"' for name, value in self.attributes.items())]) + ">"
+
+    @property
+    def markup(self) -> str:
+        """The opening tag, and all that is inside."""
+        inner = (" ".join(child.split()) if isinstance(child, str) else child.markup for child in self.children)
+        return " ".join([self.opening, *filter(None, inner)])
+
     def _parts(self) -> Iterator[str]:
         """Yield the texts inside, in their order."""
         for child in self.children:
@@ -67,14 +78,3 @@ def tree_of(text: str) -> Element:
     parser = _Parser()
     parser.feed(text)
     return parser.root
-
-
-def answer_of(page: Element) -> Element:
-    """Return the answer at the top of a page; an empty element where there is none."""
-    answers = (element for element in page.all("div") if element.attributes.get("class", "").startswith("answer"))
-    return next(answers, Element("div"))
-
-
-def plain(text: str) -> str:
-    """Return a text without the marks that the page sets for quotes around commands."""
-    return " ".join(text.replace("\u00a0", " ").replace('"', "").split()).replace(" %", "%")

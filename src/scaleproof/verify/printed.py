@@ -1,6 +1,5 @@
 """Figures as they are printed: which values a text may stand for."""
 
-import math
 import re
 
 NUMBER = re.compile(r"(?:(?<![\w.])-)?(?<![\w.])\d(?:[\d,]*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -18,11 +17,3 @@ def stands_for(printed: str, value: float) -> bool:
     decimals = len(mantissa.partition(".")[2])
     unit = 10.0 ** (int(exponent or 0) - decimals)  # of the last digit
     return abs(float(plain) - value) <= 0.5 * unit * (1 + 1e-6) + 1e-9 * abs(value)
-
-
-def rounded_up_percent(part: float) -> str:
-    """Return a part in percents that are no fewer: whole ones from 1 % on."""
-    if part > 1:
-        return "more than 100 %"
-    digits = 0 if part >= 0.01 else 1
-    return f"{math.ceil(100 * part * 10**digits - 1e-9) / 10**digits:.{digits}f} %"

@@ -19,7 +19,7 @@ from scaleproof.ground.errors import describe_first_fault, printable
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.metrics import current_names, parse_metrics
-from scaleproof.ground.records.recomputed_window import Row, Step, merged_steps, window_figures
+from scaleproof.ground.records.recomputed_window import Row, Step, merge_steps, window_figures
 from scaleproof.ground.records.run_sections import Window
 from scaleproof.verify.contents import DAMAGES, parse_json
 
@@ -208,7 +208,7 @@ def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
             step, seconds, *_ = row
             clocks[rank] += seconds
             ends[step] = max(ends.get(step, 0.0), clocks[rank])
-    return merged_steps(rows["window"]), merged_steps(rows["warmup"]), [ends[step] for step in sorted(ends)]
+    return merge_steps(rows["window"]), merge_steps(rows["warmup"]), [ends[step] for step in sorted(ends)]
 
 
 def _positions_of_columns(heading: list[str]) -> list[int]:

@@ -155,11 +155,6 @@ def comparable(ranking: Mapping[str, Any]) -> list[str]:
     return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
 
 
-def largest_comparison(report: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the ranking that the answer is made from, of the largest size with several comparable cells."""
-    return next((ranking for ranking in reversed(report["ranking"]) if len(comparable(ranking)) > 1), None)
-
-
 def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, Collection[str]]) -> RawAnswer:
     """Return the Answer of a campaign's `runs`; arguments as of RawAnswer."""
     cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}

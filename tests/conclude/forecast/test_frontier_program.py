@@ -40,7 +40,7 @@ def trial(monkeypatch, tmp_path):
             compiled=cell.execution.compile, steps=steps, strategy=SimpleNamespace(device=torch.device("cuda", 0))
         )
         monkeypatch.setattr(measure, "set_up", lambda session, request: ready)
-        monkeypatch.setattr(measure, "probed_step_of", probed)
+        monkeypatch.setattr(measure, "make_probed_step", probed)
         monkeypatch.setattr(session, "Session", joined)
         allocator = {
             "empty_cache": lambda: None,

@@ -1,15 +1,24 @@
-"""Sentences that are written again: the same where nobody changed them; each changed, added or left out is named."""
+"""Page, sentences and tables written again: the same where nobody changed them; whatever was changed is named."""
 
 import json
-from collections.abc import Callable
+import random
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from verify.test_any_answer import any_campaign, finished
 
-from scaleproof.conclude.publication.made_again import other_code, other_sentences
+from scaleproof.conclude.publication import made_again
+from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.statements import blocks_of, differing
+from scaleproof.conclude.report.page import write_page
+from scaleproof.verify import campaign_file
+from scaleproof.verify.html_tree import Element, tree_of
 
+PUBLISHED = sorted((Path(__file__).parents[3] / "results/published").glob("demo_*"))[-1]
+SAMPLE = 60
 Content = dict[str, Any]
 
 
@@ -21,44 +30,115 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def named(folder: Path) -> list[str]:
+    return list(map(str, written_again(folder).differences))
+
+
 def edited(content: Content, **changes: Any) -> Content:
     first, *others = content["sentences"]
     return content | {"sentences": [first | changes, *others]}
 
 
 EDITS: dict[str, tuple[Callable[[Content], Content], str]] = {
-    "a word": (lambda c: edited(c, text=f"{c['sentences'][0]['text']}, surely"), "is not what its files give"),
-    "a claim": (lambda c: edited(c, claims=["rate/ddp-n1x1"]), "is not what its files give"),
+    "a word": (lambda c: edited(c, text=f"{c['sentences'][0]['text']}, surely"), ', surely", and its files give'),
+    "a claim": (lambda c: edited(c, claims=["rate/ddp-n1x1"]), "rate/ddp-n1x1"),
     "a sentence more": (
         lambda c: c | {"sentences": [*c["sentences"], {"topic": "next", "text": "Rest.", "claims": []}]},
-        'next: "Rest.": is not what its files give',
+        '"next: Rest.": is not what its files give',
     ),
     "a sentence less": (lambda c: c | {"sentences": c["sentences"][:-1]}, "is left out"),
     "no code": (lambda c: c | {"code_sha256": None}, "code_sha256: is missing"),
 }
 
 
-def test_sentences_are_those_that_the_files_give(folder: Path) -> None:
-    assert other_code(folder) == ""
-    assert list(other_sentences(folder)) == []
+def test_all_is_what_the_files_give(folder: Path) -> None:
+    assert written_again(folder) == made_again.Rewritten([])
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_sentence_is_named(folder: Path, name: str) -> None:
-    edit, named = EDITS[name]
+    edit, expected = EDITS[name]
     claims = folder / "claims.json"
     text = claims.read_text()
     claims.write_text(json.dumps(edit(json.loads(text))))
-    differences = list(map(str, other_sentences(folder)))
+    differences = named(folder)
     claims.write_text(text)
-    assert any(named in difference for difference in differences), differences
+    assert any(expected in difference for difference in differences), differences
 
 
-def test_those_of_other_code_are_not_written_again(folder: Path) -> None:
-    claims = folder / "claims.json"
-    text = claims.read_text()
-    content = edited(json.loads(text), text="Nobody wins")
-    claims.write_text(json.dumps(content | {"code_sha256": "0" * 64}))
-    assert list(other_sentences(folder)) == []
-    assert other_code(folder).startswith("claims.json is of code 000000000000, this version has ")
-    claims.write_text(text)
+def test_the_published_demo_has_the_figures_and_words_that_its_files_give() -> None:
+    """Code of before has written it: some words of it are others."""
+    assert written_again(PUBLISHED) == made_again.Rewritten([])
+
+
+def test_a_page_may_have_pseudonyms_of_hosts(tmp_path: Path) -> None:
+    results = finished(tmp_path, **any_campaign(3))
+    write_page(results.inputs(names=("ranking", "speedup"), anonymous=True), tmp_path / "report.html")
+    assert "host1" in (tmp_path / "report.html").read_text()
+    assert named(tmp_path) == []
+
+
+def test_every_table_is_written_again() -> None:
+    tables = [path.relative_to(PUBLISHED).as_posix() for path in PUBLISHED.glob("tables/*")]
+    assert {file for file, _ in made_again._both_versions(PUBLISHED)} == {"report.html", "claims.json", *tables}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_named"),
+    [
+        (r"(<p class=.verdict.>)", r"\1Not so: ", True),  # a word that decides
+        (r"The interval contains 1", "Its interval contains 1", False),
+        (r"(<th scope=.row. id=.row-)[\w-]+(.>)[\w-]+", r"\1x-n1x1\2x-n1x1", True),
+        (r"(data-order=.)\d", r"\g<1>7", True),
+        (r"Values appear", "All values appear", True),
+        (r"95(.{1,6})over the runs", r"90\1over the runs", True),
+    ],
+)
+def test_of_other_code_words_may_be_others_and_figures_may_not(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, is_named: bool
+) -> None:
+    page = folder / "report.html"
+    text = page.read_text()
+    page.write_text(re.sub(before, after, text, count=1))
+    assert page.read_text() != text
+    assert named(folder) != []
+    monkeypatch.setattr(made_again, "code_sha256", lambda *_: "0" * 64)
+    again = written_again(folder)
+    page.write_text(text)
+    assert bool(again.differences) == is_named
+    assert again.reservation.startswith("0 statements" if is_named else "1 statement ")
+
+
+def test_a_page_of_another_version_is_not_written_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign_file, "__version__", "9.0")
+    assert "another version" in written_again(folder).reservation
+
+
+def test_a_page_that_cannot_be_written_is_a_difference(folder: Path) -> None:
+    chart = folder / "charts/ranking.svg"
+    text = chart.read_text()
+    chart.write_text("no drawing")
+    differences = named(folder)
+    chart.write_text(text)
+    assert any("report.html" in difference for difference in differences), differences
+
+
+def places(element: Element) -> Iterator[tuple[Element, Element]]:
+    """Every element of a page, and what it stands in."""
+    for child in element.children:
+        if isinstance(child, Element):
+            yield child, element
+            yield from places(child)
+
+
+def test_nothing_of_a_page_can_be_left_out_or_stand_elsewhere() -> None:
+    page = tree_of((PUBLISHED / "report.html").read_text())
+    whole = blocks_of(page)
+    for part, around in random.Random(7).sample(list(places(page)), SAMPLE):
+        place = around.children.index(part)
+        around.children.remove(part)
+        assert list(differing(blocks_of(page), whole)) != [], part.opening
+        around.children.insert(place, part)
+        part.attributes["class"] = "other"
+        assert list(differing(blocks_of(page), whole)) != [], part.opening
+        whole = blocks_of(page)

@@ -94,8 +94,9 @@ class Results:
         if comparisons:
             draw_comparison(comparisons, self.folder / "charts")
         runs_table, cells, _ = read_inputs(self.folder)
-        lost = waterfall_report("synthetic", cells, self.report, {}).cells
-        draw_waterfall(lost, self.folder / "charts")
+        waterfall = waterfall_report("synthetic", cells, self.report, {})
+        write_json(self.folder / "waterfall.json", waterfall)
+        draw_waterfall(waterfall.cells, self.folder / "charts")
         left_out = {"batch_size", "seq_len", "forecast", *CHARTS} - ({*names} - {"batch_size", "seq_len"})
         drawn = [name for name in CATALOG if name not in left_out]
         return PageInputs(
@@ -108,7 +109,7 @@ class Results:
             drawn=more.pop("drawn", drawn),
             campaign_file="config/campaigns/synthetic.yaml",
             comparisons=comparisons or [],
-            waterfall=lost,
+            waterfall=waterfall.cells,
             **more,
         )
 

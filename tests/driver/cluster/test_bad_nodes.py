@@ -10,7 +10,7 @@ from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.driver.cluster.bad_nodes import BadNodes
 from scaleproof.driver.cluster.scheduler import JobEnd, SoundJob, Submission
 from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.records.excluded_nodes import excluded_nodes
+from scaleproof.ground.records.excluded_nodes import read_excluded_nodes
 
 
 def job_of(campaign: str | None, makes: str = "runs") -> SimpleNamespace:
@@ -120,9 +120,9 @@ def test_the_report_names_the_node(cluster, tmp_path):
     for jobs in (("7", "8"), ("9", "10")):
         bad = queued(cluster, tmp_path)
         bad.note_submitted("40", job_of(None))
-        assert excluded_nodes(tmp_path / "sizes") == [] or jobs == ("9", "10")
+        assert read_excluded_nodes(tmp_path / "sizes") == [] or jobs == ("9", "10")
         fail(bad, dict.fromkeys(jobs, "n1"))
-    nodes = excluded_nodes(tmp_path / "sizes")
+    nodes = read_excluded_nodes(tmp_path / "sizes")
     assert [(entry.node, list(entry.jobs)) for entry in nodes] == [("n1", ["7", "8", "9", "10"])]
     (finding,) = campaign_findings("sizes", [], excluded=nodes).findings
     assert (finding.code, finding.severity, finding.runs) == ("node-excluded", "note", ["n1"])
@@ -139,7 +139,7 @@ def test_a_campaign_whose_jobs_are_sent_later_is_told(cluster, tmp_path):
     fail(bad, {"7": "n1", "8": "n1"})
     for number in ("41", "42"):
         bad.note_submitted(number, job_of("sizes"))
-    assert [entry.node for entry in excluded_nodes(tmp_path / "sizes")] == ["n1"]
+    assert [entry.node for entry in read_excluded_nodes(tmp_path / "sizes")] == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_what_fails_everywhere_is_no_node_s_fault(cluster, tmp_path, nodes, ende
     cluster.sound = sound(ended_well)
     bad = fail(queued(cluster, tmp_path), nodes)
     assert bad.excluded == set()
-    assert excluded_nodes(tmp_path / "sizes") == []
+    assert read_excluded_nodes(tmp_path / "sizes") == []
     assert campaign_findings("sizes", [], excluded=[]).findings == []
 
 

@@ -121,7 +121,7 @@ def test_the_limits_of_a_qos_count(monkeypatch, qos, partition, limit):
         return f"PartitionName={partition} QoS={'gold' if partition == 'limited' else 'N/A'}"
 
     monkeypatch.setattr(allocation, "run_command", answer)
-    assert allocation.submit_limit("", qos, partition) == limit
+    assert allocation.ask_submit_limit("", qos, partition) == limit
 
 
 @pytest.mark.fault("a request is larger than any node", "`cluster check` says which number, and what there is")
@@ -168,7 +168,7 @@ def test_each_reason_has_its_cure(reason, advice):
 def test_the_limit_asked_for_is_this_user_s(monkeypatch):
     asked = []
     monkeypatch.setattr(allocation, "run_command", lambda *command: asked.append(command) or "")
-    assert allocation.submit_limit("physics") is None
+    assert allocation.ask_submit_limit("physics") is None
     assert f"users={getpass.getuser()}" in asked[0]
     assert "accounts=physics" in asked[0]
 
@@ -207,7 +207,7 @@ def test_no_command_of_slurm_is_a_message(monkeypatch, tmp_path):
 
 def test_what_would_be_asked_is_said_without_slurm(monkeypatch, tmp_path, repository):
     monkeypatch.chdir(repository)
-    monkeypatch.setattr(cluster_check.allocation, "slurm_config", dict)
+    monkeypatch.setattr(cluster_check.allocation, "ask_slurm_config", dict)
     (tmp_path / "profile.v9+.yaml").write_text(PROFILE + "config: {gpu_type: h100}\n")
     campaign = tmp_path / "sizes.yaml"
     campaign.write_text(

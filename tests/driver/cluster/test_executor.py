@@ -11,7 +11,7 @@ import pytest
 
 from scaleproof.driver.cluster.scheduler import Submission
 from scaleproof.driver.cluster.slurm import Slurm
-from scaleproof.ground.records.jobs import entries_of
+from scaleproof.ground.records.jobs import read_ledger
 
 # sbatch runs its script on the spot, once for each task of an array. Jobs whose script says so fail, or wait for ever.
 SBATCH = """#!/bin/bash
@@ -225,7 +225,7 @@ def test_what_fails_everywhere_stops_the_campaign(stub):
     assert "stopped: 2 jobs in turn have ended alike (FAILED, NonZeroExitCode, exit code 1)" in done.stderr
     assert sent(stub) <= 4
     assert "Traceback" not in done.stderr
-    entries = {entry.id: entry for entry in entries_of(stub.parent / "results/job-logs/jobs.jsonl")}
+    entries = {entry.id: entry for entry in read_ledger(stub.parent / "results/job-logs/jobs.jsonl")}
     assert all(entry.ended for entry in entries.values()), "nothing is sent after that, or all of it is cancelled"
 
 
@@ -269,7 +269,7 @@ def test_what_is_refused_alike_stops_the_campaign(stub):
 def test_the_ledger_has_what_was_sent_and_how_it_ended(stub):
     snakemake(stub, "out/1")
     snakemake(stub, "out/2", command="exit 1")
-    entries = {entry.makes: entry for entry in entries_of(stub.parent / "results/job-logs/jobs.jsonl")}
+    entries = {entry.makes: entry for entry in read_ledger(stub.parent / "results/job-logs/jobs.jsonl")}
     assert (entries["out/1"].id, entries["out/1"].state, entries["out/1"].reason) == ("41", "COMPLETED", "")
     assert entries["out/2"].reason == "FAILED on n1, NonZeroExitCode, exit code 1"
     assert all(entry.ended for entry in entries.values())

@@ -8,7 +8,7 @@ from synthetic import campaign, cells
 from scaleproof.driver.cluster import questions, slurm
 from scaleproof.driver.cluster.profile import SnakemakeProfile, check_profile
 from scaleproof.ground.campaign.cells import arms_of
-from scaleproof.ground.campaign.shared_jobs import shared_jobs, shares_jobs
+from scaleproof.ground.campaign.shared_jobs import may_share_jobs, plan_shared_jobs
 from scaleproof.ground.errors import UserError
 
 COMPARE = [
@@ -29,7 +29,9 @@ def loaded_campaign(traced: bool = False, **parts) -> SimpleNamespace:
         cells=own,
         comparisons={"fused": (given.compare[0], *arms_of(given, given.compare[0]))},
         traced=own[:1] if traced else [],
-        shared_jobs={job.name: job for job in shared_jobs(given, lambda repeat: own)} if shares_jobs(given) else {},
+        shared_jobs={job.name: job for job in plan_shared_jobs(given, lambda repeat: own)}
+        if may_share_jobs(given)
+        else {},
     )
 
 

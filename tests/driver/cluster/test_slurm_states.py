@@ -141,7 +141,7 @@ def test_a_job_that_its_node_did_not_start_was_not_cancelled_by_hand(
 def test_a_job_without_its_first_node_is_ended(slurm, monkeypatch):
     commands = []
     monkeypatch.setattr(slurm_module, "run_command", lambda *command: commands.append(command) or slurm[command[0]])
-    monkeypatch.setattr(slurm_module, "host_names", lambda nodes: {"n[1-2]": ["n1", "n2"]}.get(nodes, [nodes]))
+    monkeypatch.setattr(slurm_module, "expand_node_list", lambda nodes: {"n[1-2]": ["n1", "n2"]}.get(nodes, [nodes]))
     slurm["scancel"] = ""
     scheduler = Slurm(dict)
     phases = []

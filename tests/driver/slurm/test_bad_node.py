@@ -5,7 +5,7 @@ import json
 import pytest
 from workflow_texts import TINY
 
-from scaleproof.ground.records.excluded_nodes import excluded_nodes
+from scaleproof.ground.records.excluded_nodes import read_excluded_nodes
 
 QUICK = ("--seconds-between-status-checks", "2", "--latency-wait", "5")
 REPEATED = (
@@ -37,7 +37,7 @@ def test_a_campaign_is_finished_on_the_other_nodes(checkout, without_files, name
     assert (": scaleproof-train, 3 tasks" in done.stderr) == (name == "arrays")
     runs = [json.loads(path.read_text()) for path in campaign.glob("runs/*/rep*/training_metrics.json")]
     assert [(run["status"], run["ranks"][0]["host"]) for run in runs] == [("ok", "n2")] * 3
-    (excluded,) = excluded_nodes(campaign)
+    (excluded,) = read_excluded_nodes(campaign)
     assert excluded.node == without_files
     findings = json.loads((campaign / "findings.json").read_text())["findings"]
     assert [f["runs"] for f in findings if f["code"] == "node-excluded"] == [[without_files]]

@@ -18,7 +18,7 @@ import pytest
 from patience import wait_until
 from slurm_tools import Checkout, Cluster, environment
 
-from scaleproof.ground.records.jobs import entries_of
+from scaleproof.ground.records.jobs import read_ledger
 
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "5"))
 PER_MINUTE = 15  # jobs, each with a Snakemake of its own: two cores make about twice as many where nothing fails
@@ -183,7 +183,7 @@ def test_nothing_is_lost_and_nothing_is_made_twice(cluster, tmp_path):
     runs = {f"out/{k}" for k in range(round(PER_MINUTE * MINUTES))}
     assert {f"out/{path.name}" for path in (tmp_path / "out").iterdir()} == runs, story
     assert not (tmp_path / "at-the-same-time").exists(), story
-    entries = {entry.id: entry for entry in entries_of(tmp_path / "results/job-logs/jobs.jsonl")}.values()
+    entries = {entry.id: entry for entry in read_ledger(tmp_path / "results/job-logs/jobs.jsonl")}.values()
     assert {entry.makes for entry in entries} == runs, story
     assert [entry.id for entry in entries if entry.ended is None] == [], story
     well = Counter(entry.makes for entry in entries if entry.state == "COMPLETED")

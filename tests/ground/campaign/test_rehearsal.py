@@ -4,18 +4,18 @@ import pytest
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign, Resources
-from scaleproof.ground.campaign.rehearsal import is_rehearsal, rehearsal_of
+from scaleproof.ground.campaign.rehearsal import is_rehearsal, make_rehearsal
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, load_campaign
 
 
 def rehearsal(text: dict, without_gpu: bool = False) -> Campaign:
-    return rehearsal_of(Campaign.model_validate({"title": "x"} | text), without_gpu)
+    return make_rehearsal(Campaign.model_validate({"title": "x"} | text), without_gpu)
 
 
 @pytest.mark.parametrize("name", ["demo", "ag_news_ddp", "any_gpu", "cpu_matrix", "l4_dp_ddp_zero", "v100_fixed_work"])
 def test_each_cell_has_its_strategy_and_geometry(repository, name):
     campaign, _ = load_campaign(repository / CAMPAIGNS / f"{name}.yaml")
-    small = rehearsal_of(campaign, without_gpu=False)
+    small = make_rehearsal(campaign, without_gpu=False)
     for old, new in zip(expand_cells(campaign), expand_cells(small), strict=True):
         kept = ("strategy", "geometry", "precision", "compile", "device")
         assert [getattr(old.execution, key) for key in kept] == [getattr(new.execution, key) for key in kept]
@@ -66,6 +66,6 @@ def test_its_results_are_known_by_their_name():
 
 
 def test_every_key_of_resources_was_looked_at():
-    """A new key may make a rehearsal as long as its campaign: drop it in `rehearsal_of`, or add it here."""
+    """A new key may make a rehearsal as long as its campaign: drop it in `make_rehearsal`, or add it here."""
     kept = {"time_limit", "cpus_per_device", "same_allocation", "minutes_per_job", "exclusive", "memory_per_device"}
     assert set(Resources.model_fields) == kept | {"witness"}

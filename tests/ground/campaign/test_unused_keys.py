@@ -4,7 +4,7 @@ import pytest
 
 from scaleproof.ground.campaign.cell_checks import check_campaign
 from scaleproof.ground.campaign.config import Campaign
-from scaleproof.ground.campaign.rehearsal import rehearsal_of
+from scaleproof.ground.campaign.rehearsal import make_rehearsal
 from scaleproof.ground.errors import UserError
 
 BESIDE_VARY = {"execution": {"strategy": "fsdp"}, "vary": {"strategy": ["ddp"]}}
@@ -51,4 +51,4 @@ def test_a_key_that_some_cell_or_the_command_reads_is_allowed(keys):
 def test_the_rehearsal_of_a_campaign_has_no_key_without_effect():
     varied = {"vary": {"seq_len": [128, 256], "model": ["gpt2-small"], "bucket_elements": [1000, 2000]}}
     for keys in (varied, {"workload": COMMAND}, varied | {"cells": [{"strategy": "fsdp"}]}):
-        check_campaign(rehearsal_of(campaign(**keys), without_gpu=True))
+        check_campaign(make_rehearsal(campaign(**keys), without_gpu=True))

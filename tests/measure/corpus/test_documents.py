@@ -9,7 +9,7 @@ import pytest
 from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import UserError
 from scaleproof.measure.corpus import documents, encode, forms
-from scaleproof.measure.corpus.labels import classes_in_order
+from scaleproof.measure.corpus.labels import order_classes
 
 
 def fetch(folder, **keys):
@@ -192,7 +192,7 @@ def test_another_label_is_another_corpus(tmp_path):
     ("names", "classes"), [(["10", "9", "-1"], ["-1", "9", "10"]), (["b", "a", "10"], ["10", "a", "b"])]
 )
 def test_classes_have_an_order_of_their_own(names, classes):
-    assert classes_in_order("mine", names) == classes
+    assert order_classes("mine", names) == classes
 
 
 @pytest.mark.parametrize(

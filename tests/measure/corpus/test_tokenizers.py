@@ -201,7 +201,7 @@ def started(corpus, out):
 
 @pytest.mark.fault("tokenising is killed", "finished shards are kept; the same bytes")
 def test_killed_work_is_continued_and_gives_the_same_bytes(corpus, tmp_path, capsys, monkeypatch):
-    assert len(encode.documents_by_group(corpus / "documents.parquet")) > 64, "several shards of several groups"
+    assert len(encode.count_documents_by_group(corpus / "documents.parquet")) > 64, "several shards of several groups"
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     tokenise.tokenise_corpus(corpus, corpus / "tokenizer.json", whole, processes=1)
     process = started(corpus, cut)
@@ -217,7 +217,11 @@ def test_killed_work_is_continued_and_gives_the_same_bytes(corpus, tmp_path, cap
     monkeypatch.setattr(encode, "encode_shard", lambda *args: made.append(args[-1].number) or original(*args))
     tokenise.tokenise_corpus(corpus, corpus / "tokenizer.json", cut, processes=1)
     shards = len(
-        list(tokenise._shards(encode.documents_by_group(corpus / "documents.parquet"), np.zeros(DOCUMENTS, bool)))
+        list(
+            tokenise._cut_into_shards(
+                encode.count_documents_by_group(corpus / "documents.parquet"), np.zeros(DOCUMENTS, bool)
+            )
+        )
     )
     assert f"{len(done) - 1} of {shards} shards are there already" in capsys.readouterr().err
     assert made == sorted({*range(shards)} - set(done[1:]))

@@ -17,7 +17,7 @@ from scaleproof.ground.verdict import Verdict, judged
 from scaleproof.measure.corpus.reader import SamplePlan, TokenFile
 from scaleproof.measure.doctor import doctor_cpu, doctor_gpu, doctor_steps
 from scaleproof.measure.doctor.doctor import DOCTOR, Look, examine, read_report, verdict_line
-from scaleproof.measure.doctor.doctor_ranks import count_differing, host_waits
+from scaleproof.measure.doctor.doctor_ranks import count_differing, count_host_waits
 from scaleproof.measure.doctor.random_tokens import write_random_tokens
 from scaleproof.measure.machine.gpus import Gpu
 from scaleproof.measure.trainer.batches import Batches
@@ -93,7 +93,7 @@ def test_a_quota_is_read_from_the_control_group(tmp_path):
 
 
 def test_without_a_gpu_its_checks_are_not_here():
-    report = examine(doctor_gpu.checks([]), "cpu", lambda entry: None)
+    report = examine(doctor_gpu.checks_of_gpus([]), "cpu", lambda entry: None)
     assert len(report.checks) == 11
     assert {entry.status for entry in report.checks} == {"not here"}
 
@@ -101,7 +101,7 @@ def test_without_a_gpu_its_checks_are_not_here():
 def test_the_documents_name_every_check(repository, tmp_path):
     page = (repository / "docs/gpu.md").read_text()
     page = page[page.index("| check | passes where |") : page.index("## The first ten minutes")]
-    names = [check.name for check in [*doctor_cpu.checks(tmp_path), *doctor_gpu.checks([])]]
+    names = [check.name for check in [*doctor_cpu.checks_of_cpu(tmp_path), *doctor_gpu.checks_of_gpus([])]]
     rows = [row.split("|")[1] for row in page.splitlines()[2:] if row.startswith("|")]
     listed = {name.strip().lower() for row in rows for name in row.split(":")[0].split(",")}
     assert {name.lower() for name in names} <= listed
@@ -175,16 +175,16 @@ def test_deepspeeds_own_waits_are_deepspeeds():
 
 def test_ranks_that_never_wrote_are_a_failure(monkeypatch):
     monkeypatch.setattr(doctor_steps, "look_on_ranks", lambda *arguments: ({}, ["NCCL error: unhandled system error"]))
-    ((name, verdict),) = doctor_steps.steps_of_strategies(2, 2)
+    ((name, verdict),) = doctor_steps.judge_strategies(2, 2)
     assert (name, verdict.status) == ("ranks", "FAIL")
     assert "NCCL error" in verdict.evidence
 
 
 def test_the_host_waits_where_a_value_is_read():
-    with host_waits(torch.device("cpu")) as waits:
+    with count_host_waits(torch.device("cpu")) as waits:
         torch.ones(3).sum()
     assert not waits
-    with host_waits(torch.device("cpu")) as waits:
+    with count_host_waits(torch.device("cpu")) as waits:
         torch.ones(3).sum().item()
     assert sum(waits.values()) == 1
     assert next(iter(waits)).startswith("test_doctor.py:")
@@ -208,7 +208,7 @@ def test_a_wait_is_named_by_its_package_wherever_that_is_installed(folder, monke
     utils = importlib.import_module("deepspeed.runtime.utils")
     torchs = {"__name__": "torch.cuda.streams", "warnings": warnings}
     exec("def wait(): warnings.warn('called a synchronizing CUDA operation', stacklevel=1)", torchs)
-    with host_waits(torch.device("cuda")) as waits:
+    with count_host_waits(torch.device("cuda")) as waits:
         utils.reduce(torchs["wait"])
         warnings.warn("does not yet detect all synchronizing operations", stacklevel=1)
     assert waits == {"deepspeed/runtime/utils.py:2": 1}
@@ -243,7 +243,7 @@ def test_random_tokens_are_a_corpus(tmp_path):
 
 def test_strategies_that_ranks_did_not_reach_are_failures(monkeypatch):
     monkeypatch.setattr(doctor_steps, "LIMIT_S", 1.0)
-    verdicts = dict(doctor_steps.steps_of_strategies(2, 0))
+    verdicts = dict(doctor_steps.judge_strategies(2, 0))
     assert {verdict.status for verdict in verdicts.values()} == {"FAIL"}
     assert "their time was over" in list(verdicts.values())[-1].evidence
 
@@ -253,10 +253,10 @@ def test_the_ranks_are_done_before_the_doctor_itself_uses_a_device(monkeypatch, 
     events = []
     look = Look("look", "gpu", lambda: events.append("look") or judged(True, "", ""))
     monkeypatch.setattr("scaleproof.measure.machine.gpus.cuda_devices", lambda: [H100, H100])
-    monkeypatch.setattr(doctor_gpu, "checks", lambda *arguments: [look])
-    monkeypatch.setattr(doctor_cpu, "checks", lambda folder: [])
+    monkeypatch.setattr(doctor_gpu, "checks_of_gpus", lambda *arguments: [look])
+    monkeypatch.setattr(doctor_cpu, "checks_of_cpu", lambda folder: [])
     steps = lambda ranks, gpus: events.append(f"{ranks} ranks") or iter([("ranks", judged(True, "", ""))])  # noqa: E731
-    monkeypatch.setattr(doctor_steps, "steps_of_strategies", steps)
+    monkeypatch.setattr(doctor_steps, "judge_strategies", steps)
     doctor.doctor(SimpleNamespace(results=tmp_path, out=None, no_ranks=False))
     assert events == ["2 ranks", "look"]
 
@@ -274,8 +274,8 @@ def test_the_doctor_waits_for_runs_and_they_for_it(gpus, monkeypatch, tmp_path):
     look = Look("look", "gpu", lambda: judged(bool(held), "", "", held=list(held)))
     monkeypatch.setattr("scaleproof.measure.launch.device_lock.hold_devices", lock)
     monkeypatch.setattr("scaleproof.measure.machine.gpus.cuda_devices", lambda: gpus)
-    monkeypatch.setattr(doctor_gpu, "checks", lambda *arguments: [look])
-    monkeypatch.setattr(doctor_cpu, "checks", lambda folder: [])
+    monkeypatch.setattr(doctor_gpu, "checks_of_gpus", lambda *arguments: [look])
+    monkeypatch.setattr(doctor_cpu, "checks_of_cpu", lambda folder: [])
     doctor.doctor(SimpleNamespace(results=tmp_path, out=None, no_ranks=True))
     ((names, owner),) = read_report(tmp_path / DOCTOR).checks[0].values["held"]
     assert names == [gpu.uuid for gpu in gpus] or (not gpus and names[0].startswith("core-"))
@@ -293,16 +293,16 @@ def test_every_device_is_looked_at(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", device)
     for name in ("check_readable", "check_energy", "check_matmul", "check_copies"):
         monkeypatch.setattr(doctor_gpu, name, lambda: judged(chosen[-1] != 2, "a rate", "look at that device"))
-    entries = [entry for entry in examine(doctor_gpu.checks([H100] * 4), "x", lambda e: None).checks if chosen]
+    entries = [entry for entry in examine(doctor_gpu.checks_of_gpus([H100] * 4), "x", lambda e: None).checks if chosen]
     of_devices = {entry.name: entry.status for entry in entries if ": device" in entry.name}
     names = ("clocks and power", "energy", "matmul rate", "copy bandwidth")
     assert of_devices == {f"{n}: device {i}": "FAIL" if i == 2 else "PASS" for n in names for i in range(4)}
-    assert len(doctor_gpu.checks([H100])) == 11
+    assert len(doctor_gpu.checks_of_gpus([H100])) == 11
 
 
 def test_a_lost_device_is_why_there_are_none():
     report = examine(
-        doctor_gpu.checks([], "GPU 3 of this machine does not answer (GPU is lost)"), "cpu", lambda e: None
+        doctor_gpu.checks_of_gpus([], "GPU 3 of this machine does not answer (GPU is lost)"), "cpu", lambda e: None
     )
     assert [entry.status for entry in report.checks] == ["FAIL"] + ["not here"] * 10
     assert {entry.evidence.partition(" (")[0] for entry in report.checks} == {
@@ -321,5 +321,5 @@ def test_ranks_have_come_and_gone_before_the_doctor_uses_a_device(tmp_path, monk
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     doctor.doctor(SimpleNamespace(results=tmp_path, out=None, no_ranks=False))
     names = [look.name for look in listed]
-    on_devices = [look.name for look in doctor_gpu.checks([H100])]
+    on_devices = [look.name for look in doctor_gpu.checks_of_gpus([H100])]
     assert names.index("steps") < min(map(names.index, on_devices))

@@ -70,7 +70,7 @@ def test_processor_time_is_measured_and_not_the_clock():
 
 def test_a_layer_is_trained_at_a_rate_that_a_core_can_have(monkeypatch):
     monkeypatch.setattr(speed, "PROBE_S", 0.05)
-    assert 1e8 < speed._training_flops(TINY) < 1e12
+    assert 1e8 < speed._measure_flops(TINY) < 1e12
 
 
 def test_a_gpu_that_a_run_uses_is_left_alone(tmp_path, monkeypatch):
@@ -78,10 +78,10 @@ def test_a_gpu_that_a_run_uses_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     on_gpu = Layer("cuda", "fp32", 64, 32)
-    monkeypatch.setattr(speed, "_training_flops", lambda layer: 1e12)
-    assert speed._train_undisturbed(on_gpu) == 1e12
+    monkeypatch.setattr(speed, "_measure_flops", lambda layer: 1e12)
+    assert speed._measure_flops_undisturbed(on_gpu) == 1e12
     with hold_devices(device_names([]), "another campaign"), pytest.raises(SystemExit, match="a run uses the GPU"):
-        speed._train_undisturbed(on_gpu)
+        speed._measure_flops_undisturbed(on_gpu)
 
 
 def test_work_is_that_of_the_layer():

@@ -82,12 +82,12 @@ def test_srun_assumes_nothing_from_the_job(monkeypatch, tmp_path):
 
 @pytest.mark.fault("the port of the rendezvous is taken", "the next free one")
 def test_a_port_that_is_taken_is_passed_over():
-    port = allocated.free_port("12003")
+    port = allocated.find_free_port("12003")
     assert port == 20_003
     with socket.socket() as taken:
         taken.bind(("", port))
         taken.listen()
-        assert allocated.free_port("12003") == port + 1
+        assert allocated.find_free_port("12003") == port + 1
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_outside_of_an_allocation(monkeypatch):
     ],
 )
 def test_what_slurm_says_is_believed(line, kind, reason):
-    found = slurm.scheduler_failure(["[default0]:something", line])
+    found = slurm.find_scheduler_failure(["[default0]:something", line])
     assert found[0] == kind
     assert reason in found[1]
 
 
 def test_nothing_said_is_no_verdict():
-    assert slurm.scheduler_failure(["[default0]:RuntimeError: connection closed by peer"]) is None
+    assert slurm.find_scheduler_failure(["[default0]:RuntimeError: connection closed by peer"]) is None

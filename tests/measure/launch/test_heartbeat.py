@@ -19,7 +19,7 @@ def test_the_window_is_between_looks_and_as_exact_as_they_are_close(clock):
     for time, steps in ((100.5, 2), (101.0, 5), (103.5, 10)):  # the launcher had no core for two seconds
         clock[0] = time
         watched.marks[:] = steps * PHASES
-        watched.look()
+        watched.note_progress()
     watched.close()
     assert watched.window_s == 3.0
     assert watched.longest_s == 2.5

@@ -7,7 +7,7 @@ import pytest
 from synthetic import campaign, rewrite, write_failure, write_run
 
 from scaleproof.ground.campaign.cells import expand_cells
-from scaleproof.ground.campaign.shared_jobs import shared_jobs
+from scaleproof.ground.campaign.shared_jobs import plan_shared_jobs
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.measure.launch.shared_job import run_shared_job
 
@@ -23,7 +23,7 @@ class Job:
         keys = {"same_allocation": True} if same_nodes else {}
         given = campaign(vary={"strategy": ["ddp", "fsdp"]}, repeats=2, resources={"minutes_per_job": 1000} | keys)
         self.cells = expand_cells(given)
-        (self.job,) = shared_jobs(given, lambda repeat: self.cells)
+        (self.job,) = plan_shared_jobs(given, lambda repeat: self.cells)
         self.root, self.record = root, root / "together/rep1-2.json"
         self.failed: dict[str, str] = {}  # run -> class of its failure
 

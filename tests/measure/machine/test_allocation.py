@@ -76,7 +76,7 @@ def test_a_job_that_goes_on_has_no_state_in_the_record(monkeypatch, state, recor
     monkeypatch.setattr(
         slurm, "run_command", lambda *command: f"JobId=7 JobState={state} Reason=None RunTime=00:01:02 NodeList=n1"
     )
-    assert slurm.recorded_at_end("7") == recorded
+    assert slurm.ask_how_job_ended("7") == recorded
 
 
 def test_the_number_of_an_outer_job_s_array_is_not_believed(monkeypatch, asked):

@@ -25,14 +25,14 @@ IBSTAT = """CA 'mlx5_0'
 
 
 def test_gpus():
-    first, second = provenance.gpu_rows(SMI)
+    first, second = provenance.parse_gpu_table(SMI)
     assert (first["uuid"], first["driver"], first["ecc"]) == ("GPU-11111111-2222", "550.54.15", "Enabled")
     assert (second["power_cap"], second["power_cap_default"]) == ("500.00 W", "700.00 W")
-    assert provenance.gpu_rows("") == []
+    assert provenance.parse_gpu_table("") == []
 
 
 def test_topology():
-    assert provenance.topology_lines(TOPO) == ["GPU0 GPU1 CPU Affinity", "GPU0 X NV18 0-7", "GPU1 NV18 X 0-7"]
+    assert provenance.parse_topology(TOPO) == ["GPU0 GPU1 CPU Affinity", "GPU0 X NV18 0-7", "GPU1 NV18 X 0-7"]
 
 
 def test_the_head_of_the_matrix_is_no_row_of_it(monkeypatch):
@@ -55,7 +55,7 @@ def test_what_joins_devices_is_known_in_the_order_of_the_ranks(monkeypatch):
 
 
 def test_infiniband():
-    (port,) = provenance.infiniband_ports(IBSTAT)
+    (port,) = provenance.parse_infiniband_ports(IBSTAT)
     assert port == {"adapter": "mlx5_0", "port": "1", "state": "Active", "rate": "400", "link_layer": "InfiniBand"}
 
 
@@ -63,7 +63,7 @@ def test_networks(tmp_path):
     for name, speed in (("eth0", "25000\n"), ("lo", "-1\n"), ("down", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "speed").write_text(speed)
-    assert provenance.network_speeds(tmp_path) == {"eth0": 25000}
+    assert provenance.read_network_speeds(tmp_path) == {"eth0": 25000}
 
 
 def test_all_of_it_is_asked_of_the_commands_that_are_there(monkeypatch, tmp_path):
@@ -86,8 +86,8 @@ else:
     monkeypatch.setenv("APPTAINER_NAME", "/home/someone/scaleproof.sif")
     monkeypatch.setenv("LOADEDMODULES", f"gcc/13:{Path.home()}/modules/mine")
     found = provenance.ask_node_commands()
-    assert found["gpus"] == provenance.gpu_rows(SMI)[:1]
-    assert found["gpu_topology"] == provenance.topology_lines(TOPO)
+    assert found["gpus"] == provenance.parse_gpu_table(SMI)[:1]
+    assert found["gpu_topology"] == provenance.parse_topology(TOPO)
     assert found["cuda_driver"] == "12.4"
     assert found["infiniband"][0]["rate"] == "400"
     assert found["container"] == "sha256:0123"

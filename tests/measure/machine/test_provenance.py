@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from scaleproof.measure.machine.provenance import kept_variables, provenance_fields
+from scaleproof.measure.machine.provenance import provenance_fields, variables_to_record
 
 
 def test_provenance_is_complete(repository, monkeypatch):
@@ -22,7 +22,7 @@ def test_only_listed_variables_are_repeated(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
     monkeypatch.setenv("MY_PASSWORD", "secret")
     monkeypatch.setenv("NCCL_TOPO_FILE", f"{Path.home()}/topo.xml")
-    found = kept_variables()
+    found = variables_to_record()
     assert found["NCCL_DEBUG"] == "INFO"
     assert found["OMP_NUM_THREADS"] == "3"
     assert "secret" not in found.values()

@@ -9,7 +9,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from scaleproof.ground.campaign.model_shapes import ModelShape
 from scaleproof.measure.model import attention
-from scaleproof.measure.model.architecture import network_of
+from scaleproof.measure.model.architecture import make_network
 from scaleproof.measure.model.loss import FusedCrossEntropy, Kind, LossHead
 from scaleproof.measure.model.wrappers import LanguageModel
 
@@ -20,7 +20,7 @@ CHUNK = 23  # of 4 x 16 tokens: two whole chunks and a part of one
 
 def model(loss: str = "plain", kind: str = "sdpa") -> LanguageModel:
     torch.manual_seed(5)
-    made = LanguageModel(network_of(SHAPE, VOCABULARY), 16, attention=kind, loss=loss)
+    made = LanguageModel(make_network(SHAPE, VOCABULARY), 16, attention=kind, loss=loss)
     made.network.lm_head.chunk = CHUNK
     return made
 

@@ -16,7 +16,7 @@ from scaleproof.measure.corpus.reader import SamplePlan, held_out_ids, open_spli
 from scaleproof.measure.reference.planned import steps_to_replay
 from scaleproof.measure.reference.replay import replay
 from scaleproof.measure.reference.samples import SplitSamples, checksum, step_ids
-from scaleproof.measure.reference.schema import read_reference, reference_of, workload_name
+from scaleproof.measure.reference.schema import find_reference, read_reference, workload_name
 from scaleproof.measure.strategy.base import learning_rate
 
 PACKAGE = Path(__file__).parents[3] / "src/scaleproof/measure/reference"
@@ -96,18 +96,18 @@ def test_a_model_as_built_has_the_same_losses(request, corpus, keys):
     import torch
 
     from scaleproof.measure.model.build import build_model
-    from scaleproof.measure.trainer.measure import losses_as_built
+    from scaleproof.measure.trainer.measure import score_unwrapped_model
 
     folder, c = request.getfixturevalue(corpus), cell(**keys, execution={"precision": "bf16"})
     reference, file = replay(c.config, folder), open_split(folder, "train", c.workload)
     plan, model, device = SamplePlan(file.n_samples, 8, c.work.seed), build_model(c, 4), torch.device("cpu")
-    assert losses_as_built(model, plan, file, device) == pytest.approx(reference.first_losses, rel=2e-6)
+    assert score_unwrapped_model(model, plan, file, device) == pytest.approx(reference.first_losses, rel=2e-6)
     assert len(reference.first_losses) == 4
     assert reference.decayed == sum(p.numel() for p in model.parameters() if p.dim() > 1)
     positions = next(p for name, p in model.named_parameters() if "wpe" in name or name == "positions.weight")
     with torch.no_grad():
         positions.copy_(positions.roll(1, dims=0))
-    assert losses_as_built(model, plan, file, device) != pytest.approx(reference.first_losses, rel=2e-5)
+    assert score_unwrapped_model(model, plan, file, device) != pytest.approx(reference.first_losses, rel=2e-5)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
@@ -204,12 +204,12 @@ def test_a_run_finds_its_reference(tmp_path, tokens):
     reference = replay(c.config, tokens)
     folder = tmp_path / "results/x/runs/cell/rep1"
     folder.mkdir(parents=True)
-    assert reference_of(folder, c.config, reference.train_sha256) is None
+    assert find_reference(folder, c.config, reference.train_sha256) is None
     path = tmp_path / f"results/x/reference/{reference.workload}.json"
     path.parent.mkdir()
     path.write_text(reference.model_dump_json())
-    assert reference_of(folder, c.config, reference.train_sha256) == reference
-    assert reference_of(folder, c.config, "of another corpus") is None
+    assert find_reference(folder, c.config, reference.train_sha256) == reference
+    assert find_reference(folder, c.config, "of another corpus") is None
     path.write_text("{}")
     with pytest.raises(UserError, match=r"is not a reference of schema 1\.0 to 1\.3"):
         read_reference(path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scaleproof.measure.trace.time_spans import difference, intersection, merge_spans, ns_in_windows, total_ns
+from scaleproof.measure.trace.time_spans import intersect, merge_spans, ns_in_windows, subtract, total_ns
 
 LONG = 400
 
@@ -27,8 +27,8 @@ def test_sets_of_time_are_what_a_bitmap_says(seed):
     a, b = merge_spans(*first), merge_spans(*second)
     assert (bitmap(a) == bitmap(first)).all()
     assert (a[0][1:] > a[1][:-1]).all(), "disjoint, in order"
-    assert (bitmap(intersection(a, b)) == (bitmap(first) & bitmap(second))).all()
-    assert (bitmap(difference(a, b)) == (bitmap(first) & ~bitmap(second))).all()
+    assert (bitmap(intersect(a, b)) == (bitmap(first) & bitmap(second))).all()
+    assert (bitmap(subtract(a, b)) == (bitmap(first) & ~bitmap(second))).all()
     assert total_ns(a) == bitmap(first).sum()
     starts = np.sort(random.integers(0, LONG, 6))
     ends = starts + 25
@@ -47,6 +47,6 @@ def test_short_pauses_are_filled_where_asked_for():
 def test_nothing_is_nothing():
     empty = merge_spans(np.array([]), np.array([]))
     full = merge_spans(np.array([0]), np.array([5]))
-    assert total_ns(empty) == total_ns(intersection(empty, full)) == total_ns(difference(empty, full)) == 0
-    assert total_ns(difference(full, empty)) == 5
+    assert total_ns(empty) == total_ns(intersect(empty, full)) == total_ns(subtract(empty, full)) == 0
+    assert total_ns(subtract(full, empty)) == 5
     assert ns_in_windows(empty, np.array([0]), np.array([9])).tolist() == [0]

@@ -8,7 +8,7 @@ from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.measure.model.build import build_model
 from scaleproof.measure.strategy.native import Single
-from scaleproof.measure.trainer.census import compiled_parts, graph_nodes, weights_checksum
+from scaleproof.measure.trainer.census import autograd_nodes_made, compiled_parts, weights_checksum
 
 
 def test_a_checksum_of_weights_is_that_of_their_bits():
@@ -25,11 +25,11 @@ def test_a_checksum_of_weights_is_that_of_their_bits():
 
 def test_nodes_of_a_graph_are_counted_by_thread():
     leaf = torch.ones(3, requires_grad=True)
-    first = graph_nodes()
+    first = autograd_nodes_made()
     (leaf * 2).exp().sum().backward()
     with torch.no_grad():
         leaf * 2
-    assert graph_nodes() - first - 1 == 3
+    assert autograd_nodes_made() - first - 1 == 3
 
 
 @pytest.mark.parametrize(

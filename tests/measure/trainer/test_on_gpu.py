@@ -20,7 +20,7 @@ from scaleproof.measure.trainer import measure, session, validation
 from scaleproof.measure.trainer.__main__ import failure_class
 from scaleproof.measure.trainer.census import compiled_graphs
 from scaleproof.measure.trainer.fed_tokens import FedTokens
-from scaleproof.measure.trainer.measure import losses_as_built
+from scaleproof.measure.trainer.measure import score_unwrapped_model
 from scaleproof.measure.trainer.monitor import POWER_INSTANT, GpuMonitor
 from scaleproof.measure.trainer.probe import _largest_argument_bytes
 from scaleproof.measure.trainer.session import NotApplicable, Session, WrongWorld, nvml_uuid
@@ -208,8 +208,8 @@ def test_what_the_probe_leaves_in_the_allocator_is_no_memory_of_the_window(monke
     events = []
     monkeypatch.setattr(torch.accelerator, "empty_cache", lambda: events.append("emptied"))
     monkeypatch.setattr(measure, "Probe", lambda strategy, measure_state: nullcontext())
-    monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
-    monkeypatch.setattr(measure, "keeps_on_host", lambda ready: False)
+    monkeypatch.setattr(measure, "record_of_probed_step", lambda *arguments: None)
+    monkeypatch.setattr(measure, "must_keep_on_host", lambda ready: False)
     ready = SimpleNamespace(
         strategy=SimpleNamespace(device=torch.device("cuda", 0)),
         compiled=True,
@@ -225,7 +225,7 @@ def test_the_probe_looks_at_tokens_before_threads_share_them(monkeypatch):
     looked = []
     monkeypatch.setattr(measure.TokenChecksum, "add", lambda self, rows: looked.append(len(rows)))
     monkeypatch.setattr(measure, "Probe", lambda strategy, measure_state: nullcontext())
-    monkeypatch.setattr(measure, "probed_step", lambda *arguments: None)
+    monkeypatch.setattr(measure, "record_of_probed_step", lambda *arguments: None)
     model = nn.Identity()
 
     class Whole(nn.Module):
@@ -236,7 +236,7 @@ def test_the_probe_looks_at_tokens_before_threads_share_them(monkeypatch):
     strategy = SimpleNamespace(module=whole, cell=kind, device=torch.device("cuda", 0))
     steps = lambda first, count: whole(torch.zeros(4, 3))  # noqa: E731
     ready = measure.Ready(None, None, model, False, strategy, None, 0, steps, [])
-    measure.probed_step_of(ready, 2)
+    measure.make_probed_step(ready, 2)
     assert looked == [4]
 
 
@@ -263,7 +263,7 @@ def test_the_probe_of_a_compiled_cell_is_kept_by_the_host_where_it_may_not_fit(
     monkeypatch.setattr(measure.psutil, "virtual_memory", lambda: SimpleNamespace(available=host * GB))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
     ready = SimpleNamespace(compiled=compiled, strategy=SimpleNamespace(device=torch.device(device)))
-    assert measure.keeps_on_host(ready) == on_host
+    assert measure.must_keep_on_host(ready) == on_host
 
 
 @pytest.mark.parametrize("loss", ["plain", "fused"])
@@ -291,9 +291,9 @@ def test_a_step_that_is_kept_by_the_host_is_the_same_step(monkeypatch, loss):
             strategy.micro_step(tokens, boundary=True)
             strategy.update(first)
 
-        monkeypatch.setattr(measure, "keeps_on_host", lambda ready, on_host=on_host: on_host)
+        monkeypatch.setattr(measure, "must_keep_on_host", lambda ready, on_host=on_host: on_host)
         ready = SimpleNamespace(strategy=strategy, steps=step, compiled=True, model=strategy.module, inside=None)
-        steps.append(measure.probed_step_of(ready, 0, measure_state=False)[2])
+        steps.append(measure.make_probed_step(ready, 0, measure_state=False)[2])
         weights.append(torch.cat([p.detach().flatten() for p in strategy.module.parameters()]))
         assert (sum(moved) > 4 * 32 * 32 * 20) == on_host, "activations of a block alone are more than that"
     assert [s.saved_on_host for s in steps] == [False, True]
@@ -307,9 +307,9 @@ def test_running_out_of_memory_in_the_probe_says_where(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     with pytest.raises(torch.OutOfMemoryError, match="in the probed step of the warm-up; it runs as written"):
-        measure._probed_step(SimpleNamespace(steps=steps, compiled=True), 3)
+        measure._make_step_as_written(SimpleNamespace(steps=steps, compiled=True), 3)
     with pytest.raises(torch.OutOfMemoryError, match=r"in the probed step of the warm-up\. CUDA"):
-        measure._probed_step(SimpleNamespace(steps=steps, compiled=False), 3)
+        measure._make_step_as_written(SimpleNamespace(steps=steps, compiled=False), 3)
 
 
 def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkeypatch):
@@ -327,7 +327,7 @@ def test_a_model_that_does_not_fit_as_a_whole_has_no_first_losses(tokens, monkey
 
     monkeypatch.setattr(model, "to", too_large)
     plan = SamplePlan(file.n_samples, chosen.batch.global_, 1)
-    assert losses_as_built(model, plan, file, device) == []
+    assert score_unwrapped_model(model, plan, file, device) == []
     assert len(moves) == 2, "back to where it was"
 
 

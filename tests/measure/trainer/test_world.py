@@ -4,7 +4,7 @@ import pytest
 from synthetic import cells
 
 from scaleproof.measure.trainer.__main__ import failure_class
-from scaleproof.measure.trainer.session import WrongWorld, check_world, world_mismatch
+from scaleproof.measure.trainer.session import WrongWorld, check_world, describe_mismatch
 
 CELL = cells(vary={"geometry": ["2x2"]})[0]
 
@@ -31,7 +31,7 @@ SOUND = (("n1", "GPU-a"), ("n1", "GPU-b"), ("n2", "GPU-c"), ("n2", "GPU-d"))
     ],
 )
 def test_worlds(ranks, hosts, reason):
-    found = world_mismatch(2, 2, places(*ranks), hosts)
+    found = describe_mismatch(2, 2, places(*ranks), hosts)
     assert found == reason if reason is None else reason in found
 
 

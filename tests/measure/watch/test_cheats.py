@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 import scaleproof
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
 from scaleproof.ground.records.watched import read_watched
-from scaleproof.measure.command.figures import NoFigures, watched_figures
+from scaleproof.measure.command.figures import NoFigures, figures_of_watched_run
 
 WARM = 3  # steps
 STEPS = 16
@@ -194,7 +194,7 @@ def test_an_optimizer_that_never_steps_is_named(tmp_path):
     assert finding.code == "weights-not-updated"
     assert "forward passes in training, and the optimizer no step" in finding.evidence
     with pytest.raises(NoFigures, match="no step of the optimizer"):
-        watched_figures(ranks, cells()[0])
+        figures_of_watched_run(ranks, cells()[0])
 
 
 @pytest.mark.parametrize("steps", [5, STEPS])

@@ -12,7 +12,7 @@ from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, OperatorTabl
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.findings.finding import Correction
 from scaleproof.ground.findings.registry import FILE_UNREADABLE, Code, Flag
-from scaleproof.ground.nsys_stats import KERNELS, KernelSums, kernel_sums, read_stats_output
+from scaleproof.ground.nsys_stats import KERNELS, KernelSums, read_stats_output, sum_kernels
 from scaleproof.ground.number_format import percent
 
 INCLUSIVE_TO_OWN_RATIO = 1.5  # inclusive over own time of a profile
@@ -145,7 +145,7 @@ def _flags_of_trace(run: ReportedRun, path: Path) -> Iterator[Flag]:
         lines = read_stats_output(path).get(KERNELS, [])
     except UserError:
         return  # no text of nsys stats
-    kernels = kernel_sums(lines)
+    kernels = sum_kernels(lines)
     share = kernels.communication_share
     if not share:
         return

@@ -8,7 +8,7 @@ import numpy as np
 
 from scaleproof.conclude.analysis import paired_test, simultaneous
 from scaleproof.conclude.analysis.ab_comparison import Pair
-from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, residual
+from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, remove_means
 from scaleproof.ground.records.run import MeasuredRun
 
 FEWEST_STEPS = 4  # of a window
@@ -53,7 +53,7 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
     logs = np.log([[run.metrics.window.tokens_per_s for run in runs] for runs in repeats])  # cells x repeats
     n_cells, n_repeats = logs.shape
     # Without the means of cells and of repeats.
-    total = float((residual(logs) ** 2).sum()) / ((n_cells - 1) * (n_repeats - 1))
+    total = float((remove_means(logs) ** 2).sum()) / ((n_cells - 1) * (n_repeats - 1))
     return VarianceParts.of(total, _window_variance(run for runs in repeats for run in runs))
 
 

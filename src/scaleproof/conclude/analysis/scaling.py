@@ -18,7 +18,7 @@ from scaleproof.ground.confidence import (
     Estimate,
     paired_ratio,
     ratio_of_independent,
-    scaled,
+    scale_estimate,
     times_per_second,
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
@@ -261,7 +261,7 @@ def _series_point(
     has_speedup = kind and cell is not base and not incomparable
     relative = cell.relative_to(base) if has_speedup else None
     speedup = Estimated.of(relative) if relative else None
-    efficiency = Estimated.of(scaled(relative, base.values["devices"] / devices)) if relative else None
+    efficiency = Estimated.of(scale_estimate(relative, base.values["devices"] / devices)) if relative else None
     # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
     by_job = Estimated.of(_job_ratio(cell, base)) if has_speedup and kind == "strong" else None
     from_one = kind == "strong" and base.values["devices"] == 1

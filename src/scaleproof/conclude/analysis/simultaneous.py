@@ -144,7 +144,7 @@ def _noise_in_blocks(logs: np.ndarray) -> Noise:
     pooled = np.full((n_cells, n_cells), math.sqrt(2 * float(squares.sum()) / freedom / n_rounds))
     own = (logs[:, None, :] - logs[None, :, :]).std(axis=2, ddof=1) / math.sqrt(n_rounds)
     own_freedom = np.full((n_cells, n_cells), n_rounds - 1.0)
-    unequal = are_unequal(squares, np.full(n_cells, n_rounds - 1.0), UNEQUAL_NOISE)
+    unequal = are_unequal(squares, np.full(n_cells, n_rounds - 1.0))
     return Noise(pooled, freedom, own, own_freedom, unequal)
 
 
@@ -162,7 +162,7 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     np.fill_diagonal(variance_of_pair, 0.0)  # a cell is no pair with itself
     parts = variance_of_mean**2 / (runs - 1)
     satterthwaite = variance_of_pair**2 / np.maximum(parts[:, None] + parts[None, :], np.finfo(float).tiny)
-    unequal = are_unequal(squares, runs - 1.0, UNEQUAL_NOISE)
+    unequal = are_unequal(squares, runs - 1.0)
     return Noise(pooled, freedom, np.sqrt(variance_of_pair), np.maximum(satterthwaite, 1.0), unequal)
 
 

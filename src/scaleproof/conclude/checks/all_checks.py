@@ -35,13 +35,13 @@ from scaleproof.ground.findings.registry import (
     Check,
     Register,
     by_severity,
-    check_failed,
     codes_of,
+    finding_on_unusable_record,
+    note_on_broken_check,
     of_printed,
     of_run,
     of_runs,
     of_timed,
-    record_unusable,
     rules_version,
 )
 from scaleproof.ground.records.excluded_nodes import ExcludedNode
@@ -203,7 +203,7 @@ def _finding_on_error(check: str, run: TimedRun, error: Exception) -> Finding:
     It is a file or a field of the run's record that is damaged, or else the check itself. `check`: its name.
     """
     fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
-    return _unusable_record(run, fault) if fault else check_failed(check, error, [run.name], [run.metrics.cell])
+    return _unusable_record(run, fault) if fault else note_on_broken_check(check, error, [run.name], [run.metrics.cell])
 
 
 def _findings_on_all_runs(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
@@ -223,7 +223,7 @@ def _findings_on_all_runs(check: Check[list[AnyRun]], runs: list[AnyRun]) -> lis
     if odd and rest:
         findings, error = _try_check(check, rest)
     if error and rest:
-        findings = [check_failed(check.name, error, [run.name for run in rest])]
+        findings = [note_on_broken_check(check.name, error, [run.name for run in rest])]
     return [*findings, *odd.values()]
 
 
@@ -237,7 +237,7 @@ def _try_check(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Fin
 
 def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
-    return record_unusable(run.name, run.metrics.cell, problem)
+    return finding_on_unusable_record(run.name, run.metrics.cell, problem)
 
 
 def audit_campaign(

@@ -19,7 +19,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
 from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
-from scaleproof.measure.reference.schema import Reference, Repetition, reference_of
+from scaleproof.measure.reference.schema import Reference, Repetition, find_reference
 
 SMALL_LOSS = 1.0  # nats; differences of smaller losses are relative to it
 # How far apart three replays are in which nothing is amplified: losses were within 6e-8 over 29 steps, norms of the
@@ -107,7 +107,7 @@ MODULUS = 2**64
 def reference_for(run: MeasuredRun) -> Reference | None:
     """Return the replay of a run's workload, kept beside its campaign's runs; None where it is missing or damaged."""
     try:
-        return reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
+        return find_reference(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError:  # a damaged file says nothing of the run: `replay_is_whole` notes it
         return None
 
@@ -360,7 +360,7 @@ def replay_is_whole(runs: list[MeasuredRun]) -> Iterator[Flag]:
 def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which steps of a run are not compared with its replay, and why."""
     try:
-        reference = reference_of(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
+        reference = find_reference(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError as error:
         yield f"no step is compared with a replay: {error}"
         return

@@ -16,7 +16,7 @@ from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
-from scaleproof.conclude.publication.made_again import other_sentences
+from scaleproof.conclude.publication.made_again import written_again
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
@@ -41,7 +41,7 @@ def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
     differences, runs, figures = verify(path)
     folder = folder_of(path)
     if not differences:
-        differences = [*other_sentences(folder), *(() if why_rules_differ(folder) else left_out(folder))]
+        differences = [*written_again(folder).differences, *(() if why_rules_differ(folder) else left_out(folder))]
     return differences, runs, figures
 
 

@@ -1,120 +1,188 @@
-"""The sentences of a page, and the tables of its cells, written again from the figures that they state.
+"""The page, its sentences and the tables of a campaign, written again from the files that they are made from.
 
-`verify` recomputes figures by code of its own; which words follow from them, the code that wrote them knows best. It
-is asked again by whoever has the same code: so a word that it would not have written is a difference.
+`verify` recomputes what these files state by code of its own. What a page makes of them, the code that writes pages
+knows best: it is asked again, and whatever it would not have written is a difference. Where other code of the same
+version wrote the page, words may be others; figures, names, and words that decide something may not.
 """
 
-from collections import Counter
+import json
 from collections.abc import Iterator
-from itertools import product
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from scaleproof.conclude.report.claims_report import CODE, claims_report
+from scaleproof.conclude.publication.statements import (
+    Statement,
+    blocks_of,
+    differing,
+    differing_contents,
+    entries_of,
+    in_words,
+    lines_of,
+    names_in,
+)
+from scaleproof.conclude.report.chart_catalog import CATALOG
+from scaleproof.conclude.report.claims_report import CODE
+from scaleproof.conclude.report.page import claims_text, page_text, with_signature
 from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
-from scaleproof.conclude.report.read_results import read_inputs
+from scaleproof.conclude.report.read_results import read_inputs, read_traces
 from scaleproof.conclude.report.tables.cells import write_tables
+from scaleproof.conclude.report.tables.comparison import write_comparison
+from scaleproof.conclude.report.tables.forecast import write_forecast
 from scaleproof.conclude.report.tables.scaling import KINDS, write_series
+from scaleproof.conclude.report.tables.waterfall import write_waterfall
 from scaleproof.ground.code_dependencies import code_sha256
+from scaleproof.ground.columns import COLUMNS
+from scaleproof.ground.errors import describe_first_fault, plural
 from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.findings.forecast_report import read_forecast
 from scaleproof.ground.number_format import in_unit
-from scaleproof.ground.records.claims import CLAIMS, ClaimsReport
+from scaleproof.ground.records.claims import CLAIMS, SCHEMA_VERSION, ClaimsReport
 from scaleproof.ground.records.comparison_report import read_comparison
-from scaleproof.ground.records.profile_schema import read_profile
+from scaleproof.ground.records.host_names import Pseudonyms
+from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 from scaleproof.ground.records.run import read_run
-from scaleproof.ground.records.traces_report import read_traces_report
+from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import read_waterfall
+from scaleproof.verify.campaign_file import are_of_this_version, campaign_beside
+from scaleproof.verify.contents import DAMAGES, text_of
+from scaleproof.verify.html_tree import Element, tree_of
 from scaleproof.verify.raw import Difference, read_runs
+from scaleproof.verify.signature import SIGNATURE, signer_of
 
-Sentences = Counter[tuple[str, ...]]  # topic, text and claims of each
-
-
-def other_sentences(folder: Path) -> Iterator[Difference]:
-    """Yield a sentence of claims.json that is not written from the other files in `folder`, one that is left out, and
-    a table that has other entries.
-
-    None where other code has written them.
-    """
-    stated = _claims(folder)
-    if stated is not None and stated.schema_version != "1.0" and stated.code_sha256 is None:
-        yield Difference(CLAIMS, "code_sha256", "is missing: nobody knows which code wrote the sentences")
-    if stated is None or stated.code_sha256 != code_sha256(*CODE):
-        return
-    yield from _other_tables(folder)
-    known = _sentences(stated)
-    differing = min((_differing(known, again) for again in _made_again(folder)), key=lambda sides: sum(map(len, sides)))
-    for sentences, problem in zip(differing, ("is not what its files give", "is left out"), strict=True):
-        for topic, text, *_ in sentences:
-            yield Difference(CLAIMS, f'{topic}: "{text[:80]}"', problem)
+PAGE = "report.html"
+BY_SETTINGS = {"energy", "batch_size", "seq_len"}  # charts that settings of a campaign ask for
+REBUILT = "; rebuild this page with"  # behind the name of the campaign file
+REPORTS = ("scaling_report.json", CLAIMS, "findings.json", "comparison.json", "waterfall.json", "traces.json")
 
 
-def other_code(folder: Path) -> str:
-    """Say that the sentences in `folder` are of other code than this.
+@dataclass(frozen=True)
+class Rewritten:
+    """What differs, and why nothing or only figures were compared ("": everything was)."""
 
-    Return nothing where they are of this code, where there are none, and where they are of before files said so.
-    """
-    stated = _claims(folder)
-    own = code_sha256(*CODE)
-    if stated is None or stated.schema_version == "1.0" or stated.code_sha256 == own:
-        return ""
-    return f"claims.json is of code {str(stated.code_sha256)[:12]}, this version has {own[:12]}"
+    differences: list[Difference]
+    reservation: str = ""
 
 
-def _claims(folder: Path) -> ClaimsReport | None:
-    """Return the content of claims.json; None where a campaign has none."""
-    path = folder / CLAIMS
-    return read_record(path, ClaimsReport.model_validate_json) if path.exists() else None
+def written_again(folder: Path) -> Rewritten:
+    """Write page, claims.json and tables in `folder` again, and return what they state otherwise."""
+    if not (folder / CLAIMS).exists():  # a rehearsal, or of before there were claims
+        return Rewritten([])
+    if not are_of_this_version(read_runs(folder)[0]):
+        return Rewritten([], "page and tables were not written again: another version of scaleproof made them")
+    try:
+        return _compare(folder)
+    except DAMAGES as error:
+        return Rewritten([Difference(PAGE, "", f"cannot be written again: {describe_first_fault(error)}")])
 
 
-def _other_tables(folder: Path) -> Iterator[Difference]:
-    """Yield the tables of cells and series in `folder` that its reports do not give."""
-    _, cells, report = read_inputs(folder)
+def _compare(folder: Path) -> Rewritten:
+    """Return what is written otherwise: all of it where this code wrote the page, else figures and deciding words."""
+    stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
+    pairs = {file: list(differing(*sides)) for file, sides in _both_versions(folder)}
+    is_of_today = stated.schema_version == SCHEMA_VERSION
+    if not is_of_today:  # such a file has fewer sentences, and names no code; the page has them all
+        del pairs[CLAIMS]
+    elif stated.code_sha256 is None:
+        problem = "is missing: nobody knows which code wrote the sentences"
+        return Rewritten([Difference(CLAIMS, "code_sha256", problem)])
+    reservation = ""
+    if any(pairs.values()) and stated.code_sha256 != code_sha256(*CODE):
+        reports = [json.loads(text_of(folder / file)) for file in REPORTS if (folder / file).exists()]
+        names = set(names_in([*reports, *(column.heading for column in COLUMNS.values())]))
+        n_differing = sum(map(len, pairs.values()))
+        pairs = {file: differing_contents(of_file, names) for file, of_file in pairs.items()}
+        n_words = n_differing - sum(map(len, pairs.values()))
+        if is_of_today:
+            statements = plural(n_words, "statement")
+            reservation = f"{statements} with other words and the same figures: other code wrote the page"
+    return Rewritten([Difference(file, *in_words(pair)) for file in pairs for pair in pairs[file]], reservation)
+
+
+def _both_versions(folder: Path) -> Iterator[tuple[str, tuple[list[Statement], list[Statement]]]]:
+    """Yield the name of each file that is written again, and its statements: those that it has, and should have."""
+    stated_page = text_of(folder / PAGE)
+    page = tree_of(stated_page)
+    _leave_out_machine_check(page)
+    inputs = _page_inputs(folder, page)
+    if Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page:  # it names none of the hosts
+        inputs = replace(inputs, anonymous=True)
+    unit = inputs.report.unit
+    text = page_text(inputs, Path(inputs.runs_table["metrics"].iloc[0]).parents[3])  # of runs/<cell>/rep1/
+    signer, _ = signer_of(folder)
+    yield PAGE, (blocks_of(page), blocks_of(tree_of(with_signature(text, signer, SIGNATURE) if signer else text)))
+    yield CLAIMS, (entries_of(text_of(folder / CLAIMS)), entries_of(claims_text(inputs)))
+    for file, text in _tables(folder, inputs):
+        path = folder / file
+        if path.exists() or path.with_suffix(".csv").exists():
+            stated = text_of(path) if path.exists() else ""
+            yield file, (lines_of(in_unit(stated, unit)), lines_of(in_unit(text, unit)))
+
+
+def _leave_out_machine_check(page: Element) -> None:
+    """Take from a page what `scaleproof doctor` said of the machine: its report is not among the results."""
+    for part in page.all("div", id="environment"):
+        ids = [child.attributes.get("id") if isinstance(child, Element) else "" for child in part.children]
+        if "machine-check" in ids:
+            del part.children[ids.index("machine-check") :]
+        for table in part.all("table"):
+            table.children = [
+                row for row in table.children if isinstance(row, str) or not row.text.startswith("Threads per core ")
+            ]
+
+
+def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each table that the reports in `folder` give."""
     with TemporaryDirectory() as place:
-        write_tables(cells, report, Path(place))
+        out = Path(place)
+        write_tables(inputs.cells, inputs.report, out)
         for kind in KINDS:
-            write_series(report, kind, Path(place))
-        for again in sorted(Path(place).iterdir()):
-            path = folder / "tables" / again.name
-            if path.exists() and in_unit(again.read_text(), report.unit) != in_unit(path.read_text(), report.unit):
-                yield Difference(f"tables/{again.name}", "", "is not what scaling_report.json and cells.csv give")
+            write_series(inputs.report, kind, out)
+        if inputs.comparisons:
+            write_comparison(read_comparison(folder / "comparison.json"), out)
+        if inputs.waterfall:
+            write_waterfall(inputs.waterfall, out)
+        if inputs.forecast:
+            write_forecast(inputs.forecast.forecasts, out)
+        yield from ((f"tables/{path.name}", path.read_text()) for path in sorted(out.iterdir()))
 
 
-def _differing(stated: Sentences, again: Sentences) -> tuple[Sentences, Sentences]:
-    """Return the sentences that one side has and the other has not: those that are too many, and those left out."""
-    return stated - again, again - stated
+def _title(folder: Path, page: Element, report: ScalingReport) -> str:
+    """Return the title of a page: that of its report or its campaign file; of others nobody knows."""
+    campaign, stated = campaign_beside(folder), next(page.all("title"), Element("title")).text
+    titles = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
+    return next((title for title in titles if " ".join(title.split()) == stated), report.title)
 
 
-def _made_again(folder: Path) -> Iterator[Sentences]:
-    """Yield the sentences that the files in `folder` give: with and without forecast, which a campaign may not show;
-    with names of hosts, and with pseudonyms.
+def _page_inputs(folder: Path, page: Element) -> PageInputs:
+    """Return what the page of a campaign is made from.
+
+    Taken from the page itself is what no file of results says: the name of its campaign file, a title where no campaign
+    file is there, which charts its settings asked for.
     """
-    raw_runs, _ = read_runs(folder)
     runs_table, cells, report = read_inputs(folder)
-    traces, compared = folder / "traces.json", folder / "comparison.json"
-    waterfall, forecast = folder / "waterfall.json", folder / "forecast.json"
-    facts = collect_run_facts([read_run((folder / run.path).parent) for run in raw_runs])
-    traced = [trace.cell for trace in read_traces_report(traces).traces] if traces.exists() else []
-    for with_forecast, anonymous in product({forecast.exists(), False}, (False, True)):
-        inputs = PageInputs(
-            facts=facts,
-            runs_table=runs_table,
-            cells=cells,
-            report=report,
-            findings=read_findings(folder / "findings.json"),
-            charts=folder / "charts",
-            drawn=[],
-            comparisons=read_comparison(compared).comparisons if compared.exists() else [],
-            profiles=[read_profile(folder / "traces" / cell) for cell in traced],
-            waterfall=read_waterfall(waterfall).cells if waterfall.exists() else [],
-            forecast=read_forecast(forecast) if with_forecast else None,
-            anonymous=anonymous,
-        )
-        text = inputs.without_hosts(claims_report(inputs).model_dump_json(by_alias=True))
-        yield _sentences(ClaimsReport.model_validate_json(in_unit(text, report.unit)))
-
-
-def _sentences(content: ClaimsReport) -> Sentences:
-    """Return the sentences of claims.json, in whatever order."""
-    return Counter((sentence.topic, sentence.text, *sentence.claims) for sentence in content.sentences)
+    repeats = zip(runs_table["cell"], runs_table["repeat"], strict=True)  # in the order of the campaign
+    comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
+    facts = collect_run_facts([read_run(folder / f"runs/{cell}/rep{repeat}") for cell, repeat in repeats])
+    traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
+    on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
+    files = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
+    drawn = [name for name in CATALOG if name in on_page | files]
+    has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
+    rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
+    return PageInputs(
+        facts=facts,
+        runs_table=runs_table,
+        cells=cells,
+        report=report.model_copy(update={"title": _title(folder, page, report)}),
+        findings=read_findings(folder / "findings.json"),
+        charts=folder / "charts",
+        drawn=drawn,
+        campaign_file=next(rebuilt, "").partition(REBUILT)[0],
+        comparisons=read_comparison(comparison).comparisons if comparison.exists() else [],
+        traces=traces,
+        profiles=[read_profile(folder / "traces" / trace.cell / PROFILE) for trace in traces.traces] if traces else [],
+        waterfall=read_waterfall(waterfall).cells if waterfall.exists() and "waterfall" in drawn else [],
+        forecast=read_forecast(forecast) if has_forecast else None,
+    )

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from scaleproof.conclude.publication.crate import LICENCES, MEDIA, crate_metadata
 from scaleproof.conclude.publication.gate import verify_and_audit
+from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.report.page import with_signature
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic, write_json
@@ -30,7 +32,6 @@ from scaleproof.verify.signature import SIGNATURE, fingerprint_of, sign
 from scaleproof.verify.stated import ENVIRONMENT, environment_of
 
 MOST_BYTES = 8_000_000
-SIGNED = '<dd id="signature">'  # on the page, with "unsigned" in it
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
 SUFFIXES = tuple(suffix for suffix in MEDIA if suffix != ".yaml")
 TEXT = tuple(suffix for suffix in MEDIA if suffix != ".pdf")
@@ -84,7 +85,8 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         if request.anonymous:
             _anonymise(part, runs)
         if request.key:
-            _name_the_key(part / "report.html", fingerprint_of(request.key))
+            page = part / "report.html"
+            write_atomic(page, with_signature(page.read_text("utf-8"), fingerprint_of(request.key), SIGNATURE))
         write_manifest(part, version)
         if request.key:
             sign(part, request.key)
@@ -94,13 +96,6 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return out
-
-
-def _name_the_key(page: Path, fingerprint: str) -> None:
-    """Write on the page whose signature it is published with, in place of "unsigned"."""
-    text = page.read_text(encoding="utf-8")
-    signed = f'{SIGNED}by the SSH key {fingerprint}: <a href="{SIGNATURE}">{SIGNATURE}</a>'
-    write_atomic(page, text.replace(f"{SIGNED}unsigned", signed, 1))
 
 
 def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
@@ -118,7 +113,7 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
 
 def _check_copy(part: Path) -> None:
     """Raise UserError where the copy in the folder `part` does not verify, or is larger than MOST_BYTES."""
-    differences, _, _ = verify(part)  # besides: how many runs and figures there are
+    differences = [*verify(part)[0], *written_again(part).differences]
     if differences:
         raise UserError(f"the published copy does not verify: {differences[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())

@@ -13,6 +13,7 @@ __all__ = [
     "charts",
     "claims_report",
     "compare_page",
+    "page",
     "page_facts",
     "paper",
     "read_results",

@@ -15,8 +15,12 @@ from scaleproof.conclude.report.tables.scaling import KINDS
 from scaleproof.ground.code_dependencies import code_sha256
 from scaleproof.ground.records.claims import Claim, ClaimsReport, Sentence
 
-# With all that they import, what writes sentences and tables.
-CODE = tuple(f"conclude/report/{name}.py" for name in ("claims_report", "tables/cells", "tables/scaling"))
+# With all that they import, what writes the page, its sentences and the tables.
+CODE = (
+    *(f"conclude/report/{name}" for name in ("page.py", "tables/waterfall.py", "templates/report.html.j2")),
+    *(f"conclude/report/templates/{name}" for name in ("run_rows.html.j2", "report.css", "report.js")),
+    *(f"ground/templates/{name}" for name in ("macros.html.j2", "head.html.j2", "base.css")),
+)
 
 
 def claims_report(inputs: PageInputs) -> ClaimsReport:

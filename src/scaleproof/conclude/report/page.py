@@ -10,8 +10,6 @@ from markupsafe import Markup
 from scaleproof.conclude.analysis.ranking import largest_group
 from scaleproof.conclude.report import HOUSE, page_tables
 from scaleproof.conclude.report.chart_catalog import CATALOG
-from scaleproof.conclude.report.charts.traces import CHARTS as TRACE_CHARTS
-from scaleproof.conclude.report.charts.traces import COMPARING
 from scaleproof.conclude.report.claims_report import claims_report
 from scaleproof.conclude.report.inline_svg import inline_svg
 from scaleproof.conclude.report.page_facts import PageInputs, names_of_runs
@@ -43,6 +41,9 @@ FIRST_CHARTS = 4  # charts that are seen at once
 MOST_CELLS = 8  # named in the heading of a finding
 PLACED = ("waterfall", "forecast", "comparison")  # charts that stand in sections of their own
 MOST_JOBS = 4  # named below the table of cells
+TRACE_CHARTS = tuple(name for name in CHART_WORDS if name.startswith("trace-"))
+COMPARING = ("trace-communication",)  # for a single cell it repeats the chart of its steps
+SIGNED = '<dd id="signature">'  # with "unsigned" in it, or the key of a publication
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,28 @@ class FindingGroup:
 
 def write_page(inputs: PageInputs, out: Path) -> None:
     """Write the report to `out`, and claims.json beside it; links in it are relative to its folder."""
+    write_atomic(out.parent / CLAIMS, claims_text(inputs))
+    write_atomic(out, page_text(inputs, out.parent))
+
+
+def claims_text(inputs: PageInputs) -> str:
+    """Return the text of claims.json."""
     claims = claims_report(inputs).model_dump_json(indent=2, by_alias=True)
-    write_atomic(out.parent / CLAIMS, in_unit(inputs.without_hosts(claims), inputs.report.unit))
-    rows = _run_rows(inputs.runs_table, inputs.findings.findings, out.parent)
-    page = (
-        jinja_environment(HOUSE, number=number)
-        .get_template("report.html.j2")
-        .render(_template_values(inputs), run_rows=rows)
-    )
-    write_atomic(out, in_unit(inputs.without_hosts(page), inputs.report.unit))
+    return in_unit(inputs.without_hosts(claims), inputs.report.unit)
+
+
+def page_text(inputs: PageInputs, folder: Path) -> str:
+    """Return the text of the report; `folder`: of the campaign, which links are relative to."""
+    rows = _run_rows(inputs.runs_table, inputs.findings.findings, folder)
+    template = jinja_environment(HOUSE, number=number).get_template("report.html.j2")
+    page = template.render(_template_values(inputs), run_rows=rows)
+    return in_unit(inputs.without_hosts(page), inputs.report.unit)
+
+
+def with_signature(page: str, fingerprint: str, file: str) -> str:
+    """Return the text of a page with the key that it is published with, in place of "unsigned"."""
+    signed = f'{SIGNED}by the SSH key {fingerprint}: <a href="{file}">{file}</a>'
+    return page.replace(f"{SIGNED}unsigned", signed, 1)
 
 
 def _template_values(inputs: PageInputs) -> dict[str, Any]:

@@ -60,9 +60,10 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     into `results`. Raises UserError where there is no Slurm; it lists the jobs that would have been sent.
     """
     profile = SnakemakeProfile(folder)
-    site, defaults = profile.site, profile.resources("train")  # faults of the profile are told without Slurm, too
+    site = profile.site  # faults of the profile are told without Slurm, too
+    defaults = profile.resources("train")
     requests = queue_requests(loaded, profile) if loaded else []
-    config = allocation.slurm_config()
+    config = allocation.ask_slurm_config()
     if not config:
         raise UserError(
             "no Slurm here: `scontrol show config` says nothing within 20 s; run this on a login node of the cluster"
@@ -70,14 +71,13 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
         )
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")
     checks = [judged(True, f"Slurm {config.get('SLURM_VERSION')}, cluster {config.get('ClusterName')}")]
-    # The profile takes devices away, or no job of the campaign asks for any.
-    without_devices = defaults.get("gres") == "" or (
-        bool(requests) and not any(request.with_devices for request in requests)
-    )
+    profile_takes_devices_away = defaults.get("gres") == ""
+    asks_for_devices = not requests or any(request.with_devices for request in requests)
+    with_devices = asks_for_devices and not profile_takes_devices_away
     partitions = _nodes_by_partition()
     own = partitions.get(partition, [])
     others = {name: rules for name, rules in profile.partitions.items() if name != partition}
-    checks += _judge_training_partition(partition, partitions, not without_devices)
+    checks += _judge_training_partition(partition, partitions, with_devices)
     checks += [_judge_named_partition(name, rules, partitions) for name, rules in others.items()]
     checks += _judge_job_records(profile.settings, config, account)
     if not any(nodes.state == "up" for nodes in own):
@@ -85,18 +85,23 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     for request in requests:
         checks += _judge_job(request, profile, partitions)
     if requests:
-        limit = allocation.submit_limit(account, defaults.get("qos", ""), partition)
+        limit = allocation.ask_submit_limit(account, defaults.get("qos", ""), partition)
         checks.append(_judge_number_of_jobs(requests, profile.settings, limit))
-    devices = 0 if without_devices or not any(nodes.gpus for nodes in own) else 1
-    count, longest = sum(int(nodes.number) for nodes in own), min(nodes.minutes for nodes in own)
-    small = JobRequest(min(2, count), devices, 1, TRIAL_MB, int(min(TRIAL_MINUTES, longest)))
-    return checks + try_nodes(profile.path.parent, site.resources(small), results)
+    return checks + try_nodes(profile.path.parent, site.resources(_trial_request(own, with_devices)), results)
+
+
+def _trial_request(partition: list[Nodes], with_devices: bool) -> JobRequest:
+    """Return the request of a trial's job: two nodes of a partition if it has them, a GPU on each if it has any."""
+    nodes = min(2, sum(int(nodes.number) for nodes in partition))
+    devices = int(with_devices and any(nodes.gpus for nodes in partition))
+    minutes = int(min(TRIAL_MINUTES, *(nodes.minutes for nodes in partition)))
+    return JobRequest(nodes, devices, 1, TRIAL_MB, minutes)
 
 
 def _nodes_by_partition() -> dict[str, list[Nodes]]:
     """Partition -> its groups of like nodes, as sinfo lists them."""
     partitions: dict[str, list[Nodes]] = {}
-    for row in allocation.table_rows("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
+    for row in allocation.ask_for_table("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
         nodes = Nodes(*row)
         partitions.setdefault(nodes.partition, []).append(nodes)
     return partitions

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scaleproof.measure.machine.allocation import host_names
+from scaleproof.measure.machine.allocation import expand_node_list
 from scaleproof.measure.machine.applicable import arch_problem, build_problem
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices, torch_cuda_version, usable_gpus
 from scaleproof.measure.machine.network import interface_to, short_host
@@ -33,7 +33,7 @@ def report_node(token: Path) -> None:
         "error": error,
         "devices": [gpu.name for gpu in gpus],
         "device_problem": lost or (device_problem(gpus) if torch else None),
-        "interface": interface_to(host_names(os.environ.get("SLURM_JOB_NODELIST", here))),
+        "interface": interface_to(expand_node_list(os.environ.get("SLURM_JOB_NODELIST", here))),
     }
     sys.stdout.write(json.dumps(report) + "\n")  # in one piece: other nodes write to the same pipe
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.files import now_utc
-from scaleproof.ground.records.jobs import FILE, LedgerEntry, entries_of
+from scaleproof.ground.records.jobs import FILE, LedgerEntry, read_ledger
 
 ELSEWHERE = "job-logs"  # the folder of results/ for jobs of no campaign: corpora and tokens
 
@@ -21,7 +21,7 @@ class Ledger:
         self._entries: dict[str, LedgerEntry] = {}
         self._files: dict[str, Path] = {}
         for path in sorted(results.glob(f"*/{FILE}")):
-            for entry in entries_of(path):
+            for entry in read_ledger(path):
                 self._entries[entry.id] = entry
                 self._files[entry.id] = path
 

@@ -21,10 +21,10 @@ from scaleproof.ground.files import write_atomic
 from scaleproof.measure.machine.allocation import (
     LOST_FIRST_NODE,
     WARNING_S,
+    ask_for_table,
     describe_job,
-    host_names,
+    expand_node_list,
     run_command,
-    table_rows,
 )
 
 JOB_PREFIX = "scaleproof-"  # with which the names of jobs begin
@@ -148,7 +148,7 @@ class Slurm:
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
         """Whether a running job has lost the node of its script: with --no-kill it would hold the others for long."""
-        return nodes != self._nodes.setdefault(job, nodes) and batch_host not in host_names(nodes)
+        return nodes != self._nodes.setdefault(job, nodes) and batch_host not in expand_node_list(nodes)
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         """Return how a job has ended, as the controller describes it, else by `state`; with the last error of its log.
@@ -164,12 +164,11 @@ class Slurm:
         by_hand = cancelled and not unstarted and LOST_FIRST_NODE not in facts.get("Comment", "")
         ended_by_others = by_hand or state.name == "PREEMPTED"
         short_of_memory = state.name == "OUT_OF_MEMORY" or OUT_OF_MEMORY.search(logged)
+        words = [state.reason or describe_state(facts), logged, UNSTARTED if unstarted else ""]
         return JobEnd(
-            words="; ".join(
-                filter(None, [state.reason or describe_state(facts), logged, UNSTARTED if unstarted else ""])
-            ),
+            words="; ".join(filter(None, words)),
             kind="" if ended_by_others else describe_state(facts | {"NodeList": ""}),
-            nodes=host_names(facts.get("NodeList", "")),
+            nodes=expand_node_list(facts.get("NodeList", "")),
             ended=facts.get("EndTime", ""),
             by_hand=by_hand,
             unstarted=unstarted,
@@ -178,8 +177,8 @@ class Slurm:
 
     def ended_well(self) -> list[SoundJob]:
         """Return the user's jobs that have ended well and are still in the controller's memory."""
-        table = table_rows("squeue", "--me", f"--states={DONE}", columns=("%e", "%N", "%i"))
-        return [SoundJob(end, host_names(nodes), job) for end, nodes, job in table]
+        table = ask_for_table("squeue", "--me", f"--states={DONE}", columns=("%e", "%N", "%i"))
+        return [SoundJob(end, expand_node_list(nodes), job) for end, nodes, job in table]
 
     def cancel(self, jobs: Sequence[str]) -> None:
         """End jobs."""
@@ -188,7 +187,7 @@ class Slurm:
     def left_in(self, folder: Path) -> list[str]:
         """Return this user's jobs that a Snakemake in `folder` has submitted and that have not ended."""
         queue = [
-            row for row in table_rows("squeue", "--me", columns=("%A", "%Z", "%j")) if row[2].startswith(JOB_PREFIX)
+            row for row in ask_for_table("squeue", "--me", columns=("%A", "%Z", "%j")) if row[2].startswith(JOB_PREFIX)
         ]
         return [job for job, job_folder, _ in queue if Path(job_folder).resolve() == folder.resolve()]
 

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from scaleproof.ground.campaign.batch import Batch
-from scaleproof.ground.campaign.config import AXES, SECTIONS, Campaign, Work, Workload, entries_of, shape_of
+from scaleproof.ground.campaign.config import AXES, SECTIONS, Campaign, Work, Workload, shape_of, tokenizer_entries
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.campaign.strategies import zero_stage
@@ -196,7 +196,7 @@ def _check_vocabulary(cell: Checked) -> None:
     """Check that the token table has a row for each entry of the tokenizer, and not absurdly many. Raises UserError."""
     workload = cell.workload
     # A name of more than 20 characters has a number so long that there is no need to read it.
-    if len(workload.tokenizer) > 20 or (entries := entries_of(workload.tokenizer)) > MOST_ENTRIES:
+    if len(workload.tokenizer) > 20 or (entries := tokenizer_entries(workload.tokenizer)) > MOST_ENTRIES:
         raise UserError(
             f"workload.tokenizer {workload.tokenizer} is too large; at most bpe-{MOST_ENTRIES}",
             ("workload", "tokenizer"),

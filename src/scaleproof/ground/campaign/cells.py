@@ -12,7 +12,15 @@ from typing import Any, Literal
 
 from scaleproof.ground.campaign.batch import SEARCHED, Batch, resolve_batch
 from scaleproof.ground.campaign.cell_checks import check_cell, check_command
-from scaleproof.ground.campaign.command import Scalar, Setting, check_axes, fill_in, placeholders, product_of, words_of
+from scaleproof.ground.campaign.command import (
+    Scalar,
+    Setting,
+    check_axes,
+    evaluate_product,
+    fill_in,
+    placeholders,
+    split_command,
+)
 from scaleproof.ground.campaign.config import (
     AXES,
     SECTIONS,
@@ -21,13 +29,13 @@ from scaleproof.ground.campaign.config import (
     Comparison,
     Work,
     Workload,
-    entries_of,
     shape_of,
+    tokenizer_entries,
 )
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.field import axis_prefix
 from scaleproof.ground.campaign.transformers_model import TransformersModel
-from scaleproof.ground.errors import UserError, did_you_mean
+from scaleproof.ground.errors import UserError
 from scaleproof.ground.number_format import integer
 
 YOUNGER_KEYS = ("fsdp_reshard", "reduce_dtype")  # of `execution`: younger than results that people have
@@ -76,12 +84,12 @@ class Cell:
         """Tokens or samples of a step of its command, where the campaign says so. Raises UserError."""
         given = self.workload.per_step
         texts = {name: setting.text for name, setting in self.settings.items()}
-        return product_of(given.amount, self.values_of_command() | texts) if given else None
+        return evaluate_product(given.amount, self.values_of_command() | texts) if given else None
 
     @cached_property
     def words(self) -> list[str]:
         """The command line of a run; empty without a command. Raises UserError."""
-        return words_of(fill_in(self.command, self.values_of_command())) if self.command is not None else []
+        return split_command(fill_in(self.command, self.values_of_command())) if self.command is not None else []
 
     @property
     def is_open(self) -> bool:
@@ -107,7 +115,7 @@ class Cell:
         rows, multiple = self.workload.vocab_size, self.workload.vocab_multiple
         if rows != "derive":
             return rows
-        return -(-entries_of(self.workload.tokenizer) // multiple) * multiple  # rounded up to a multiple
+        return -(-tokenizer_entries(self.workload.tokenizer) // multiple) * multiple  # rounded up to a multiple
 
     @property
     def processes_per_node(self) -> int:
@@ -156,7 +164,7 @@ class Cell:
         workload, execution = self.workload.model_dump(mode="json"), self.execution
         named = placeholders(command)
         settings = ", ".join(setting.label for setting in self.settings.values())
-        hidden = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer", "bucket_elements")
+        absent = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer", "bucket_elements")
         return {
             "workload": {
                 **{name: workload[name] for name in ("command", "figures", "per_step", "rate_of")},
@@ -177,7 +185,7 @@ class Cell:
                 "geometry": str(execution.geometry),
                 "device": execution.device,
                 "threads_per_device": execution.threads_per_device,
-                **dict.fromkeys(hidden),
+                **dict.fromkeys(absent),
             },
             "settings": {name: setting.text for name, setting in self.settings.items()},
         }
@@ -185,7 +193,7 @@ class Cell:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the effective configuration: two cells with the same one do the same work in the same way."""
-        return _digest(self.config)
+        return _hash_of_config(self.config)
 
     @cached_property
     def planned_fingerprint(self) -> str:
@@ -193,7 +201,7 @@ class Cell:
         if self.searched is None:
             return self.fingerprint
         unknown = {"micro_batch": self.searched, "accumulation": "derive"}
-        return _digest(self.config | {"work": self.config["work"] | unknown})
+        return _hash_of_config(self.config | {"work": self.config["work"] | unknown})
 
     @property
     def planned_batch(self) -> str:
@@ -206,7 +214,7 @@ def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
     return devices_per_node if strategy == "hsdp" else nodes * devices_per_node
 
 
-def _digest(config: dict[str, Any]) -> str:
+def _hash_of_config(config: dict[str, Any]) -> str:
     """The first 16 hexadecimal digits of the sha256 of a configuration."""
     return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
@@ -248,7 +256,7 @@ def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
 
 
 def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
-    """Refuse more cells or runs than any machine makes, before one of them is built."""
+    """Check that cells and runs are not more than any machine makes, before one is built. Raises UserError."""
     cells = math.prod(map(len, axes.values())) + len(campaign.cells)
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
@@ -282,18 +290,18 @@ def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list
         if not matches:
             remaining.append(choice)
     if unmatched:
-        entry = excluded[min(unmatched)]
-        listed = ", ".join(f"{name}: {value}" for name, value in entry.items())
-        present = {
-            name: [str(value) for value in axes.get(name) or [_axis_value(campaign, {}, name)]] for name in entry
-        }
-        absent = [name for name, value in entry.items() if str(value) not in present[name]]
-        given = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
-        raise UserError(
-            f"exclude: {listed} matches no combination of `vary`{f' ({given})' if given else ''}; remove it or fix it",
-            key=("exclude", min(unmatched)),
-        )
+        place = min(unmatched)
+        raise UserError(_unmatched_text(campaign, axes, excluded[place]), key=("exclude", place))
     return remaining
+
+
+def _unmatched_text(campaign: Campaign, axes: dict[str, list[Any]], entry: dict[str, Any]) -> str:
+    """What to say of an `exclude` that matches no combination, with the values that the axes of `entry` have."""
+    present = {name: [str(value) for value in axes.get(name) or [_axis_value(campaign, {}, name)]] for name in entry}
+    absent = [name for name, value in entry.items() if str(value) not in present[name]]
+    given = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
+    listed = ", ".join(f"{name}: {value}" for name, value in entry.items())
+    return f"exclude: {listed} matches no combination of `vary`{f' ({given})' if given else ''}; remove it or fix it"
 
 
 def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
@@ -321,15 +329,6 @@ def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
 def tokens_of(cell: Cell) -> tuple[str, str]:
     """What the token files of a cell are named after: corpus and tokenizer."""
     return cell.workload.corpus, cell.workload.tokenizer
-
-
-def find_cell(cells: list[Cell], slug: str) -> Cell:
-    """The cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
-    for cell in cells:
-        if cell.slug == slug:
-            return cell
-    names = [cell.slug for cell in cells]
-    raise UserError(f'there is no cell "{slug}".{did_you_mean(slug, names)} Cells: {", ".join(names)}')
 
 
 def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:

@@ -131,7 +131,7 @@ def free_axes(command: str) -> list[str]:
     return [name for name in placeholders(command) if name not in BUILT_IN]
 
 
-def settings_apart(data: dict[str, object]) -> dict[str, object]:
+def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
     """The content of a campaign file with placeholders of its command in `settings`, apart from the declared axes.
 
     In `vary`, `cells` and `exclude` people write both side by side.
@@ -190,7 +190,7 @@ def fill_in(text: str, values: Mapping[str, object]) -> str:
     return PLACEHOLDER.sub(value_of, text)
 
 
-def words_of(command: str) -> list[str]:
+def split_command(command: str) -> list[str]:
     """A command in words, as a shell reads it; nothing of it is expanded. Raises UserError where a quote is open."""
     try:
         words = shlex.split(command)
@@ -201,7 +201,7 @@ def words_of(command: str) -> list[str]:
     return words
 
 
-def files_of(words: Iterable[str]) -> list[str]:
+def existing_files(words: Iterable[str]) -> list[str]:
     """The words of a command that name existing files, each once: scripts and configurations, no interpreter.
 
     Files larger than LARGEST_FILE, which are data, are left out.
@@ -215,7 +215,7 @@ def files_of(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(files))
 
 
-def product_of(text: Amount, values: Mapping[str, object]) -> int:
+def evaluate_product(text: Amount, values: Mapping[str, object]) -> int:
     """The value of a number or a product such as "{micro_batch} * {devices}": 32 for {"micro_batch": 8, "devices": 4}.
 
     Raises UserError for any other text.

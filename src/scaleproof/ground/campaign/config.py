@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
-from scaleproof.ground.campaign.command import Patterns, PerStep, Reader, Scalar, settings_apart
+from scaleproof.ground.campaign.command import Patterns, PerStep, Reader, Scalar, move_placeholders_to_settings
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.field import Section, axis_prefix, key, unit_of
-from scaleproof.ground.campaign.hub_names import no_hub_name
+from scaleproof.ground.campaign.hub_names import refuse_hub_name
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
 from scaleproof.ground.campaign.optimizer import Optimizer, Schedule
 from scaleproof.ground.campaign.question import Percent, Question
@@ -41,7 +41,7 @@ class Workload(Section):
         "none",
         axis="",
     )
-    corpus: Annotated[str, BeforeValidator(no_hub_name)] = key(
+    corpus: Annotated[str, BeforeValidator(refuse_hub_name)] = key(
         "python-docs", "Name of a corpus in config/corpora.yaml.", "none", axis="", pattern=r"^[a-z0-9][a-z0-9._-]*$"
     )
     tokenizer: str = key(
@@ -218,7 +218,7 @@ _declared = {
 AXES = {name: _declared[name] for name in _SLUG_ORDER} | _declared
 
 
-def _axis_model(name: str, doc: str, wrap: Any) -> type[Section]:
+def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
     """Build the section `name`, whose keys are the axes, each optional. `doc`: its docstring.
 
     `wrap`: makes the type of a key from that of the axis.
@@ -251,8 +251,8 @@ if TYPE_CHECKING:  # built below: a type checker cannot see their keys
         settings: Mapping[str, list[Scalar] | dict[str, Scalar]] = key({}, None, "none")
 
 else:
-    Vary = _axis_model("Vary", "Axes of the campaign: every combination of their values is a cell.", _list_type)
-    Choice = _axis_model("Choice", "Values of some axes.", lambda annotation: annotation)
+    Vary = _make_axis_section("Vary", "Axes of the campaign: every combination of their values is a cell.", _list_type)
+    Choice = _make_axis_section("Choice", "Values of some axes.", lambda annotation: annotation)
 
 
 class Comparison(Section):
@@ -375,10 +375,14 @@ class Campaign(Section):
     def _without_empty_sections(cls, data: Any) -> Any:
         """The content of a file without empty sections: `vary:` with nothing under it, null in YAML, means nothing."""
         is_mapping = isinstance(data, dict)
-        return settings_apart({key: value for key, value in data.items() if value is not None}) if is_mapping else data
+        return (
+            move_placeholders_to_settings({key: value for key, value in data.items() if value is not None})
+            if is_mapping
+            else data
+        )
 
 
-def entries_of(tokenizer: str) -> int:
+def tokenizer_entries(tokenizer: str) -> int:
     """Entries of a tokenizer by its name, end-of-text included."""
     return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 

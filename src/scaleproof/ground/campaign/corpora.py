@@ -257,13 +257,13 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
     files: dict[str, None] = {}
     for pattern in corpus.files:
         where = f'config/corpora.yaml: {name}.files: "{shortened(pattern)}"'
-        files |= dict.fromkeys(str(match) for match in _matching_files(pattern, where))
+        files |= dict.fromkeys(str(match) for match in _find_files(pattern, where))
         if len(files) > MOST_FILES:
             raise UserError(f"{where} matches more than {integer(MOST_FILES)} files, the limit")
     return list(files)
 
 
-def _matching_files(pattern: str, where: str) -> list[Path]:
+def _find_files(pattern: str, where: str) -> list[Path]:
     """The regular files that a pattern matches, in order of path. Raises UserError if it matches none."""
     path = Path(pattern)
     if pattern.startswith(("~", "$")):

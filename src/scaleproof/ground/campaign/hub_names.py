@@ -8,7 +8,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # what names of local files end with
 
 
-def no_hub_name(name: object) -> object:
+def refuse_hub_name(name: object) -> object:
     """`name` as it is; raises ValueError, with the lines to write instead, for a data set of the hub (owner/name)."""
     if lines := lines_of_hub_name(name):
         raise ValueError(lines)

@@ -8,12 +8,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from scaleproof.ground.campaign.cell_checks import check_campaign
-from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, find_cell, tokens_of
+from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells, tokens_of
 from scaleproof.ground.campaign.config import Comparison
-from scaleproof.ground.campaign.corpora import Corpus, CorpusTable, folder_of
+from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.hub_names import lines_of_hub_name
 from scaleproof.ground.campaign.question_cells import cells_of_question
-from scaleproof.ground.campaign.shared_jobs import SharedJob, shared_jobs, shares_jobs
+from scaleproof.ground.campaign.shared_jobs import SharedJob, may_share_jobs, plan_shared_jobs
 from scaleproof.ground.campaign.validation_messages import valid_name
 from scaleproof.ground.campaign.yaml_loader import (
     CAMPAIGNS,
@@ -105,19 +105,19 @@ class LoadedCampaign:
         if cell.searched is None or not path.is_file():
             return cell
 
-        def with_answer(data: bytes) -> Cell:
+        def resolve_from_answer(data: bytes) -> Cell:
             """The cell with the answer in the file's bytes."""
             answer = json.loads(data)
             if answer["planned_fingerprint"] != cell.planned_fingerprint:
                 return cell  # of an older campaign file: the trials will be made again
             return cell.resolved(int(answer["micro_batch"]))
 
-        return read_record(path, with_answer)
+        return read_record(path, resolve_from_answer)
 
     def _check_search(self) -> None:
         """Check that no trials are to find a micro-batch where several cells run in one job. Raises UserError."""
         searched = [cell.slug for cell in self.cells if cell.searched]
-        if searched and shares_jobs(self.campaign):
+        if searched and may_share_jobs(self.campaign):
             key = self._sharing_key
             raise UserError(
                 f"work.micro_batch of {searched[0]}: with resources.{key} several cells run in one job, and none "
@@ -142,7 +142,7 @@ class LoadedCampaign:
             raise UserError(f"forecast.hold_out: {both[0]} is in forecast.from as well", ("forecast", "hold_out"))
         if held_out and set(held_out) == set(present):
             raise UserError("forecast.hold_out: nothing is left to forecast from", ("forecast", "hold_out"))
-        if held_out and shares_jobs(self.campaign):
+        if held_out and may_share_jobs(self.campaign):
             raise UserError(
                 f"forecast.hold_out: with resources.{self._sharing_key} "
                 "several cells run in one job, none after the forecast",
@@ -163,9 +163,9 @@ class LoadedCampaign:
     @cached_property
     def shared_jobs(self) -> dict[str, SharedJob]:
         """The jobs that hold several runs, by name; none where each run is a job. Raises UserError."""
-        if not shares_jobs(self.campaign):
+        if not may_share_jobs(self.campaign):
             return {}
-        return {job.name: job for job in shared_jobs(self.campaign, self._cells_in_order)}
+        return {job.name: job for job in plan_shared_jobs(self.campaign, self._cells_in_order)}
 
     def shared_job(self, name: str) -> SharedJob:
         """The job called `name`. Raises UserError where the campaign has no such job, or no longer has it."""
@@ -184,14 +184,7 @@ class LoadedCampaign:
 
     def _cells_in_order(self, repeat: int) -> list[Cell]:
         """The cells as they run in a repeat."""
-        if repeat not in self._ordered:
-            self._ordered[repeat] = sorted(self.cells, key=lambda cell: -self.priority(cell.slug, repeat))
-        return self._ordered[repeat]
-
-    @cached_property
-    def _ordered(self) -> dict[int, list[Cell]]:
-        """Repeat -> what `_cells_in_order` returned: sorting the cells for each of a thousand jobs takes long."""
-        return {}
+        return [self._by_slug[slug] for slug in self._order(repeat)]
 
     @property
     def communicating_groups(self) -> dict[str, str]:
@@ -209,25 +202,26 @@ class LoadedCampaign:
 
     @cached_property
     def _by_slug(self) -> dict[str, Cell]:
+        """Name -> cell: asked several times for each of a thousand jobs."""
         return {cell.slug: cell for cell in self.cells}
 
     def cell(self, slug: str) -> Cell:
         """The cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
-        if slug in self._by_slug:  # asked several times for each of a thousand jobs
-            return self._by_slug[slug]
-        try:
-            return find_cell(self.cells, slug)
-        except UserError as error:
-            raise UserError(f"{self.path}: {error}") from None
+        cells = self._by_slug
+        if slug not in cells:
+            hint = f"{did_you_mean(slug, cells)} Cells: {', '.join(cells)}"
+            raise UserError(f'{self.path}: there is no cell "{slug}".{hint}')
+        return cells[slug]
 
-    def witness_steps(self, cell: Cell, repeats: int) -> int:
-        """How many of its steps a run of `cell` makes once more, each looked at; `repeats`: how often the cell runs.
+    def count_witness_steps(self, cell: Cell, repeats: int) -> int:
+        """How many steps a run of `cell` makes once more after its window, each of them checked; none of a command.
 
-        All, or as many as `resources.witness` of the steps of all repeats are.
+        The share `resources.witness` of the steps of all `repeats` of the cell, but at most one run's steps.
         """
+        if cell.command is not None:
+            return 0
         steps = cell.work.warmup_steps + cell.work.steps
-        witnessed = min(steps, math.ceil(self.campaign.resources.witness * repeats * steps))
-        return 0 if cell.command is not None else witnessed
+        return min(steps, math.ceil(self.campaign.resources.witness * repeats * steps))
 
     def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
         """The comparison called `name` with its arms. Raises UserError, with the nearest name, for an unknown name."""
@@ -241,19 +235,23 @@ class LoadedCampaign:
     def priority(self, slug: str, repeat: int) -> int:
         """The priority of a run's job: jobs with a higher number start first.
 
-        All first repeats come before any second one, and the cells of a repeat in random order. The order
-        depends on the names alone, so that it is the same in every invocation.
+        All first repeats come before any second one. The cells of a repeat come in a random order that depends on the
+        names alone, so that it is the same in every invocation.
         """
-        places = self._orders.setdefault(repeat, {})
-        if not places:
+        order = self._order(repeat)
+        return (self.campaign.most_repeats - repeat) * len(order) + order[slug]
+
+    def _order(self, repeat: int) -> dict[str, int]:
+        """Cell -> its number in a repeat; cells run from the highest number, that of all cells, down to 1."""
+        if repeat not in self._orders:
             slugs = sorted(cell.slug for cell in self.cells)
             random.Random(f"{self.name} {repeat}").shuffle(slugs)
-            places |= {name: place for place, name in enumerate(slugs, start=1)}
-        return (self.campaign.most_repeats - repeat) * len(places) + places[slug]
+            self._orders[repeat] = {slug: number for number, slug in reversed(list(enumerate(slugs, start=1)))}
+        return self._orders[repeat]
 
     @cached_property
     def _orders(self) -> dict[int, dict[str, int]]:
-        """Repeat -> cell -> its place in the random order, as far as `priority` was asked for it."""
+        """Repeat -> what `_order` returned: it is asked several times for each of a thousand jobs."""
         return {}
 
     def runs(self, results: Path, repeats: int | None = None) -> list[Path]:
@@ -282,7 +280,7 @@ class LoadedCampaign:
 
     @property
     def _corpora(self) -> list[str]:
-        """Name -> corpus of all cells, arms of comparisons included; commands have no corpus."""
+        """The names of the corpora of all cells, arms of comparisons included; commands have no corpus."""
         return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells if cell.command is None))
 
     @property
@@ -305,7 +303,7 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
 
 def corpus_called(name: str, place: str = "") -> Corpus:
     """The corpus called `name` in the table of corpora. Raises UserError with the nearest name, `place` before it."""
-    table = _corpora().root
+    table = corpora()
     if name not in table:
         hint = f"{did_you_mean(name, table)} Corpora: {', '.join(table)}"
         why = lines_of_hub_name(name) or f'there is no corpus "{shortened(name)}" in {CORPORA}.{hint}'
@@ -313,9 +311,10 @@ def corpus_called(name: str, place: str = "") -> Corpus:
     return table[name]
 
 
+@lru_cache
 def corpora() -> dict[str, Corpus]:
     """All rows of the table of corpora. Raises UserError."""
-    return _corpora().root
+    return load_corpora(CORPORA).root
 
 
 def _check_unique(names: list[str]) -> None:
@@ -336,7 +335,7 @@ def _rename_advice(path: Path) -> str:
 def _check_labels(cell: Cell) -> None:
     """Check that the corpus has labels if the cell is a classification. Raises UserError."""
     if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
-        labelled = [name for name, corpus in _corpora().root.items() if corpus.label]
+        labelled = [name for name, corpus in corpora().items() if corpus.label]
         raise UserError(
             f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '
             f"needs. Corpora with labels: {', '.join(labelled) or 'none'}",
@@ -344,7 +343,7 @@ def _check_labels(cell: Cell) -> None:
         )
 
 
-def corpus_in(folder: str) -> tuple[str, Corpus]:
+def corpus_of_folder(folder: str) -> tuple[str, Corpus]:
     """Name and row of the corpus whose folder below results/corpora is called `folder`.
 
     Raises UserError where the table names another revision or budget by now.
@@ -354,11 +353,6 @@ def corpus_in(folder: str) -> tuple[str, Corpus]:
     if folder != folder_of(name, corpus):
         raise UserError(f"{CORPORA}: {name} is now {folder_of(name, corpus)}, not {folder}")
     return name, corpus
-
-
-@lru_cache
-def _corpora() -> CorpusTable:
-    return load_corpora(CORPORA)
 
 
 def frontier_file(results: Path, campaign: str, cell: str) -> Path:

@@ -13,7 +13,7 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
     """
     if question is None:
         return None
-    subject = _cell_meant("is", question.subject, question, cells).slug
+    subject = _find_cell_meant("is", question.subject, question, cells).slug
     relation = "not_slower_than" if question.not_slower_than else "better_than"
     if question.better_than is question.not_slower_than is None:
         others = ", ".join(cell.slug for cell in cells if cell.slug != subject)
@@ -22,13 +22,13 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
             f"5 %. Other cells: {others or 'none'}",
             ("question",),
         )
-    base = _cell_meant(relation, question.better_than or question.not_slower_than or "", question, cells).slug
+    base = _find_cell_meant(relation, question.better_than or question.not_slower_than or "", question, cells).slug
     if subject == base:
         raise UserError(f"question: {base} is compared with itself", key=("question", relation))
     return {"is": subject, relation: base, "by": question.by}
 
 
-def _cell_meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
+def _find_cell_meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
     """The one cell that `name`, a slug or a strategy, means. `key`: of the question, for the message.
 
     Raises UserError where it means no cell, or several.

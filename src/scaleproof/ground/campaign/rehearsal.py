@@ -23,7 +23,7 @@ def is_rehearsal(campaign: str) -> bool:
     return campaign.startswith(PREFIX)
 
 
-def rehearsal_of(campaign: Campaign, without_gpu: bool) -> Campaign:
+def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
     """Return the campaign's rehearsal.
 
     `without_gpu`: what asks for CUDA devices is rehearsed on the CPU, by gloo. Models of transformers, batches and the
@@ -75,7 +75,7 @@ def _replace(
     """
     section[axis] = value
     seen: list[Any] = []  # the different values so far: the place of each is its number
-    for mapping in _mappings(small, section):
+    for mapping in _mappings_with_axes(small, section):
         given = mapping.get(axis)
         if given is None:
             continue
@@ -85,7 +85,7 @@ def _replace(
         mapping[axis] = new_values if isinstance(given, list) else new_values[0]
 
 
-def _mappings(small: dict[str, Any], section: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _mappings_with_axes(small: dict[str, Any], section: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the mappings of a campaign that may give an axis of `section` its value, or several values."""
     yield section
     yield small.get("vary", {})

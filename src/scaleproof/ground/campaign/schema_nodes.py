@@ -49,7 +49,7 @@ def properties_at(schema: Schema, place: Place) -> Schema:
     return properties
 
 
-def section_named(word: object, options: list[Schema], schema: Schema) -> str:
+def hint_to_named_section(word: object, options: list[Schema], schema: Schema) -> str:
     """A hint for the word of a section's `name` in place of the section, with a leading space; else empty."""
     for option in options:
         names = choices_at(option.get("properties", {}).get("name", {}), schema)

@@ -45,41 +45,48 @@ def run_minutes(resources: Resources) -> int:
     return int(resources.time_limit) + SPARE_MINUTES
 
 
-def shares_jobs(campaign: Campaign) -> bool:
+def may_share_jobs(campaign: Campaign) -> bool:
     """Whether a job of the campaign may hold several runs."""
     return campaign.resources.same_allocation or campaign.resources.minutes_per_job is not None
 
 
-def shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
-    """The jobs of a campaign in which several runs share an allocation, for all of its repeats.
+def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
+    """The jobs of a campaign that hold several runs each, for all of its repeats.
 
-    `in_order(repeat)`: the cells in the order in which that repeat runs them. With `same_allocation` a job has cells of
-    all geometries, else of one, so that a run on one device does not hold the nodes of the largest. `minutes_per_job`
-    caps a job: it holds as many runs as their time limits allow; without it a job is one repeat. Raises UserError where
-    it is too short for a single run, or for a repeat that must share its nodes.
+    `in_order(repeat)`: the cells as that repeat runs them. Raises UserError where a job has no time for its runs.
     """
-    resources, one_run = campaign.resources, run_minutes(campaign.resources)
-    cells = in_order(1)
-    if resources.same_allocation:
-        groups = {"": [cell.slug for cell in cells]}
-    else:
-        sizes = sorted({str(cell.execution.geometry) for cell in cells})
-        groups = {f"{size}-": [cell.slug for cell in cells if str(cell.execution.geometry) == size] for size in sizes}
+    same_nodes, cells = campaign.resources.same_allocation, in_order(1)
+    groups: dict[str, set[str]] = {}  # what names of jobs begin with -> the cells of those jobs
+    for cell in sorted(cells, key=lambda cell: str(cell.execution.geometry)):
+        # One geometry a job, so that a run on one device does not hold the nodes of the largest.
+        prefix = "" if same_nodes else f"{cell.execution.geometry}-"
+        groups.setdefault(prefix, set()).add(cell.slug)
     jobs: list[SharedJob] = []
     for prefix, slugs in groups.items():
-        together = len(slugs) if resources.same_allocation else 1  # runs of which a job must have room for all
-        room = together if resources.minutes_per_job is None else int(resources.minutes_per_job // one_run)
-        if room < together:
-            what = f"a repeat of all {plural(together, 'cell')} (same_allocation)" if together > 1 else "one run"
-            raise UserError(
-                f"resources.minutes_per_job is {resources.minutes_per_job:g}, but {what} may take "
-                f"{together * one_run}: time_limit and 2 minutes more for each run; lower time_limit or raise "
-                "minutes_per_job",
-                KEY,
-            )
+        room = _runs_per_job(campaign.resources, len(slugs) if same_nodes else 1)
         for first, last in _repeats_between_decisions(campaign):
-            jobs += _group_jobs(prefix, set(slugs), range(first, last + 1), room, in_order, resources.same_allocation)
+            jobs += _group_jobs(prefix, slugs, range(first, last + 1), room, in_order, same_nodes)
     return jobs
+
+
+def _runs_per_job(resources: Resources, together: int) -> int:
+    """How many runs a job has room for: as their time limits allow; without minutes_per_job those of one repeat.
+
+    Raises UserError where it has none for the `together` runs that must share a job.
+    """
+    if resources.minutes_per_job is None:
+        return together
+    one_run = run_minutes(resources)
+    room = int(resources.minutes_per_job // one_run)
+    if room < together:
+        what = f"a repeat of all {plural(together, 'cell')} (same_allocation)" if together > 1 else "one run"
+        raise UserError(
+            f"resources.minutes_per_job is {resources.minutes_per_job:g}, but {what} may take "
+            f"{together * one_run}: time_limit and 2 minutes more for each run; lower time_limit or raise "
+            "minutes_per_job",
+            KEY,
+        )
+    return room
 
 
 def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:

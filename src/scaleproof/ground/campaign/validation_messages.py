@@ -18,9 +18,9 @@ from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import (
     Schema,
     choices_at,
+    hint_to_named_section,
     node_at,
     properties_at,
-    section_named,
     union_members,
 )
 from scaleproof.ground.errors import Place, did_you_mean, plural, same_name, shortened
@@ -91,7 +91,10 @@ def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Sch
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
-    """The errors without alternatives of a union that do not know a key, where another alternative knows all keys."""
+    """The errors of a union's meant alternative, the one that knows all keys which are given; all without such a one.
+
+    Each alternative reports errors of its own: as a shape of an encoder, a GPT-2 has unknown keys.
+    """
     strange: set[Place] = set()  # alternatives: each is a step of the locations below it that is not in the file
     for error in errors:
         around = error["loc"][:-1]
@@ -154,7 +157,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     if error["type"] == "value_error":
         return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
     fault = "has no value" if value is None else f"cannot be {shortened(json.dumps(value, default=str))}"
-    return f"{at}{dotted(place)} {fault}; {_allowed_at(place, schema, value)}"
+    return f"{at}{dotted(place)} {fault}; {_allowed_sentence(place, schema, value)}"
 
 
 def valid_name(text: str) -> str:
@@ -179,7 +182,7 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     whole = place if place[-1:] == (name,) else (*place, name)
     node = node_at(schema, whole)
     if choices_at(node, schema):
-        return f"{dotted(whole)} is missing; allowed: {_allowed_text(node, schema)}"
+        return f"{dotted(whole)} is missing; allowed: {_words_for_allowed(node, schema)}"
     about = node.get("description")
     return f"{dotted(whole)} is missing{f': {about}' if about else ''}"
 
@@ -219,13 +222,13 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
     return f" It belongs under {' or '.join(places)}." if places else ""
 
 
-def _allowed_at(place: Place, schema: Schema, value: object) -> str:
+def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     """What is allowed in place of a faulty `value`: `allowed: ...`, with a hint for the word or list that is meant."""
     node = node_at(schema, place)
     options = union_members(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
     hint = _list_hint(value, array, schema) if array else _one_value_hint(place, value, options, schema)
-    allowed = _allowed_text(node, schema)
+    allowed = _words_for_allowed(node, schema)
     if not hint and allowed.startswith("a name of") and "description" in node:
         hint = f" {node['description']}"
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
@@ -239,7 +242,7 @@ def _one_value_hint(place: Place, value: object, options: list[Schema], schema: 
             _number_hint(value, options, node_at(schema, place).get("unit", ""))
             or _truth_hint(value, options)
             or _own_text_hint(place, value)
-            or section_named(value, options, schema)
+            or hint_to_named_section(value, options, schema)
             or _word_hint(value, options, choices)
         )
     if not value or not all(_is_allowed_alone(entry, options, choices) for entry in value):
@@ -345,15 +348,15 @@ def _is_allowed_alone(value: object, options: list[Schema], choices: list[str]) 
     return any(all(holds(value, option[name]) for name, _, holds in LIMITS if name in option) for option in numbers)
 
 
-def _allowed_text(node: Schema, schema: Schema) -> str:
+def _words_for_allowed(node: Schema, schema: Schema) -> str:
     """A few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
     words: list[str] = []
     for option in union_members(node, schema):
-        words += _alternative_text(option, node, schema)
+        words += _words_for_alternative(option, node, schema)
     return "; ".join(dict.fromkeys(words)) or node.get("description", "text, a number, true or false")
 
 
-def _alternative_text(option: Schema, node: Schema, schema: Schema) -> list[str]:
+def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list[str]:
     """What one alternative of a node takes: its choices, or a few words such as "a whole number >= 1 (steps)"."""
     kind = option.get("type")
     if "enum" in option or "const" in option:
@@ -364,21 +367,21 @@ def _alternative_text(option: Schema, node: Schema, schema: Schema) -> list[str]
         unit = node.get("unit", "none")
         return [f"{noun} {' and '.join(limits)}".strip() + (f" ({unit})" if unit != "none" else "")]
     if kind == "array":
-        return [_list_text(option, schema)]
+        return [_words_for_lists(option, schema)]
     if kind == "object":
         entry = option.get("additionalProperties")
-        of_names = "names" + (f", each {_allowed_text(entry, schema)}" if isinstance(entry, dict) else "")
+        of_names = "names" + (f", each {_words_for_allowed(entry, schema)}" if isinstance(entry, dict) else "")
         return [f"a mapping of {', '.join(option.get('properties', {})) or of_names}"]
     if kind == "string":
-        return [_text_text(option, node)]
+        return [_words_for_texts(option, node)]
     return ["true or false"] if kind == "boolean" else []
 
 
-def _list_text(option: Schema, schema: Schema) -> str:
+def _words_for_lists(option: Schema, schema: Schema) -> str:
     """A few words for the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
     least, most = option.get("minItems", 0), option.get("maxItems")
     inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
-    each = f", each {_allowed_text(inner, schema)}" if inner else ""
+    each = f", each {_words_for_allowed(inner, schema)}" if inner else ""
     if least == most:
         return f"a list of {plural(least, 'entry', 'entries')}{each}"
     if not least and not most:
@@ -387,7 +390,7 @@ def _list_text(option: Schema, schema: Schema) -> str:
     return f"a list of at least {plural(least, 'entry', 'entries')}{most_words}{each}"
 
 
-def _text_text(option: Schema, node: Schema) -> str:
+def _words_for_texts(option: Schema, node: Schema) -> str:
     """A few words for the texts that an alternative takes: what its pattern means, its length and examples."""
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")

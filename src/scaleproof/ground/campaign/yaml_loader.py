@@ -148,7 +148,7 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     lines = Lines()
-    return _Reader(path, lines).plain(_parse_document(path), ()), lines
+    return _Reader(path, lines).to_plain(_parse_document(path), ()), lines
 
 
 def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
@@ -270,7 +270,7 @@ class _Reader:
         self.path, self.lines = path, lines
         self.count = 0
 
-    def plain(self, node: Any, place: Place) -> Any:
+    def to_plain(self, node: Any, place: Place) -> Any:
         """The node at `place` as dicts, lists and scalars. Raises UserError for tags and beyond the limits."""
         self.count += 1
         if self.count > MOST_VALUES:
@@ -310,14 +310,14 @@ class _Reader:
         inside = (*place, self._key_text(node, key))
         if key in (node.lc.data or {}):  # not of a merged key (`<<`)
             self._note_line(inside, node.lc.key(key)[0])
-        return self.plain(node[key], inside)
+        return self.to_plain(node[key], inside)
 
     def _item_value(self, node: Any, index: int, place: Place) -> Any:
         """The plain value of an entry of the list at `place`."""
         inside = (*place, index)
         if isinstance(node, CommentedSeq) and index in (node.lc.data or {}):
             self._note_line(inside, node.lc.item(index)[0])
-        return self.plain(node[index], inside)
+        return self.to_plain(node[index], inside)
 
     def _tag_error(self, tag: object, place: Place) -> UserError:
         """The error for a tag such as !!python/object."""

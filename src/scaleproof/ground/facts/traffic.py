@@ -28,33 +28,30 @@ def step_traffic(
     `accumulation`: micro-batches of a step; `block_parameters`: parameters in all blocks together. `nodes` and
     `devices_per_node` matter to hsdp, `reshards` (`execution.fsdp_reshard`) to fsdp and hsdp, `reduce_dtype`
     (`execution.reduce_dtype`) to these two and ddp. Raises ValueError for an unknown strategy.
-
-    P parameters of b bytes, a micro-batches:
-    ddp, zero0: P reduced, once. fsdp: every micro-batch gathers the blocks twice and the rest once or twice (by version
-    of torch), without resharding all once; gradients are scattered once. hsdp: the same within a node, and
-    each device's part of the gradients is reduced over nodes. zero1: P reduced (DeepSpeed's default all-reduces where
-    the paper scatters) and P gathered, once; zero2: reduced a times. zero3: P scattered a times; gathered between once
-    (everything stays until the backward pass) and three times a micro-batch (Rajbhandari et al. 2020, section 7).
     """
-    a, p = accumulation, parameters  # by the names of the formulas above
-    b = 2 if precision in LOW else 4
+    a, p = accumulation, parameters
+    b = 2 if precision in LOW else 4  # bytes of a parameter
     traffic: dict[str, Range] = {"reduced": (0, 0), "gathered": (0, 0), "scattered": (0, 0)}
     name = without_offload(strategy)
-    exchanged = p * (2 if reduce_dtype == "bf16" else 4)
+    exchanged = p * (2 if reduce_dtype == "bf16" else 4)  # all gradients, once
     if name == "zero0":
         return traffic | {"reduced": (4 * p, 4 * p)}
     if name == "ddp":
         return traffic | {"reduced": (exchanged, exchanged)}
     if name in FSDP:
+        # Every micro-batch gathers the blocks twice and the rest once or twice (by version of torch); without
+        # resharding all once. Of hsdp this is within a node; over nodes each device's part of gradients is reduced.
         gathered = (a * b * (p + block_parameters), 2 * a * b * p) if reshards else (a * b * p, a * b * p)
         between_nodes = exchanged / devices_per_node if name == "hsdp" and nodes > 1 else 0
         if between_nodes and devices_per_node == 1:  # whole on each node: nothing to gather or scatter
             return traffic | {"reduced": (between_nodes, between_nodes)}
         return {"reduced": (between_nodes, between_nodes), "gathered": gathered, "scattered": (exchanged, exchanged)}
     if name in ("zero1", "zero2"):
-        times = a if name == "zero2" else 1
+        times = a if name == "zero2" else 1  # DeepSpeed's default all-reduces where the paper scatters
         return traffic | {"reduced": (b * p * times, b * p * times), "gathered": (b * p, b * p)}
     if name == "zero3":
+        # Gathered between once (everything stays until the backward pass) and three times a micro-batch (Rajbhandari
+        # et al. 2020, section 7).
         return traffic | {"gathered": (b * p, 3 * a * b * p), "scattered": (a * b * p, a * b * p)}
     if name in ("single", "dp"):  # dp copies between devices, without collectives
         return traffic

@@ -89,7 +89,7 @@ RECORD_UNUSABLE = Code(
 )
 
 
-def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
+def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
     """The note that the check called `check` broke with `error`, which says nothing against the files it read."""
     what = shortened(f"{type(error).__name__}: {error}", 160)
     return Finding(
@@ -102,7 +102,7 @@ def check_failed(check: str, error: Exception, runs: Sequence[str] = (), cells: 
     )
 
 
-def record_unusable(run: str, cell: str, problem: str) -> Finding:
+def finding_on_unusable_record(run: str, cell: str, problem: str) -> Finding:
     """The finding that the record of `run` cannot be checked; `problem`: what it lacks, in words."""
     return Finding(
         code=RECORD_UNUSABLE.name,
@@ -137,7 +137,7 @@ class Check(Generic[Subject]):
         except UserError:
             raise
         except Exception as error:
-            return [check_failed(self.name, error)]
+            return [note_on_broken_check(self.name, error)]
 
     def _make_finding(self, flag: Flag, subject: Subject) -> Finding:
         """The finding of a flag on `subject`; what the flag leaves out comes from its code and from the register."""

@@ -21,7 +21,7 @@ class ExcludedNode(BaseModel):
     jobs: dict[str, str]
 
 
-def excluded_nodes(campaign: Path) -> list[ExcludedNode]:
+def read_excluded_nodes(campaign: Path) -> list[ExcludedNode]:
     """The excluded nodes of a campaign, sorted by name. Raises UserError for a damaged file.
 
     `campaign`: the folder of its results.
@@ -38,7 +38,7 @@ def excluded_nodes(campaign: Path) -> list[ExcludedNode]:
 
 def note_excluded(campaign: Path, nodes: Iterable[ExcludedNode]) -> None:
     """Add `nodes` to the record in a campaign's folder; of a node that is in it, the jobs of both are kept."""
-    known = {entry.node: entry for entry in excluded_nodes(campaign)}
+    known = {entry.node: entry for entry in read_excluded_nodes(campaign)}
     for entry in nodes:
         earlier = known[entry.node].jobs if entry.node in known else {}
         known[entry.node] = ExcludedNode(node=entry.node, jobs=earlier | entry.jobs)

@@ -26,7 +26,7 @@ class LedgerEntry(BaseModel):
     reason: str = ""
 
 
-def entries_of(path: Path) -> list[LedgerEntry]:
+def read_ledger(path: Path) -> list[LedgerEntry]:
     """The lines of a ledger; one that was cut off by a crash or a full disk is left out."""
     entries = []
     for line in path.read_text().splitlines() if path.is_file() else ():
@@ -46,6 +46,6 @@ def job_end_counts(runs: Iterable[Run]) -> str:
     for run in runs:  # a run's folder is CAMPAIGN/runs/CELL/REPEAT
         ledger = run.folder.absolute().parent.parent.parent / FILE
         jobs.add((ledger, str((run.metrics.scheduler or {}).get("job_id"))))
-    last = {(path, entry.id): entry for path in {path for path, _ in jobs} for entry in entries_of(path)}
+    last = {(path, entry.id): entry for path in {path for path, _ in jobs} for entry in read_ledger(path)}
     ends = Counter(last[job].state if last[job].ended else "unknown" for job in sorted(jobs & last.keys()))
     return ", ".join(f"{number} {state}" for state, number in ends.most_common())

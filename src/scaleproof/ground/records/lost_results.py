@@ -22,7 +22,10 @@ DERIVED = ("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_repo
 
 
 def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
-    """Return what is missing behind the results of a campaign. `drawn`: the names of its tables and charts."""
+    """Return what is missing behind the results of a campaign: files, a look, runs of jobs that hold several.
+
+    `drawn`: the names of its tables and charts.
+    """
     of_jobs = [path for missing in records_without_runs(loaded, results).values() for path in missing]
     return [*lost_results(loaded, results, drawn), *_looks_due(loaded, results), *of_jobs]
 
@@ -69,7 +72,7 @@ def records_of_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, Path]:
 
 
 def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
-    """Record of a job of several runs -> the files of its runs that are missing; only jobs that lack some.
+    """The jobs of several runs that lack files: the path of each one's record -> the files that are missing.
 
     Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. A record
     that is gone counts where its runs stand behind results.

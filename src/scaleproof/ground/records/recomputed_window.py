@@ -19,7 +19,7 @@ class Step:
     tokens: int
 
 
-def merged_steps(rows: Iterable[Row]) -> list[Step]:
+def merge_steps(rows: Iterable[Row]) -> list[Step]:
     """The steps in their order, each over all of its ranks. `rows`: one for each step of each rank, in any order."""
     by_step: dict[int, list[Row]] = defaultdict(list)
     for row in rows:

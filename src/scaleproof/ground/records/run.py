@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
-from scaleproof.ground.records.recomputed_window import WindowFigures, merged_steps, window_figures
+from scaleproof.ground.records.recomputed_window import WindowFigures, merge_steps, window_figures
 from scaleproof.ground.records.steps import loss_series, median, read_steps, step_ends_s, window_steps
 from scaleproof.ground.snakemake_command import RESULTS, results_option, snakemake_command
 
@@ -111,7 +111,7 @@ class TimedRun(Run):
     def recomputed(self) -> WindowFigures:
         """Figures of the window, computed again from the raw series. Raises UserError as `steps` does."""
         rows = self.steps[self.steps["phase"] == "window"]
-        merged = merged_steps((step, *figures) for _phase, step, _rank, *figures in rows.tolist())
+        merged = merge_steps((step, *figures) for _phase, step, _rank, *figures in rows.tolist())
         return window_figures(merged, self.metrics.window.wall_time_s)
 
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -49,19 +49,18 @@ def read_figures(
 ) -> TimedWork:
     """The figures of a run of `cell` whose output is in the file `log`. Raises NoFigures.
 
-    `read`: reads logs of known programs; patterns of the campaign are applied here. `arrivals`: when the launcher
-    received each line. They time the steps of a program that counts them and prints nothing else that is understood.
-    `was_ended`: by the launcher, before it was done.
+    `read`: reads logs of known programs. `arrivals`: when the launcher received each line, which times the steps of a
+    program that only counts them. `was_ended`: by the launcher, before it was done.
     """
     if not log.stat().st_size:
         raise NoFigures(f"it printed nothing{f'; {LONGER} (of ab: --seconds)' if was_ended else ''}")
     figures = cell.workload.figures
     lines = log.read_text("utf-8", "replace").split("\n")
-    printed = log_by_patterns(lines, figures) if isinstance(figures, Patterns) else _log_read_by(log, figures, read)
-    steps = _timed(printed)
+    printed = read_by_patterns(lines, figures) if isinstance(figures, Patterns) else _read_log(log, figures, read)
+    steps = _steps_with_time(printed)
     if not steps and not printed.spans and figures == "auto":
         printed = read_lines_with_units(lines, arrivals) or printed
-        steps = _timed(printed)
+        steps = _steps_with_time(printed)
     if not steps and not printed.spans:
         counted = find_progress(lines, arrivals) if figures == "auto" else _progress_of_steps(printed.steps, arrivals)
         seen = [line.strip() for line in lines if line.strip()]
@@ -80,7 +79,7 @@ def read_figures(
     return _figures_of_steps(printed, steps, cell) if steps else _figures_of_spans(printed, cell, was_ended)
 
 
-def _timed(printed: PrintedLog) -> list[PrintedStep]:
+def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
     """The steps of a log that have a time or a rate."""
     return [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
 
@@ -116,7 +115,7 @@ def step_rows(
     )
 
 
-def _log_read_by(log: Path, reader: str, read: ReadLog) -> PrintedLog:
+def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
     """The file `log` as `reader` understands it; without steps where no line is understood."""
     printed = read(log, reader)
     is_misread = printed and printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
@@ -136,7 +135,7 @@ def _no_figures_text(cell: Cell, last: str = "") -> str:
     )
 
 
-def log_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
+def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
     """The log with a step for each of its `lines` in which `patterns` find a time, a rate or a step.
 
     Losses may stand on lines of their own: each step has the last one up to its line.
@@ -192,10 +191,10 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
         )
     losses = [step.loss for step in timed]
     rows = step_rows([step.seconds or 0.0 for step in timed], amounts, losses, warmup)
-    return TimedWork(printed, unit, rows, window, per_step, losses_lost=lost_at_end(losses))
+    return TimedWork(printed, unit, rows, window, per_step, losses_lost=count_lost_at_end(losses))
 
 
-def lost_at_end(losses: Sequence[float | None]) -> int:
+def count_lost_at_end(losses: Sequence[float | None]) -> int:
     """How many losses at the end are NaN or infinite, without a finite one after them; None counts as no loss."""
     seen = [loss for loss in losses if loss is not None]
     return sum(1 for _ in takewhile(lambda loss: not math.isfinite(loss), reversed(seen)))
@@ -261,7 +260,9 @@ def _figures_of_progress(counted: Progress, cell: Cell, last: str) -> TimedWork:
         )
     given = float(each) if cell.workload.per_step else None
     rows = step_rows(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())
-    return TimedWork(PrintedLog("progress"), unit, rows, [], given, counted.counts_to, lost_at_end(counted.losses))
+    return TimedWork(
+        PrintedLog("progress"), unit, rows, [], given, counted.counts_to, count_lost_at_end(counted.losses)
+    )
 
 
 def _work_per_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
@@ -325,7 +326,7 @@ def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None
     )
 
 
-def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
+def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
     """The figures of a run of `cell` that was watched: a row for each step and rank.
 
     Raises NoFigures where ranks are missing, or no step is left after the warm-up.
@@ -349,15 +350,7 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
             "work.warmup_steps (of ab: --warmup-steps)"
         )
     has_tokens = all(sum(rank.tokens) for rank in ranks)
-    rows = []
-    for rank in ranks:  # waiting for data is not known, a loss only where it was seen
-        losses = rank.losses or [math.nan] * len(rank.step_s)
-        works = (rank.tokens if has_tokens else rank.samples)[:steps]  # one that was ended may have made one more
-        series = zip(rank.step_s, losses, rank.samples, works, strict=False)
-        for step, (seconds, loss, samples, work) in enumerate(series):
-            phase = "warmup" if step < warmup else "window"
-            rows.append((phase, step, rank.rank, seconds, 0.0, loss, samples, work))
-    table = np.sort(np.array(rows, ROW), order=["step", "rank"])
+    table = _rows_of_watched(ranks, steps, warmup, has_tokens)
     per_step = float(table["tokens"][table["phase"] == "window"].sum()) / (steps - warmup)
     log = PrintedLog(READER, world_size=ranks[0].world_size)
     return TimedWork(
@@ -366,5 +359,21 @@ def watched_figures(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
         table,
         [],
         per_step,
-        losses_lost=lost_at_end(ranks[0].losses or []),
+        losses_lost=count_lost_at_end(ranks[0].losses or []),
     )
+
+
+def _rows_of_watched(ranks: Sequence[WatchedRank], steps: int, warmup: int, has_tokens: bool) -> np.ndarray:
+    """The rows of steps.csv of watched `ranks`; their work is samples where not all count tokens (`has_tokens`).
+
+    Waiting for data is not known, and a loss only where it was seen. A rank that was ended may have made more `steps`.
+    """
+    rows = []
+    for rank in ranks:
+        losses = rank.losses or [math.nan] * len(rank.step_s)
+        works = rank.tokens if has_tokens else rank.samples
+        series = islice(zip(rank.step_s, losses, rank.samples, works, strict=False), steps)
+        for step, (seconds, loss, samples, work) in enumerate(series):
+            phase = "warmup" if step < warmup else "window"
+            rows.append((phase, step, rank.rank, seconds, 0.0, loss, samples, work))
+    return np.sort(np.array(rows, ROW), order=["step", "rank"])

@@ -21,14 +21,14 @@ def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> Pr
     It counts as time of a step if every step has a line, some times are shorter than the one before, and their sum is
     what the clock saw.
     """
-    steps = list(_steps_of(lines))
+    steps = list(_find_steps(lines))
     numbers = [step.step for step in steps]
     if len(steps) < FEWEST or any(after <= before for before, after in pairwise(numbers)):
         return None
     return PrintedLog("units", steps=steps) if _are_times_of_steps(steps, arrivals) else None
 
 
-def _steps_of(lines: Sequence[str]) -> Iterator[PrintedStep]:
+def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:
     """Yield a step for each line with its number and a time."""
     for number, line in enumerate(lines, start=1):
         step, time = STEP.search(line), TIME.search(line)

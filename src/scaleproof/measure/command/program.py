@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scaleproof.ground.campaign.command import files_of
+from scaleproof.ground.campaign.command import existing_files
 from scaleproof.ground.files import scrub, sha256_of
 from scaleproof.ground.records.run_sections import Program
-from scaleproof.measure.machine.provenance import OF_PROGRAMS, git_state, versions_of
+from scaleproof.measure.machine.provenance import OF_PROGRAMS, read_git_state, versions_of
 
 # Asked of the program's own interpreter, which may be another one than ours.
 ASK = (
@@ -21,13 +21,13 @@ ASK = (
 )
 
 
-def program_of(words: Sequence[str]) -> Program:
+def describe_program(words: Sequence[str]) -> Program:
     """What is known of a command, by its `words`, before it is started in the present folder."""
-    files = {word: sha256_of(Path(word)) for word in files_of(words)}
+    files = {word: sha256_of(Path(word)) for word in existing_files(words)}
     return Program(
         command=scrub(" ".join(words)),
         files={scrub(name): digest for name, digest in files.items()},
-        **git_state(),
+        **read_git_state(),
         versions=_program_versions(words),
     )
 

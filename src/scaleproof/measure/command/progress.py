@@ -62,7 +62,6 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
     Lines that differ in numbers alone are one series. The training's is the longest of the first kind that exists:
     lines with a loss; lines that speak of steps; bars without a description; bare numbers that rise evenly at first
     ("499 2.85e-08").
-    Where the number falls, a new epoch has begun; the time between two epochs is in no entry.
     """
     series: dict[str, list[int]] = defaultdict(list)  # words -> places of lines
     for place, line in enumerate(lines[: len(arrivals)]):
@@ -75,23 +74,23 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
             if len(places) >= FEWEST
             and is_training.search(lines[places[0]])
             and (is_training is not BAR or words == OF_A_BARE_BAR)
-            and (counted := _counted_lines([(place, lines[place]) for place in places]))
+            and (counted := _find_counts([(place, lines[place]) for place in places]))
         ]
         if candidates:
             best = max(candidates, key=_count_rises)
             losses = {place: float(loss[1]) for place, _ in best if (loss := LOSS.search(lines[place]))}
             return progress_between(best, losses, arrivals)
     bare = [(place, lines[place]) for place in series[""] if LEADING.match(lines[place])]
-    counted = _counted_lines(bare) if len(bare) >= FEWEST_BARE else None
+    counted = _find_counts(bare) if len(bare) >= FEWEST_BARE else None
     if counted and len({after.number - before.number for (_, before), (_, after) in pairwise(counted)}) == 1:
         return progress_between(counted, {}, arrivals)
     return None
 
 
-def _counted_lines(numbered: Sequence[tuple[int, str]]) -> Counts | None:
+def _find_counts(numbered: Sequence[tuple[int, str]]) -> Counts | None:
     """The numbers in lines with the same words, by the way of counting whose numbers rise most often."""
-    ways: list[Callable[[str], Count | None]] = [partial(_pair_in, place=k) for k in range(MOST_PAIRS)]
-    ways += [partial(_number_in, pattern=NAMED.search), partial(_number_in, pattern=LEADING.match)]
+    ways: list[Callable[[str], Count | None]] = [partial(_find_pair, place=k) for k in range(MOST_PAIRS)]
+    ways += [partial(_find_number, pattern=NAMED.search), partial(_find_number, pattern=LEADING.match)]
     counted: list[Counts] = []
     for way in ways:
         counts = [(place, count) for place, line in numbered if (count := way(line))]
@@ -109,8 +108,8 @@ def _count_rises(counts: Counts) -> int:
     return sum(after.number > before.number for (_, before), (_, after) in pairwise(counts))
 
 
-def _pair_in(line: str, place: int) -> Count | None:
-    """The numbers of the pair "number/number" at `place` of `line`."""
+def _find_pair(line: str, place: int) -> Count | None:
+    """The numbers of pair `place` (from 0) of `line`, such as "3/100"; None without it, or if the first is larger."""
     pairs = PAIR.findall(line)
     if len(pairs) <= place:
         return None
@@ -121,7 +120,7 @@ def _pair_in(line: str, place: int) -> Count | None:
     return Count(int(number), int(of), _unit_of_word(word)) if int(number) <= int(of) else None
 
 
-def _number_in(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
+def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
     """The number in `line`, found by `pattern`."""
     match = pattern(line)
     return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None
@@ -133,7 +132,10 @@ def _unit_of_word(word: str) -> WorkUnit:
 
 
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
-    """The progress between lines that follow each other in one epoch. `losses`: of lines, by their places."""
+    """The progress between lines that follow each other; where the number falls, a new epoch has begun.
+
+    `losses`: of lines, by their places. The time between two epochs is in no entry.
+    """
     last, first = counts[0]
     counted = first.number
     progress = Progress(first.unit, [], [], [], first.counts_to)

@@ -42,7 +42,7 @@ def check_corpus(name: str, corpus: Corpus) -> None:
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
 
 
-def trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> int | None:
+def most_trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> int | None:
     """The size of the largest tokenizer that a small local text can train, at most `at_most` entries.
 
     None for other sources; for a larger text, which supports more than is asked for; and where a word is so long that

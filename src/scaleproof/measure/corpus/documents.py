@@ -18,7 +18,7 @@ from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, sha256_of_library, whole_file, write_json
 from scaleproof.measure.corpus import forms
 from scaleproof.measure.corpus.labels import COLUMN as LABEL
-from scaleproof.measure.corpus.labels import classes_in_order
+from scaleproof.measure.corpus.labels import order_classes
 from scaleproof.measure.corpus.remote import Remote
 
 SURROGATE_HALF = re.compile("[\ud800-\udfff]")
@@ -29,32 +29,14 @@ _SKIP = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"
 def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remote()) -> dict[str, Any]:  # noqa: B008  (frozen)
     """Write the documents of `corpus` to `out`/documents.parquet, and their description to `out`/corpus.json.
 
-    Empty documents are dropped, halves of surrogate pairs become U+FFFD; both are counted.
-    Returns the description: counts, UTF-8 bytes, sha256 over the documents (a zero byte after each), source, revision,
-    licence, and the files read. Raises UserError where no document is left, or a file is not as the corpus table says.
+    Returns the description. Raises UserError where no document is left, or a file is not as the corpus table says.
     """
     check_local(name, corpus)
     out.mkdir(parents=True, exist_ok=True)
     sources: list[dict[str, Any]] = []
-    empty = replaced = 0
-    most_bytes, most_documents = corpus.limits
-    with (
-        whole_file(out / "documents.parquet") as partial,
-        _DocumentWriter(partial, labelled=bool(corpus.label)) as store,
-    ):
-        for text, label in _documents(name, corpus, remote, sources):
-            if not text.strip():
-                empty += 1
-                continue
-            text, halves = _replace_lone_surrogates(text)
-            replaced += halves
-            data = text.encode()
-            if most_bytes and store.bytes + len(data) > most_bytes:
-                break
-            if corpus.form == "text":  # reading put them there; in other forms they are the corpus' own
-                replaced += text.count("\N{REPLACEMENT CHARACTER}")
-            store.add(text, data, label)
-            if store.documents == most_documents:  # before the next file is read
+    with whole_file(out / "documents.parquet") as partial, _DocumentWriter(partial, corpus) as store:
+        for text, label in _read_documents(name, corpus, remote, sources):
+            if not store.add(text, label):
                 break
         if not store.documents:
             budget = f" within its budget of {corpus.budget}" if corpus.budget else ""
@@ -69,10 +51,10 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
         "validation_fraction": corpus.validation_fraction,
         "documents": store.documents,
         "bytes": store.bytes,
-        "empty_documents": empty,
-        "replaced_characters": replaced,
+        "empty_documents": store.empty,
+        "replaced_characters": store.replaced,
         "sha256": store.digest.hexdigest(),
-        **({"classes": classes_in_order(name, store.classes)} if corpus.label else {}),
+        **({"classes": order_classes(name, store.classes)} if corpus.label else {}),
         **({"library": sha256_of_library()} if corpus.source == "python-docs" else {}),
         "files": sources,
     }
@@ -83,14 +65,17 @@ def gather_documents(name: str, corpus: Corpus, out: Path, remote: Remote = Remo
 class _DocumentWriter:
     """Writes documents to a Parquet file, a row group for each GROUP_BYTES of text.
 
-    Keeps how many there are, their UTF-8 bytes, their classes, and a sha256 over them.
+    Keeps how many there are, their UTF-8 bytes, their classes, and a sha256 over them, a zero byte after each. Empty
+    documents are dropped, and halves of surrogate pairs become U+FFFD: both are counted.
     """
 
-    def __init__(self, path: Path, labelled: bool) -> None:
-        self.documents = self.bytes = 0
+    def __init__(self, path: Path, corpus: Corpus) -> None:
+        self.documents = self.bytes = self.empty = self.replaced = 0
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()
-        self._group: dict[str, list[str]] = {"text": [], LABEL: []} if labelled else {"text": []}
+        self._most_bytes, self._most_documents = corpus.limits
+        self._is_decoded = corpus.form == "text"  # reading put U+FFFD there; in other forms it is the corpus' own
+        self._group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
         self._group_bytes = 0
         self._schema = pa.schema([(column, pa.large_string()) for column in self._group])
         self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
@@ -103,8 +88,21 @@ class _DocumentWriter:
             self._write_group()
         self._writer.close()
 
-    def add(self, text: str, encoded: bytes, label: str | None) -> None:
-        """Keep a document. `encoded`: as UTF-8; `label`: None where the corpus has no classes."""
+    def add(self, text: str, label: str | None) -> bool:
+        """Keep a document, unless it is empty or exceeds the budget; returns whether the budget leaves room for more.
+
+        `label`: None where the corpus has no classes.
+        """
+        if not text.strip():
+            self.empty += 1
+            return True
+        text, halves = _replace_lone_surrogates(text)
+        self.replaced += halves
+        encoded = text.encode()
+        if self._most_bytes and self.bytes + len(encoded) > self._most_bytes:
+            return False
+        if self._is_decoded:
+            self.replaced += text.count("\N{REPLACEMENT CHARACTER}")
         self.documents += 1
         self.bytes += len(encoded)
         self.digest.update(encoded + b"\0")
@@ -116,14 +114,16 @@ class _DocumentWriter:
             self.classes.add(label)
         if self._group_bytes >= GROUP_BYTES:
             self._write_group()
+        return self.documents != self._most_documents
 
     def _write_group(self) -> None:
+        """Write the documents since the last row group as a row group of their own."""
         if self._group["text"]:
             self._writer.write_table(pa.table(self._group, schema=self._schema))
         self._group, self._group_bytes = {column: [] for column in self._group}, 0
 
 
-def _documents(
+def _read_documents(
     name: str, corpus: Corpus, remote: Remote, sources: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
     """Yield text and label of each document of the corpus `name`, in order; the label is None where it has none.
@@ -136,7 +136,7 @@ def _documents(
     for local in local_files(name, corpus):
         path = Path(local)
         sources.append({"file": local, "size": path.stat().st_size, "sha256": sha256_of(path)})
-        yield from _documents_in_file(name, corpus, path, local)
+        yield from _read_file(name, corpus, path, local)
     if corpus.source == "dataset":
         dataset = remote.dataset(name, corpus)
         commit = dataset.commit()
@@ -146,10 +146,10 @@ def _documents(
         for file in corpus.remote_files:
             path, record = remote.download(corpus, file)
             sources.append({"file": file, **record})
-            yield from _documents_in_file(name, corpus, path, file)
+            yield from _read_file(name, corpus, path, file)
 
 
-def _documents_in_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
+def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iterator[tuple[str, str | None]]:
     """Yield text and label of each document of one file. `display_name`: the file's, in messages. Raises UserError."""
     form, labelled = corpus.form or "text", corpus.label is not None
     try:
@@ -176,10 +176,10 @@ def python_docs() -> Iterator[str]:
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
         if _SKIP.isdisjoint(path.relative_to(library).parts):
-            yield _docstrings(path)
+            yield _docstrings_of_file(path)
 
 
-def _docstrings(path: Path) -> str:
+def _docstrings_of_file(path: Path) -> str:
     """All docstrings of a Python file, a blank line between them; empty where it does not parse."""
     try:
         tree = ast.parse(path.read_bytes())

@@ -35,7 +35,7 @@ def open_documents(path: Path) -> pq.ParquetFile:
         raise damaged_file(path, shortened(str(error), 200)) from None
 
 
-def documents_by_group(path: Path) -> list[int]:
+def count_documents_by_group(path: Path) -> list[int]:
     """The number of documents in each row group of a documents.parquet."""
     metadata = open_documents(path).metadata
     return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]

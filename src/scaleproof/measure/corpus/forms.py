@@ -32,9 +32,8 @@ def documents_of_file(
 ) -> Iterator[Document]:
     """Yield text and label of each document of a `text`, `jsonl`, `parquet` or `csv` file, empty documents too.
 
-    `fields` hold the document of a row, the last of them its label if it is `labelled`; `columns` are the names of a
-    csv file without any. `document` says what one is in a text (file, paragraph, line). Text that is not UTF-8 gets
-    U+FFFD in its place. Files that end in .gz, .bz2 or .zst are unpacked. Raises NotADocument.
+    `fields` hold the document of a row, the last of them its label if it is `labelled`; `columns`: the names of a csv
+    file without any; `document`: what one is in a text (file, paragraph, line). Raises NotADocument.
     """
     try:
         if form == "text":
@@ -80,7 +79,7 @@ def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
 
 
 def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIOWrapper:
-    """The file, unpacked if need be, opened as UTF-8; `errors` and `newline` as in `open`."""
+    """Open the file as UTF-8, unpacked if it ends in .gz, .bz2 or .zst; `errors` and `newline` as in `open`."""
     stream = pa.input_stream(path, compression="detect")
     return io.TextIOWrapper(stream, encoding="utf-8", errors=errors, newline=newline)
 

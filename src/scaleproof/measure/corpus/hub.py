@@ -26,12 +26,12 @@ from scaleproof.measure.corpus.store import (
     SHA256,
     Denied,
     check_room,
-    checked_with,
-    disk_full,
+    full_disk_error,
     keep_checked,
     keep_file,
     keep_or_fetch,
     sibling_path,
+    what_checked_with,
 )
 
 NO_WAY = "; HF_ENDPOINT names a mirror, and docs/corpora.md says what to do without a network"
@@ -81,7 +81,7 @@ class HubFile:
     def check(self) -> None:
         """Ask the hub whether it has the file that the table describes. Raises UserError."""
         try:
-            with library_errors_as_denied(self):
+            with denied_for_library_errors(self):
                 _stated_sha256(self, _file_metadata(self, is_patient=False))
         except Denied as reason:
             raise UserError(f"config/corpora.yaml: {self.repository}: {self.name}: {reason}") from None
@@ -98,18 +98,18 @@ def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 def _fetch_file(file: HubFile, target: Path) -> dict[str, Any]:
     """Copy the file from the cache, or download it; returns its record. Raises Denied."""
-    with library_errors_as_denied(file):
+    with denied_for_library_errors(file):
         return _copy_from_cache(file, target) or _download_from_hub(file, target)
 
 
 @contextmanager
-def library_errors_as_denied(file: HubFile) -> Iterator[None]:
+def denied_for_library_errors(file: HubFile) -> Iterator[None]:
     """Turn whatever the library raises in the `with` block about the file into Denied, with a reason in words."""
     try:
         yield
         return
     except HfHubHTTPError as error:  # its text holds addresses with signatures
-        reason = _answer(error, file)
+        reason = _reason_in_words(error, file)
     except OfflineModeIsEnabled:
         reason = "HF_HUB_OFFLINE is set, and huggingface_hub's cache does not hold the file"
     except httpx2.TooManyRedirects:
@@ -135,7 +135,9 @@ def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
     check_room(target, source.stat().st_size, 0)
     part = sibling_path(target, ".cache.part")
     shutil.copyfile(source, part)
-    return keep_file(part, target, {"sha256": sha256, "checked": checked_with(file.sha256, stated), "source": file.url})
+    return keep_file(
+        part, target, {"sha256": sha256, "checked": what_checked_with(file.sha256, stated), "source": file.url}
+    )
 
 
 def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
@@ -202,7 +204,7 @@ def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
             if isinstance(error, HfHubHTTPError | OfflineModeIsEnabled):
                 raise
             if error.errno in DISK_FULL:
-                raise disk_full(part) from None
+                raise full_disk_error(part) from None
             if error.errno is None:  # the library's own: another length than the hub stated
                 size = part.stat().st_size
                 part.unlink()
@@ -210,7 +212,7 @@ def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
             raise
 
 
-def _answer(error: HfHubHTTPError, file: HubFile) -> str:
+def _reason_in_words(error: HfHubHTTPError, file: HubFile) -> str:
     """Why the hub answered with this error, in words."""
     if denied := _access_advice(error, file):
         return denied
@@ -254,11 +256,11 @@ class HubDataset:
             answer = hub_api(self.endpoint, self.token).dataset_info(self.repository, revision=self.corpus.revision)
             return str(answer.sha)
         except HfHubHTTPError as error:
-            raise self._refused(self._answer(error)) from None
+            raise self._refusal_error(self._reason_in_words(error)) from None
         except OfflineModeIsEnabled:
-            raise self._refused(f"HF_HUB_OFFLINE is set{NO_WAY}") from None
+            raise self._refusal_error(f"HF_HUB_OFFLINE is set{NO_WAY}") from None
         except (httpx2.HTTPError, OSError) as error:
-            raise self._refused(f"the connection failed ({type(error).__name__}){NO_WAY}") from None
+            raise self._refusal_error(f"the connection failed ({type(error).__name__}){NO_WAY}") from None
 
     def documents(self, commit: str) -> Generator[Document, None, None]:
         """Yield text and label of each row at a commit, in order. Raises UserError where rows cannot be read."""
@@ -273,17 +275,17 @@ class HubDataset:
             with closing(iter(rows)) as stream:  # its threads, left open, may abort the interpreter's end
                 for number, row in enumerate(stream, start=1):
                     if fault := absent_field_text(list(row), self.corpus):
-                        raise self._refused(f"row {number} {fault}")
+                        raise self._refusal_error(f"row {number} {fault}")
                     chosen = {name: row[name] for name in self.corpus.fields}
                     yield document_of(f"row {number}", chosen, self.corpus.label is not None)
         except NotADocument as error:
-            raise self._refused(str(error)) from None
+            raise self._refusal_error(str(error)) from None
         except HfHubHTTPError as error:  # its text holds addresses with signatures
-            raise self._refused(self._answer(error)) from None
+            raise self._refusal_error(self._reason_in_words(error)) from None
         except (httpx2.HTTPError, OSError, RuntimeError, ValueError) as error:
             first_line, *_ = str(error).strip().splitlines() or [type(error).__name__]
             without_query, *_ = first_line.partition("?")  # an address' query may hold a signature
-            raise self._refused(shortened(without_query, 300)) from None
+            raise self._refusal_error(shortened(without_query, 300)) from None
 
     def check(self) -> str:
         """Read the first rows from the hub; returns a line about them. Raises UserError where they have no text."""
@@ -291,15 +293,15 @@ class HubDataset:
         with closing(self.documents(commit)) as documents:
             texts = [text for text, _ in itertools.islice(documents, ROWS)]
         if not any(text.strip() for text in texts):
-            raise self._refused(f"its first {len(texts)} rows have no text")
+            raise self._refusal_error(f"its first {len(texts)} rows have no text")
         pinned = "" if self.corpus.pinned else f"; {self.corpus.revision} is now {commit}: write it as `revision`"
         return f"{self.repository} at {commit[:12]}: the first {len(texts)} rows have text{pinned}"
 
-    def _answer(self, error: HfHubHTTPError) -> str:
+    def _reason_in_words(self, error: HfHubHTTPError) -> str:
         """Why the hub answered with this error, in words."""
         denied = _access_advice(error, self)
         return denied or f"the hub has no such data set or revision (HTTP {error.response.status_code})"
 
-    def _refused(self, reason: str) -> UserError:
+    def _refusal_error(self, reason: str) -> UserError:
         """The error to raise where the corpus cannot be read from its repository. `reason`: in words."""
         return UserError(f'config/corpora.yaml: corpus "{self.name}": {self.repository}: {reason}')

@@ -41,10 +41,8 @@ def keep_or_fetch(
 ) -> dict[str, Any]:
     """Keep `target` if it is intact, else fetch it from the first of `offers` (address -> fetch) that works.
 
-    Returns the record, which is also written to `target`.json: size, sha256, source, and what the checksum was compared
-    with: the corpus `table`, what the `hub` states, or nothing yet (`first use`; later runs compare with this one).
-    `size`, `sha256`: what the table says. `advice`: what else the user can do. Two processes may call this for one file
-    at once. Raises UserError where no address gave the file.
+    Returns the record, which is also written to `target`.json: size, sha256, source, and `what_checked_with`. `size`,
+    `sha256`: what the table says. `advice`: what else the user can do. Raises UserError where no address gave the file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
@@ -58,7 +56,7 @@ def keep_or_fetch(
             except Denied as refusal:
                 reasons.append(f"  {address}: {refusal}")
                 if len(reasons) < len(offers):
-                    say_of_file(target, refusal)
+                    print_about_file(target, refusal)
         raise UserError(f"{target.name} could not be downloaded:\n" + "\n".join(reasons) + advice)
 
 
@@ -75,7 +73,7 @@ def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
             if other.sha256 in wrong or len(wrong) == MOST_WRONG:
                 raise
             wrong.add(other.sha256)
-            say_of_file(target, "the checksum is wrong; once more from the start")
+            print_about_file(target, "the checksum is wrong; once more from the start")
 
 
 def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
@@ -86,7 +84,7 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
     record = read_json(sibling_path(target, ".json"))
     expected = known_sha256 or record.get("sha256", sha256)
     if sha256 != expected or known_size not in (None, size):
-        say_of_file(
+        print_about_file(
             target,
             f"damaged, or another version (sha256 {sha256[:12]}..., expected {expected[:12]}...); downloading again",
         )
@@ -95,12 +93,12 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
     is_of_this_file = record.get("sha256") == sha256  # a file that somebody put there by hand has no record
     table_knows_more = record.get("checked") == "first use" and known_sha256
     if not is_of_this_file or table_knows_more:
-        record |= {"size": size, "sha256": sha256, "checked": checked_with(known_sha256)}
+        record |= {"size": size, "sha256": sha256, "checked": what_checked_with(known_sha256)}
         write_json(sibling_path(target, ".json"), record)
     return record
 
 
-def first_sha256(target: Path) -> str | None:
+def sha256_at_first_use(target: Path) -> str | None:
     """The sha256 of the first download of this file, remembered even where the file was deleted; else None."""
     return read_json(sibling_path(target, ".json")).get("sha256")
 
@@ -114,16 +112,20 @@ def keep_checked(
     further fields of the record. Raises WrongChecksum, and removes the part.
     """
     sha256 = sha256_of(part)
-    expected = known or stated or first_sha256(target) or sha256
+    expected = known or stated or sha256_at_first_use(target) or sha256
     if sha256 == expected:
-        return keep_file(part, target, {"sha256": sha256, "checked": checked_with(known, stated), **origin})
+        return keep_file(part, target, {"sha256": sha256, "checked": what_checked_with(known, stated), **origin})
     part.unlink()
-    way_out = f" as at first; delete {target.name}.json to take the new one" if expected == first_sha256(target) else ""
+    way_out = (
+        f" as at first; delete {target.name}.json to take the new one"
+        if expected == sha256_at_first_use(target)
+        else ""
+    )
     raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{way_out}", sha256)
 
 
-def checked_with(known: str | None, stated: str | None = None) -> str:
-    """What a checksum was compared with: "table" (`known`), "hub" (`stated`), or "first use" (nothing was known)."""
+def what_checked_with(known: str | None, stated: str | None = None) -> str:
+    """What a checksum was compared with: the "table" of corpora, what the "hub" stated, or nothing ("first use")."""
     if known:
         return "table"
     return "hub" if stated else "first use"
@@ -149,7 +151,7 @@ def check_room(target: Path, total: int | None, have: int) -> None:
         )
 
 
-def disk_full(part: Path) -> UserError:
+def full_disk_error(part: Path) -> UserError:
     """The error to raise where the disk became full while a part was written."""
     return UserError(
         f"the disk of {part.parent} is full; {part.stat().st_size:,} "
@@ -171,6 +173,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
-def say_of_file(target: Path, what: object) -> None:
+def print_about_file(target: Path, what: object) -> None:
     """Print a line about a download on stderr, which begins with the file's name."""
     print(f"{target.name}: {what}", file=sys.stderr, flush=True)

@@ -30,12 +30,9 @@ COPY_BYTES = 1 << 22  # bytes in memory while shards are joined
 def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes: int | None = None) -> dict[str, Any]:
     """Encode `corpus_dir`/documents.parquet into `out`/{train,val}.bin, and describe them in `out`/tokens.json.
 
-    The files are flat little-endian token ids, uint16 for up to 65,536 entries, uint32 above; end-of-text follows each
-    document. Text that spells a special token is encoded as ordinary text. The bytes depend on documents and tokenizer
-    alone, not on the number of processes. Finished shards stay in `out`/shards until the end, so a call that was killed
-    is continued by the next one. Memory: a row group of text for each process, and 9 bytes for each document.
-    Returns the description. Raises UserError where the corpus is one document, which cannot be split, and where a
-    process is killed.
+    Returns the description. The files are flat little-endian token ids, uint16 for up to 65,536 entries, uint32 above;
+    end-of-text follows each document. A call that was killed is continued by the next one. Raises UserError where the
+    corpus is one document, which cannot be split, and where a process is killed.
     """
     source = read_record(corpus_dir / "corpus.json", json.loads)
     encoding = tokenizer.load_encoder(tokenizer_file)
@@ -43,8 +40,8 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     store, folder = corpus_dir / "documents.parquet", out / "shards"
     tokenizer_sha256 = sha256_of(tokenizer_file)
     code = hashlib.sha256(Path(encode.__file__).read_bytes() + Path(tokenizer.__file__).read_bytes()).hexdigest()
-    held_out = _held_out(source)
-    shards = list(_shards(encode.documents_by_group(store), held_out))
+    held_out = _choose_held_out(source)
+    shards = list(_cut_into_shards(encode.count_documents_by_group(store), held_out))
     key = {"corpus": source["sha256"], "tokenizer": tokenizer_sha256, "split": source["validation_fraction"]}
     _prepare_folder(folder, key | {"shards": len(shards), "code": code})
     unfinished = [shard for shard in shards if not _is_finished(shard, folder)]
@@ -74,7 +71,7 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     return description
 
 
-def _held_out(source: dict[str, Any]) -> np.ndarray:
+def _choose_held_out(source: dict[str, Any]) -> np.ndarray:
     """A boolean mask of the documents of the validation split: a fixed pseudo-random choice by their number alone.
 
     `source`: corpus.json. Raises UserError on a corpus of one document.
@@ -91,7 +88,7 @@ def _held_out(source: dict[str, Any]) -> np.ndarray:
     return mask
 
 
-def _shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
+def _cut_into_shards(documents: list[int], held_out: np.ndarray) -> Iterator[Shard]:
     """Yield the row groups in shards: enough shards for all cores to end together, but few files.
 
     `documents`: the number of documents of each row group; `held_out`: of each document, whether it is for validation.

@@ -28,11 +28,11 @@ def train_tokenizer(name: str, documents: Iterator[str], out: Path) -> None:
     size = FEWEST if name == "bytes" else _entry_count(name)
     tokens = learn_tokens(size, documents)
     if len(tokens) != size - 1:
-        raise too_large_error(name, len(tokens) + 1)
+        raise error_for_small_text(name, len(tokens) + 1)
     _write_tokenizer(name, tokens, out)
 
 
-def too_large_error(name: str, most: int) -> UserError:
+def error_for_small_text(name: str, most: int) -> UserError:
     """The error to raise where the text supports only `most` entries."""
     return UserError(
         f"workload.tokenizer {name}: the corpus supports at most bpe-{most} "
@@ -97,10 +97,10 @@ def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
 
 def load_encoder(path: Path) -> tiktoken.Encoding:
     """The encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
-    return read_record(path, _encoding)
+    return read_record(path, _make_encoder)
 
 
-def _encoding(written: bytes) -> tiktoken.Encoding:
+def _make_encoder(written: bytes) -> tiktoken.Encoding:
     """The encoder in the content of a tokenizer file."""
     data = json.loads(written)
     return tiktoken.Encoding(

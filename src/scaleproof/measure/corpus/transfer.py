@@ -16,15 +16,15 @@ import requests
 import urllib3
 
 from scaleproof.ground.files import DISK_FULL, write_json
-from scaleproof.ground.progress import byte_meter
+from scaleproof.ground.progress import show_bytes
 from scaleproof.measure.corpus.store import (
     Denied,
     check_room,
-    disk_full,
+    full_disk_error,
     keep_checked,
     keep_or_fetch,
+    print_about_file,
     read_json,
-    say_of_file,
     sibling_path,
 )
 
@@ -79,7 +79,7 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
         headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
     try:
         with requests.get(
-            url, headers=headers, auth=_no_password, stream=True, timeout=(policy.connect, policy.stall)
+            url, headers=headers, auth=_add_no_password, stream=True, timeout=(policy.connect, policy.stall)
         ) as answer:
             if answer.status_code == 416 and _total_bytes(answer) == have:
                 return  # the last transfer brought everything, and was killed before it could say so
@@ -99,11 +99,9 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
         raise Denied("the server's certificate is not valid here") from None
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise BrokenOff(f"nothing came for {policy.stall:g} s") from None
-    except (
-        requests.RequestException,
-        urllib3.exceptions.HTTPError,
-    ) as error:  # their texts hold addresses with signatures
-        raise BrokenOff(f"the connection failed ({type(error).__name__})") from None
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        kind = type(error).__name__  # alone: the error's text holds an address, which may have a signature
+        raise BrokenOff(f"the connection failed ({kind})") from None
     if total is not None and part.stat().st_size > total:
         part.unlink()
         raise BrokenOff(f"more than the {total:,} bytes of the file came")
@@ -131,7 +129,7 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
     if code in (404, 410):
         raise Denied(f"no such file there (HTTP {code})")
     if code in RETRIED_CODES:
-        raise BrokenOff(f"HTTP {code}", _asked_to_wait(answer))
+        raise BrokenOff(f"HTTP {code}", _wait_asked_for(answer))
     if code not in (200, 206):
         raise Denied(f"HTTP {code}")
     if answer.headers.get("Content-Type", "").startswith("text/html"):
@@ -156,7 +154,7 @@ def _append_answer(
     Raises BrokenOff where it is cut or too slow, Denied where it is a web page.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
-    with part.open("ab" if have else "wb", buffering=0) as file, byte_meter(total, label, have) as show_progress:
+    with part.open("ab" if have else "wb", buffering=0) as file, show_bytes(total, label, have) as show_progress:
         since, counted = time.monotonic(), 0
         while data := _next_bytes(answer, file, total):
             if not file.tell() and data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
@@ -192,7 +190,7 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
-        raise disk_full(part) from None
+        raise full_disk_error(part) from None
 
 
 def _total_bytes(answer: requests.Response) -> int | None:
@@ -210,7 +208,7 @@ def _version_tag(answer: requests.Response) -> str | None:
     return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
 
 
-def _asked_to_wait(answer: requests.Response) -> float | None:
+def _wait_asked_for(answer: requests.Response) -> float | None:
     """Seconds that the server asks to wait; None where it does not ask."""
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
@@ -220,7 +218,7 @@ def _asked_to_wait(answer: requests.Response) -> float | None:
     return None
 
 
-def _no_password(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _add_no_password(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """An `auth` for requests that adds nothing: without one, it would send a password from ~/.netrc."""
     return request
 
@@ -261,7 +259,7 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
                 pause = policy.pause(fruitless_tries)
             if pause > policy.longest_wait:
                 raise Denied(f"{interruption}, and the server asks to wait {pause:,.0f} s") from None
-            say_of_file(target, f"{interruption}; next try in {pause:g} s")
+            print_about_file(target, f"{interruption}; next try in {pause:g} s")
             policy.wait(pause)
 
 

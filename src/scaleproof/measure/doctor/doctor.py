@@ -72,7 +72,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
     )
     for check in checks:
         began = time.perf_counter()
-        for name, verdict in _verdicts(check):
+        for name, verdict in _judge(check):
             entry = JudgedLook(
                 name=name,
                 area=check.area,
@@ -89,7 +89,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
     return report
 
 
-def _verdicts(check: Look) -> list[tuple[str, Verdict]]:
+def _judge(check: Look) -> list[tuple[str, Verdict]]:
     """Run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
     try:
         result = check.run()

@@ -22,7 +22,7 @@ FREE_GB, WRITE_MB_S = 5.0, 50.0
 PROBE_MB = 64
 
 
-def checks(folder: Path) -> list[Look]:
+def checks_of_cpu(folder: Path) -> list[Look]:
     """The checks of the CPU. `folder`: where results are written."""
     return [
         Look("cores", "cpu", lambda: judge_cores(available_cores(), cpu_quota(), threads_per_core())),
@@ -163,14 +163,14 @@ def check_openmp() -> Verdict:
         return not_here("one core: threads have nowhere to go")
     before = torch.get_num_threads()
     try:
-        seconds = {threads: _product_s(torch, threads) for threads in (1, 2)}
+        seconds = {threads: _time_product_s(torch, threads) for threads in (1, 2)}
     finally:
         torch.set_num_threads(before)
     return judge_openmp(seconds[1] / seconds[2])
 
 
-def _product_s(torch: Any, threads: int) -> float:
-    """Seconds of a matrix product with so many threads, the best of six."""
+def _time_product_s(torch: Any, threads: int) -> float:
+    """Seconds of a product of two 700 x 700 matrices with so many threads: the shortest of six."""
     torch.set_num_threads(threads)
     matrix = torch.ones(700, 700)
     best = float("inf")

@@ -32,7 +32,7 @@ PRODUCT = 8192  # rows of the matrices in a product: enough for any device to be
 COPIED = 1 << 28  # bytes
 
 
-def checks(gpus: list[Gpu], lost: str = "") -> list[Look]:
+def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
     """The checks of the visible `gpus`; without GPUs each is `not here`. `lost`: why no GPU can be used, or ""."""
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": check_architecture,
@@ -120,7 +120,7 @@ def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ())
 
 def check_readable() -> Verdict:
     """Whether power, clock, load and throttling can be read, by a sample of the monitor that watches every window."""
-    return judge_readable(_monitor_readings(0.3, lambda: None)[0])
+    return judge_readable(_monitor_during(0.3, lambda: None)[0])
 
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
@@ -135,9 +135,9 @@ def judge_readable(sample: dict[str, Any]) -> Verdict:
 
 def check_energy() -> Verdict:
     """Whether the energy counter agrees with the integral of power, over two seconds of matrix products."""
-    product = _matrix_product(PRODUCT)
+    product = _make_product(PRODUCT)
     _keep_busy(product, 2.0)
-    (sample, *_) = _monitor_readings(2.5, lambda: _keep_busy(product, 2.5))
+    (sample, *_) = _monitor_during(2.5, lambda: _keep_busy(product, 2.5))
     return judge_energy(sample["energy_counter_j"], sample["energy_integral_j"])
 
 
@@ -156,9 +156,9 @@ def check_event_clock() -> Verdict:
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
-    _device_seconds(spin)  # the first call loads the kernel
+    _time_on_device_s(spin)  # the first call loads the kernel
     began = time.perf_counter()
-    return judge_event_clock(_device_seconds(spin, 50), time.perf_counter() - began)
+    return judge_event_clock(_time_on_device_s(spin, 50), time.perf_counter() - began)
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
@@ -178,8 +178,8 @@ def check_attention() -> Verdict:
     dtype = torch.bfloat16 if torch.cuda.get_device_capability(0) >= (8, 0) else torch.float16
     q, k, v = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(3))
     mask = torch.ones(1024, 1024, dtype=torch.bool, device="cuda").tril()
-    causal = _longest_kernel(lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
-    masked = _longest_kernel(lambda: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    causal = _find_longest_kernel(lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+    masked = _find_longest_kernel(lambda: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask))
     return judge_attention(causal, masked)
 
 
@@ -194,7 +194,7 @@ def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Ver
     return judged(fused, evidence, advice, **values)
 
 
-def _longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
+def _find_longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
     """Name of the kernel that takes the most time in `call`, and microseconds of all kernels of one call."""
     import torch
     from torch.profiler import ProfilerActivity, profile
@@ -216,10 +216,10 @@ def check_matmul() -> Verdict:
 
     has_bf16 = torch.cuda.get_device_capability() >= (8, 0)
     precision, size = ("bf16", PRODUCT) if has_bf16 else ("fp16", PRODUCT // 2)
-    product = _matrix_product(size)
+    product = _make_product(size)
     _keep_busy(product, 0.5)
     calls = 20
-    rate = calls * 2 * size**3 / _device_seconds(product, calls)
+    rate = calls * 2 * size**3 / _time_on_device_s(product, calls)
     name = torch.cuda.get_device_name()
     known = peak(name, precision)
     return judge_matmul(name, precision, rate, known.flops if known else None)
@@ -240,27 +240,27 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
 
 
 def check_copies() -> Verdict:
-    """Whether copies from pinned host memory and within device memory are fast enough."""
+    """Whether copies from pinned host memory are fast enough, by two measured rates."""
     import torch
 
     host = torch.empty(COPIED, dtype=torch.uint8, pin_memory=True)
     device, other = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
-    h2d = _copy_rate(lambda: device.copy_(host, non_blocking=True))
-    d2d = 2 * _copy_rate(lambda: other.copy_(device))  # each byte is read and written
-    return judge_copies(h2d, d2d)
+    from_host = _measure_copy_gb_s(lambda: device.copy_(host, non_blocking=True))
+    in_device = 2 * _measure_copy_gb_s(lambda: other.copy_(device))  # each byte is read and written
+    return judge_copies(from_host, in_device)
 
 
-def _copy_rate(copy: Callable[[], Any]) -> float:
+def _measure_copy_gb_s(copy: Callable[[], Any]) -> float:
     """GB/s of a copy of COPIED bytes, the mean of ten."""
     copy()
-    return 10 * COPIED / 1e9 / _device_seconds(copy, 10)
+    return 10 * COPIED / 1e9 / _time_on_device_s(copy, 10)
 
 
-def judge_copies(h2d: float, d2d: float) -> Verdict:
-    """Whether `h2d`, from pinned memory, is fast enough; `d2d` counts bytes read and bytes written; both in GB/s."""
+def judge_copies(from_host: float, in_device: float) -> Verdict:
+    """Whether copies `from_host` are fast enough; `in_device`, of bytes read plus written, is told alone. In GB/s."""
     advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
-    evidence = f"{h2d:.1f} GB/s from the host, {d2d:.0f} GB/s in device memory (read and written)"
-    return judged(h2d >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=h2d, d2d_gb_s=d2d)
+    evidence = f"{from_host:.1f} GB/s from the host, {in_device:.0f} GB/s in device memory (read and written)"
+    return judged(from_host >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=from_host, d2d_gb_s=in_device)
 
 
 def check_pairs() -> Verdict:
@@ -277,7 +277,7 @@ def check_pairs() -> Verdict:
     rates = {}
     for first, second in combinations(range(count), 2):
         with torch.cuda.device(first):  # whose stream copies: the events of another would not wait for it
-            rates[first, second] = _copy_rate(partial(buffers[second].copy_, buffers[first]))
+            rates[first, second] = _measure_copy_gb_s(partial(buffers[second].copy_, buffers[first]))
     names = [nvml_uuid(torch.cuda.get_device_properties(index)) for index in range(count)]
     return judge_pairs(rates, links_between(names))
 
@@ -351,7 +351,7 @@ def check_compiled() -> Verdict:
     return judged(off < 1e-2, evidence, "compile: true is not usable")
 
 
-def _matrix_product(size: int) -> Callable[[], Any]:
+def _make_product(size: int) -> Callable[[], Any]:
     """A function that multiplies two square matrices of `size` in the device's fastest common format."""
     import torch
 
@@ -361,8 +361,8 @@ def _matrix_product(size: int) -> Callable[[], Any]:
     return lambda: torch.mm(a, b, out=out)
 
 
-def _device_seconds(call: Callable[[], Any], calls: int = 1) -> float:
-    """Seconds that the current device takes for so many `calls` of `call`."""
+def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
+    """Seconds that torch's current device takes for what `call` asks it to do, called `calls` times."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of
@@ -381,7 +381,7 @@ def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
         torch.cuda.synchronize()
 
 
-def _monitor_readings(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
+def _monitor_during(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
     """What the monitor of timed runs says of the current device while `work` runs, repeated for at least `seconds`."""
     import torch
 

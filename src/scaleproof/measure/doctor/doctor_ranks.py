@@ -58,13 +58,13 @@ def look_at_cells(request: Request) -> Any:
         if session.rank == 0:
             write_json(folder / RESULT, results)
         gc.collect()
-    results["all_reduce_s"] = all_reduce_seconds(session)
+    results["all_reduce_s"] = time_all_reduce_s(session)
     if session.rank == 0:
         write_json(folder / RESULT, results)
     return session
 
 
-def all_reduce_seconds(session: Any) -> float | None:
+def time_all_reduce_s(session: Any) -> float | None:
     """Seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
     import torch
     import torch.distributed as dist
@@ -88,7 +88,7 @@ def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
     run.steps(0, 2)  # steps 0 and 1: warm-up
     with Probe(run.strategy) as probe:
         run.steps(2, 1)
-    waits = waits_per_step(session.device, run.steps, 3)  # step 3, then 1 + FURTHER_STEPS more
+    waits = count_waits_per_step(session.device, run.steps, 3)  # step 3, then 1 + FURTHER_STEPS more
     series = run.steps(4 + 1 + FURTHER_STEPS, TIMED_STEPS)
     return {
         "parameters": run.parameters,
@@ -101,21 +101,21 @@ def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
     }
 
 
-def waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
+def count_waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
     """How often the host waits for the device in a step: `file:line` -> times. `steps`: makes steps (first, count).
 
     Measured as the difference between several steps and one, from step `first` on: the host waits once more when all
     are done, to read the losses.
     """
-    with host_waits(device) as of_one_step:
+    with count_host_waits(device) as of_one_step:
         steps(first, 1)
-    with host_waits(device) as of_several:
+    with count_host_waits(device) as of_several:
         steps(first + 1, 1 + FURTHER_STEPS)
     return {place: number / FURTHER_STEPS for place, number in (of_several - of_one_step).items()}
 
 
 @contextmanager
-def host_waits(device: Any) -> Iterator[Counter[str]]:
+def count_host_waits(device: Any) -> Iterator[Counter[str]]:
     """Count where the host waits for the device in this context: yields a counter of `file:line`.
 
     On a GPU CUDA's own warnings say so; on a CPU, operators that would wait on a GPU are counted.

@@ -48,7 +48,7 @@ def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
     return expand_cells(Campaign.model_validate(data))
 
 
-def steps_of_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
+def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
     """Yield name and verdict of each strategy's steps on `devices` ranks. `gpus`: how many GPUs; 0: on the CPU."""
     chosen = cells_of_strategies(devices, gpus > 0)
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as root:

@@ -111,7 +111,7 @@ def this_machine(probes: bool = True) -> MachineSpeed:
 
 def _speed_printed_by(line: list[str]) -> float | None:
     """Run a program; returns the speed that it prints, else the CPU seconds it took; None where it fails."""
-    before = _children_s()
+    before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=MOST_S, env=environment)
@@ -120,16 +120,16 @@ def _speed_printed_by(line: list[str]) -> float | None:
     if done.returncode:
         return None
     answer = ANSWER.search(done.stdout)
-    return float(answer[1]) if answer else _children_s() - before
+    return float(answer[1]) if answer else _cpu_s_of_children() - before
 
 
-def _children_s() -> float:
+def _cpu_s_of_children() -> float:
     """CPU seconds of all programs that this process has started and that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def _import_seconds(engine: bool) -> float:
+def _time_imports_s(engine: bool) -> float:
     """CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
@@ -143,7 +143,7 @@ def _import_seconds(engine: bool) -> float:
     return time.process_time() - began
 
 
-def _training_flops(layer: Layer) -> float:
+def _measure_flops(layer: Layer) -> float:
     """FLOP/s of training `layer`: 6 for each weight and token, and attention as PaLM, appendix B."""
     import torch
 
@@ -176,10 +176,10 @@ def _training_flops(layer: Layer) -> float:
     return token * SAMPLES * layer.seq_len * steps / (clock() - began)
 
 
-def _train_undisturbed(layer: Layer) -> float:
-    """`_training_flops` of `layer`; ends this program where a run, which it would disturb, uses the GPU."""
+def _measure_flops_undisturbed(layer: Layer) -> float:
+    """`_measure_flops` of `layer`; ends this program where a run, which it would disturb, uses the GPU."""
     if layer.device == "cpu":
-        return _training_flops(layer)
+        return _measure_flops(layer)
     from scaleproof.measure.launch.device_lock import device_names, hold_devices
     from scaleproof.measure.machine.gpus import cuda_devices
 
@@ -187,14 +187,14 @@ def _train_undisturbed(layer: Layer) -> float:
         raise SystemExit("a run uses the GPU")
 
     with hold_devices(device_names(cuda_devices()[:1]), "a look at this machine's speed", pause=give_up):
-        return _training_flops(layer)
+        return _measure_flops(layer)
 
 
 if __name__ == "__main__":
     question, *words = sys.argv[1:]
     if question == "train":
-        print(f"speed {_train_undisturbed(Layer(**json.loads(words[0]))):.4g}")
+        print(f"speed {_measure_flops_undisturbed(Layer(**json.loads(words[0]))):.4g}")
     elif question == "engine":
-        print(f"speed {_import_seconds(engine=True):.4g}")
+        print(f"speed {_time_imports_s(engine=True):.4g}")
     else:
-        _import_seconds(engine=False)
+        _time_imports_s(engine=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.files import write_json
 from scaleproof.measure.launch import local
-from scaleproof.measure.machine.allocation import Allocation, cancel_own_job, daemon_port, without_job
+from scaleproof.measure.machine.allocation import Allocation, ask_daemon_port, cancel_own_job, without_job
 from scaleproof.measure.machine.network import interface_to, short_host
 from scaleproof.measure.machine.provenance import describe_hardware
 from scaleproof.measure.trainer.request import VARIABLE, Request
@@ -83,7 +83,7 @@ def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -
     return None
 
 
-def free_port(job: str) -> int:
+def find_free_port(job: str) -> int:
     """A free port for the rendezvous, counted from the job's number, so that two jobs on one node differ."""
     number = sum(map(int, job.split("_")))  # 25, or the second task of array 25
     for offset in range(100):
@@ -125,7 +125,7 @@ def main(request_path: Path, port: int, program: str) -> None:
 
 def node_answers(host: str) -> bool:
     """Whether the scheduler's daemon on a node can be reached."""
-    port = daemon_port()
+    port = ask_daemon_port()
     for _ in range(TRIES):
         try:
             socket.create_connection((host, port), timeout=TRY_SECONDS).close()

@@ -22,9 +22,8 @@ REQUEST = "request.json"  # in the attempt's folder
 def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
     """Make a fresh folder below `out` for the attempt `name`, and return its path.
 
-    Folders of earlier attempts in `out`, and files or folders there that are called as in `replaced`, are removed.
-
-    An earlier attempt that was abandoned can therefore not publish any more.
+    Folders of earlier attempts in `out`, which then cannot publish any more, and what is called as in `replaced` there
+    are removed.
     """
     out.mkdir(parents=True, exist_ok=True)
     for stale in (*out.glob(".attempt-*"), *(out / file for file in replaced)):
@@ -74,17 +73,17 @@ def run_ranks(
 ) -> CommandOutcome:
     """Start the module `program` on every rank of the request, watch it until it ends, and return how it ended.
 
-    `log`: the file that takes all output. `nodes`: the allocation, None on this machine. `steps`: what its
-    progress is out of; `warmup_steps`: of them, those before the window. `under`: a command that each node's launcher
-    is run by (a profiler). `variables`: further environment variables of the ranks. `forked`: on one machine, ranks
-    come from the fork server. Raises Interrupted if the launcher was told to stop, UserError if the disk of the results
-    is full: that says nothing about the cell.
+    `log`: the file that takes all output. `nodes`: the allocation, None on this machine.
+    `steps`: all that it makes, `warmup_steps` of them before the window, for a bar of progress.
+    `under`: a command that runs each node's launcher (a profiler). `variables`: further ones of the ranks' environment.
+    `forked`: on one machine, ranks come from the fork server.
+    Raises Interrupted if the launcher was told to stop, UserError if the disk of the results is full.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)
     try:
         if nodes:
-            line = allocated.srun_command(cell, path, nodes, allocated.free_port(nodes.job), program)
+            line = allocated.srun_command(cell, path, nodes, allocated.find_free_port(nodes.job), program)
             launcher = line.index(sys.executable)  # what srun starts on each node
             command = [*line[:launcher], *under, *line[launcher:]]
             env = allocated.rank_environment(cell, heartbeat.path, nodes.cores_per_node, request.gpus)
@@ -96,6 +95,6 @@ def run_ranks(
         outcome = run_supervised(command, env | dict(variables or {}), log, request.time_limit, heartbeat, remote)
     finally:
         heartbeat.close()
-    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):
+    if outcome.exit_code and disk_filled_up(outcome.tail, log.parent):  # says nothing about the cell
         raise UserError(full_disk_text(log.parent))
     return outcome

@@ -12,20 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from scaleproof.ground.campaign.command import fill_in, words_of
+from scaleproof.ground.campaign.command import fill_in, split_command
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.census import SecondClock
 from scaleproof.ground.records.metrics import Failed, Printed
 from scaleproof.ground.records.printed_log import PrintedLog, ReadLog
-from scaleproof.ground.records.recomputed_window import merged_steps, window_figures
+from scaleproof.ground.records.recomputed_window import merge_steps, window_figures
 from scaleproof.ground.records.run import STEPS
 from scaleproof.ground.records.run_sections import Failure, LogReading, PrintedWindow, Program
 from scaleproof.ground.records.steps import write_steps
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, WatchedRank, read_watched
-from scaleproof.measure.command.figures import NoFigures, TimedWork, read_figures, step_rows, watched_figures
-from scaleproof.measure.command.program import program_of
+from scaleproof.measure.command.figures import NoFigures, TimedWork, figures_of_watched_run, read_figures, step_rows
+from scaleproof.measure.command.program import describe_program
 from scaleproof.measure.launch import allocated
-from scaleproof.measure.launch.failure import TAIL, explain_failure, failed_metrics
+from scaleproof.measure.launch.failure import TAIL, explain_failure, make_failed_metrics
 from scaleproof.measure.launch.other_programs import OtherPrograms
 from scaleproof.measure.launch.supervise import CommandOutcome, run_supervised
 from scaleproof.measure.machine.allocation import Allocation, signal_steps, without_job
@@ -36,7 +36,7 @@ OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|Def
 EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
 TORCHRUN = "ChildFailedError"  # its own exception: that one of its ranks had one
 OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
-STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merged_steps` takes them
+STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merge_steps` takes them
 CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # by reader
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
 
@@ -44,36 +44,36 @@ WHOLE = "whole"  # workload.figures: of programs that are timed from start to en
 def attempt_command(
     request: Request, attempt: Path, log: Path, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Printed | Failed, CommandOutcome]:
-    """Run the command of the request's cell and read its figures.
+    """Run the command of the request's cell, and return its metrics and how it ended.
 
-    A program that is timed as a whole runs in two lengths: their difference is without start-up.
-    `nodes`: the allocation, None on this machine; `read`: reads the lines that known programs print.
-    Writes steps.csv into the folder `attempt` and all output into the file `log`. Raises UserError where there is no
-    such program, Interrupted where the run was stopped.
+    Writes steps.csv into the folder `attempt` and all output into the file `log`. `nodes`: the allocation, None on this
+    machine; `read`: reads the lines that known programs print. Raises UserError where there is no such program,
+    Interrupted where the run was stopped.
     """
     cell = request.cell
+    # A program that is timed as a whole runs in two lengths: their difference is without start-up.
     lengths = [cell.work.steps] if cell.work.fewer_steps is None else [cell.work.fewer_steps, cell.work.steps]
     durations_s: list[float] = []  # of the whole program, for each length
     deadline = time.monotonic() + request.time_limit
-    program = program_of(_command_words(request, nodes, cell.work.steps))
+    program = describe_program(_command_words(request, nodes, cell.work.steps))
     for steps in lengths:
         words = _command_words(request, nodes, steps)
         outcome = _run_command(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
         durations_s.append(outcome.ranks_s)
         if outcome.timed_out or (outcome.exit_code and not outcome.ended):
-            return failed_metrics(request, _failure_of_command(request, attempt, outcome)), outcome
+            return make_failed_metrics(request, _explain_failure_of_command(request, attempt, outcome)), outcome
     ranks = read_watched(attempt / FOLDER) if (attempt / FOLDER).is_dir() else []
     try:
         if ranks:  # the program has the two lines of scaleproof.watch
-            timed = watched_figures(ranks, cell)
+            timed = figures_of_watched_run(ranks, cell)
         elif cell.workload.figures == WHOLE:
             timed = _work_of_whole_runs(request, durations_s)
         else:
             timed = read_figures(log, cell, read, outcome.arrivals, outcome.ended)
     except NoFigures as error:
         ended = f"it was ended after {cell.work.seconds:g} s (work.seconds), and " if outcome.ended else ""
-        reason = Failure(failure_class="no_figures", reason=f"{ended}{error}", log_tail=outcome.tail[-TAIL:])
-        return failed_metrics(request, reason), outcome
+        failure = Failure(failure_class="no_figures", reason=f"{ended}{error}", log_tail=outcome.tail[-TAIL:])
+        return make_failed_metrics(request, failure), outcome
     write_steps(timed.rows, attempt / STEPS)
     return _metrics_of_command(request, program, timed, outcome, ranks), outcome
 
@@ -83,11 +83,11 @@ def _command_words(request: Request, nodes: Allocation | None, steps: int) -> li
     cell = request.cell
     assert cell.command is not None
     if nodes:
-        meeting_point: dict[str, object] = {"host": nodes.hosts[0], "port": allocated.free_port(nodes.job)}
+        meeting_point: dict[str, object] = {"host": nodes.hosts[0], "port": allocated.find_free_port(nodes.job)}
     else:
         meeting_point = _local_rendezvous(cell.command)
     values = cell.values_of_command(request.repeat) | {"steps": steps} | meeting_point
-    return words_of(fill_in(cell.command, values))
+    return split_command(fill_in(cell.command, values))
 
 
 def _local_rendezvous(command: str) -> dict[str, object]:
@@ -123,11 +123,11 @@ def _run_command(
         raise UserError(f"workload.command: {words[0]} cannot be started: {error.strerror}") from None
 
 
-def _failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
+def _explain_failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
     """Class and reason of a command that failed, from its exit code and the last lines it printed."""
-    reason = explain_failure(request, attempt, outcome)
-    if reason.failure_class != "crash":
-        return reason
+    failure = explain_failure(request, attempt, outcome)
+    if failure.failure_class != "crash":
+        return failure
     tail = "\n".join(outcome.tail)
     code = outcome.exit_code
     if code in (-signal.SIGKILL, 128 + signal.SIGKILL) and outcome.memory_kills:
@@ -135,12 +135,12 @@ def _failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome
     elif match := OUT_OF_MEMORY.search(tail):
         kind, text = "oom", f"the command ended with exit code {code} after printing {match[0]}"
     else:
-        kind, text = "crash", reason.reason.replace("the ranks ended", "the command ended")
+        kind, text = "crash", failure.reason.replace("the ranks ended", "the command ended")
         raised = [
             match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip())) and TORCHRUN not in line
         ]
         text += f": {shortened(raised[-1], 200)}" if raised else ""
-    return reason.model_copy(update={"failure_class": kind, "reason": text})
+    return failure.model_copy(update={"failure_class": kind, "reason": text})
 
 
 def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork:
@@ -171,19 +171,11 @@ def _metrics_of_command(
     """The metrics of a run with figures. `ranks`: their records if it was watched, else none."""
     cell, log = request.cell, work.log
     rows = work.rows[work.rows["phase"] == "window"]
-    first_step: int | None = None
-    last_step: int | None = None
-    begun: float | None = None  # seconds from the program's start to the line of the first step
-    ended: float | None = None  # ... and to that of the last
-    if work.window:  # lines about steps were read
-        first, last = work.window[0], work.window[-1]
-        first_step, last_step = first.step, last.step
-        begun, ended = _arrival_s(outcome, first.line), _arrival_s(outcome, last.line)
-    if ranks:
-        first_step, last_step = int(rows["step"].min()), int(rows["step"].max())
+    reading = _log_reading(work, outcome, ranks)
+    begun, ended = reading.first_line_s, reading.last_line_s
     # The window is as long as the steps of its slowest rank together.
     seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
-    steps = merged_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
+    steps = merge_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
     figures = vars(window_figures(steps, seconds))
     losses = {name: value if math.isfinite(value) else None for name, value in figures.items() if "loss" in name}
     del figures["data_wait_mean_s"]  # nothing knows it
@@ -199,20 +191,7 @@ def _metrics_of_command(
             tokens_per_s_per_device=figures["tokens_per_s"] / cell.execution.geometry.n_devices,
             clock=ranks[0].clock if ranks else CLOCKS.get(log.reader, "printed"),
         ),
-        reading=LogReading(
-            reader=log.reader,
-            guessed=log.guessed,
-            steps=len(ranks[0].step_s) if ranks else len(log.steps) or len(work.rows),
-            first_step=first_step,
-            last_step=last_step,
-            first_line_s=begun,
-            last_line_s=ended,
-            world_size=log.world_size,
-            per_step=work.per_step,
-            counts_to=work.counts_to,
-            losses_lost=work.losses_lost,
-            ended_after_s=outcome.ranks_s if outcome.ended else None,
-        ),
+        reading=reading,
         program=program,
         total_wall_time_s=time.time() - request.started,
         second_clock=SecondClock(
@@ -221,6 +200,35 @@ def _metrics_of_command(
             resolution_s=outcome.resolution_s,
         ),
         **{name: value for name, value in known.items() if name not in OF_THE_LEVEL},
+    )
+
+
+def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]) -> LogReading:
+    """Where the figures of a run come from: lines of its log, or the records of `ranks` if it was watched."""
+    first_line_s: float | None = None
+    last_line_s: float | None = None
+    if ranks:
+        watched = work.rows[work.rows["phase"] == "window"]["step"]
+        first_step, last_step = int(watched.min()), int(watched.max())
+    elif work.window:
+        first, last = work.window[0], work.window[-1]
+        first_step, last_step = first.step, last.step
+        first_line_s, last_line_s = _arrival_s(outcome, first.line), _arrival_s(outcome, last.line)
+    else:  # a whole program was timed
+        first_step, last_step = None, None
+    return LogReading(
+        reader=work.log.reader,
+        guessed=work.log.guessed,
+        steps=len(ranks[0].step_s) if ranks else len(work.log.steps) or len(work.rows),
+        first_step=first_step,
+        last_step=last_step,
+        first_line_s=first_line_s,
+        last_line_s=last_line_s,
+        world_size=work.log.world_size,
+        per_step=work.per_step,
+        counts_to=work.counts_to,
+        losses_lost=work.losses_lost,
+        ended_after_s=outcome.ranks_s if outcome.ended else None,
     )
 
 

@@ -25,14 +25,13 @@ def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
 
 
 def device_names(gpus: Sequence[Gpu]) -> list[str]:
-    """The names of `gpus`; without any, of the cores that this process may use.
+    """Names to lock devices by: the uuid of each of `gpus`, sorted; without any, "core-3" for a core of this process.
 
-    On a CPU all of those cores: what the others do is measured as well. In a job that shares its nodes, the name of the
-    job instead: its cores are its own, though not every site binds processes to them, and waiting takes its time.
+    A run on a CPU locks all of its process' cores, because a program on one of them slows the others.
     """
     if gpus:
         return sorted({gpu.uuid for gpu in gpus})
-    if job := shared_nodes_job():
+    if job := shared_nodes_job():  # its cores are its own, though not every site binds processes to them
         return [f"job-{job}"]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return [f"core-{core}" for core in sorted(cores)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.supervise import CommandOutcome
-from scaleproof.measure.machine.allocation import scheduler_failure
+from scaleproof.measure.machine.allocation import find_scheduler_failure
 from scaleproof.measure.trainer.request import Request
 
 TAIL = 40  # lines of the log that a failure keeps
@@ -18,7 +18,7 @@ ENDED = re.compile(r"^\s*rank\s*:\s*(\d+)\b.*\n\s*exitcode\s*:\s*(-?\d+)", re.MU
 RANK_PREFIX = "[default"
 
 
-def failed_metrics(request: Request, why: Failure) -> Failed:
+def make_failed_metrics(request: Request, why: Failure) -> Failed:
     """The metrics of a run that failed for the reason `why`."""
     return Failed(
         status="not_applicable" if why.failure_class == "not_applicable" else "failed",
@@ -34,8 +34,8 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     That is the scheduler's word, the ranks' reports in the folder `attempt`, and the exit codes that torchrun lists.
     """
     if outcome.timed_out:
-        return _timeout_failure(request, outcome)
-    job_class, job_reason = scheduler_failure(outcome.tail) or (None, "")
+        return _explain_timeout(request, outcome)
+    job_class, job_reason = find_scheduler_failure(outcome.tail) or (None, "")
     if job_class == "node_fail":  # ranks that lost their peers have reported a crash
         return _make_failure(job_class, job_reason, None, outcome)
     reports = [json.loads(path.read_text()) for path in attempt.glob("failure.*.json")]
@@ -45,7 +45,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
         if report["class"] != "crash":
             return _make_failure(report["class"], report["reason"], report["rank"], outcome)
     ended = [(int(rank), int(code)) for rank, code in ENDED.findall("\n".join(outcome.tail))]
-    killed_rank, number = _killed_rank(ended)
+    killed_rank, number = _find_killed_rank(ended)
     if job_class:
         return _make_failure(job_class, job_reason, killed_rank if number == signal.SIGKILL else None, outcome)
     if killed_rank is not None and number == signal.SIGKILL and outcome.memory_kills:
@@ -63,7 +63,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
     return _make_failure("crash", f"the ranks ended with exit code {outcome.exit_code}", None, outcome)
 
 
-def _killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
+def _find_killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
     """The rank that a signal ended first, and the signal's number; None and 0 where no rank was ended by a signal.
 
     `ended`: rank and exit code (negative: a signal) as torchrun lists them: its root cause last, and before it the
@@ -79,7 +79,7 @@ def _killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
     return None, 0
 
 
-def _timeout_failure(request: Request, outcome: CommandOutcome) -> Failure:
+def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
     """The failure of a run at its time limit: too slow, or hung, where steps stopped coming."""
     minutes = f"{request.time_limit / 60:.3g} minutes"
     began = "" if outcome.steps else "; no step had begun"
@@ -92,9 +92,9 @@ def _timeout_failure(request: Request, outcome: CommandOutcome) -> Failure:
 
 
 def _make_failure(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """A failure of class `kind`, with the last lines of the log of `rank`, the one to blame (None: unknown).
+    """A failure of class `kind`, with the last lines that `rank`, the one to blame, has printed.
 
-    Those of `rank`, the one to blame (None: unknown), where it has printed any; else of all ranks; else of the log.
+    Without such lines (or where `rank` is None, unknown) with those of all ranks; without those, of the whole log.
     """
     of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
     of_rank = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]

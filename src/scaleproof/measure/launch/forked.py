@@ -62,11 +62,11 @@ def connect(libraries: list[list[str]]) -> socket.socket:
         if connection:
             return connection
         if len(libraries) > 1:
-            return _connect_extended(path, libraries)
-        return _connect_started(path, libraries[0])
+            return _start_from_smaller_server(path, libraries)
+        return _start_server(path, libraries[0])
 
 
-def _connect_extended(path: Path, libraries: list[list[str]]) -> socket.socket:
+def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket.socket:
     """A connection to a new server with all `libraries`, forked from the one with all but the last group.
 
     Raises OSError where the new one ends instead.
@@ -82,7 +82,7 @@ def _connect_extended(path: Path, libraries: list[list[str]]) -> socket.socket:
     return connection
 
 
-def _connect_started(path: Path, libraries: list[str]) -> socket.socket:
+def _start_server(path: Path, libraries: list[str]) -> socket.socket:
     """A connection to a newly started server that has imported `libraries`. Raises OSError where it ends instead."""
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],

@@ -21,11 +21,10 @@ SPARE_S = 60.0  # a replay that is so much later than it planned hangs
 
 
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
-    """Replay the workload of `cell`; returns its reference. Waits while a run uses the same devices of this machine.
+    """Replay the workload of `cell`; returns its reference, which has no losses where the replay is killed or hangs.
 
-    It takes at most as long as a run may, `time_limit` in seconds. Where the replay is killed or hangs, the reference
-    has no losses and says so. Raises UserError where a token file is missing or not the one that its tokens.json
-    describes.
+    `time_limit`: of a run, seconds. Waits while a run uses the same devices of this machine. Raises UserError where a
+    token file is missing or not the one that its tokens.json describes.
     """
     with hold_devices(devices_of(cell, cuda_devices()), f"the reference of {campaign} {cell.slug}"):
         began = time.perf_counter()
@@ -36,9 +35,9 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
 
 
 def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
-    """The fields of a replay of `plan` within `limit_s` seconds, made in a child process that ends with this one.
+    """Fields of the reference: what a replay of `plan` has computed in `limit_s` seconds, or why it was cut short.
 
-    Returns fields of the reference: what the replay has computed, or why it was cut short (`shortened`).
+    The replay is a child process that ends with this one.
     """
     context = get_context("fork")
     result, results = context.Pipe(duplex=False)

@@ -22,20 +22,20 @@ from scaleproof.measure.launch.allocated import NODE
 from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.command import attempt_command
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
-from scaleproof.measure.launch.failure import explain_failure, failed_metrics
+from scaleproof.measure.launch.failure import explain_failure, make_failed_metrics
 from scaleproof.measure.launch.supervise import CommandOutcome, Interrupted
 from scaleproof.measure.machine.allocation import (
     JOB_OVER,
     TIME_OVER,
     Allocation,
+    ask_how_job_ended,
+    ask_why_run_was_ended,
     current_allocation,
-    end_of_job,
-    recorded_at_end,
 )
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices, torch_has_cuda
 from scaleproof.measure.machine.network import loopback_problem
-from scaleproof.measure.machine.provenance import kept_variables, provenance_fields
+from scaleproof.measure.machine.provenance import provenance_fields, variables_to_record
 from scaleproof.measure.trainer.request import PlannedRun, Request
 
 LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are not, or not any more, those of the cell
@@ -47,14 +47,10 @@ def no_reader(log: Path, name: str) -> PrintedLog | None:
 
 
 def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: ReadLog = no_reader) -> Timed | Failed:
-    """Make a run, publish it in the folder `out`, and return its metrics.
+    """Make a run, publish it in the folder `out`, and return its metrics; a run that fails is published too.
 
-    `program`: the module that each rank runs; `read`: reads the log of a command.
-
-    A run that fails is published too, with its class and reason. Everything is written in a folder of this attempt and
-    moved into `out` at the end, the metrics last: a run is there as a whole or not at all, and an attempt that was
-    abandoned cannot overwrite a later one. Waits while another run uses the same devices of this machine. Raises
-    UserError where the tokens do not suffice, Interrupted where the run was stopped.
+    `program`: the module that each rank runs; `read`: reads the log of a command. Waits while another run uses the same
+    devices of this machine. Raises UserError where the tokens do not suffice, Interrupted where the run was stopped.
     """
     cell = plan.cell
     if cell.command is None:  # raises UserError where the tokens do not suffice
@@ -65,7 +61,11 @@ def run_cell(plan: PlannedRun, out: Path, program: str = local.PROGRAM, read: Re
 
 
 def _run_on_own_devices(plan: PlannedRun, out: Path, program: str, read: ReadLog) -> Timed | Failed:
-    """Make and publish a run as `run_cell` says, with the devices already locked."""
+    """Make and publish a run as `run_cell` says, with the devices already locked.
+
+    All is written in a folder of this attempt and moved into `out` at the end: a run is there as a whole or not at all,
+    and an attempt that was abandoned cannot overwrite a later one.
+    """
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     nodes = current_allocation()
@@ -112,7 +112,7 @@ def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Fail
 
     Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
     """
-    end = end_of_job(nodes.job, log)
+    end = ask_why_run_was_ended(nodes.job, log)
     if end and end != TIME_OVER:
         raise Interrupted(f"the scheduler has ended the job ({end})", 1)
     over = {"failure_class": "timeout", "reason": TIME_OVER}
@@ -127,10 +127,10 @@ def _make_attempt(
     gpus = cuda_devices()
     shortage = allocated.describe_shortage(cell, nodes, len(gpus) if torch_has_cuda() else None) if nodes else None
     if shortage:
-        return failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
+        return make_failed_metrics(request, Failure(failure_class="wrong_world", reason=shortage)), None
     reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
     if reason:
-        return failed_metrics(request, Failure(failure_class="not_applicable", reason=reason)), None
+        return make_failed_metrics(request, Failure(failure_class="not_applicable", reason=reason)), None
     if cell.command is not None:
         return attempt_command(request, attempt, log, nodes, read)
     problem = loopback_problem() if cell.world_size > 1 and not nodes else None
@@ -143,7 +143,7 @@ def _make_attempt(
     # A rank can only fail after the metrics are written while it shuts down; the measurement is not touched by that.
     if (attempt / METRICS).exists():
         return parse_metrics((attempt / METRICS).read_bytes()), outcome
-    return failed_metrics(request, explain_failure(request, attempt, outcome)), outcome
+    return make_failed_metrics(request, explain_failure(request, attempt, outcome)), outcome
 
 
 def _publish_run(
@@ -155,7 +155,7 @@ def _publish_run(
     files = {STEPS: sha256_of(attempt / STEPS)}
     if isinstance(metrics, Printed):  # its figures were read from there
         files[LOG] = sha256_of(out / LOG)
-    metrics = metrics.model_copy(update={"files": files} | _final_fields(metrics, attempt))
+    metrics = metrics.model_copy(update={"files": files} | _fields_after_run(metrics, attempt))
     if isinstance(metrics, Measured) and outcome:
         clock = SecondClock(ranks_s=outcome.ranks_s, window_s=outcome.window_s, resolution_s=outcome.resolution_s)
         metrics = metrics.model_copy(update={"second_clock": clock})
@@ -165,23 +165,25 @@ def _publish_run(
     write_json(attempt / LAUNCHER, _launcher_metadata(request, metrics, outcome, out) | seal)
     (out / LOG).touch()
     if metrics.window:
-        write_atomic(
-            attempt / COMPLETE,
-            f"[Rank 0] RUN_COMPLETE checkpoint_path={scrub(str(out))} world_size={request.cell.world_size} "
-            f"tokens_per_sec={metrics.window.tokens_per_s:.2f} "
-            f"total_wall_time_sec={metrics.total_wall_time_s:.2f} "
-            f"timestamp_utc={now_utc()}\n",
-        )
+        fields = {
+            "checkpoint_path": scrub(str(out)),
+            "world_size": request.cell.world_size,
+            "tokens_per_sec": f"{metrics.window.tokens_per_s:.2f}",
+            "total_wall_time_sec": f"{metrics.total_wall_time_s:.2f}",
+            "timestamp_utc": now_utc(),
+        }
+        marker = " ".join(f"{name}={value}" for name, value in fields.items())
+        write_atomic(attempt / COMPLETE, f"[Rank 0] RUN_COMPLETE {marker}\n")
     for name in (STEPS, LAUNCHER, COMPLETE, METRICS):
         if (attempt / name).exists():
             (attempt / name).replace(out / name)
 
 
-def _final_fields(metrics: Timed | Failed, attempt: Path) -> dict:
+def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
     """The fields `scheduler` and `hardware`, updated after the run: how the job ended, and each node's own record."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
-        scheduler = scheduler | recorded_at_end(scheduler["job_id"])
+        scheduler = scheduler | ask_how_job_ended(scheduler["job_id"])
     files = sorted(attempt.glob(NODE.format(host="*")))
     prefix, suffix = NODE.split("{host}")
     nodes = {path.name.removeprefix(prefix).removesuffix(suffix): json.loads(path.read_text()) for path in files}
@@ -191,7 +193,7 @@ def _final_fields(metrics: Timed | Failed, attempt: Path) -> dict:
 
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
     """The content of launcher_metadata.json: who started the ranks, and how they ended."""
-    recorded = kept_variables()  # of the environment
+    recorded = variables_to_record()  # of the environment
     torchrun = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"
     return {
         "checkpoint_path": scrub(str(out)),

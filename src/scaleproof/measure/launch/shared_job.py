@@ -21,14 +21,13 @@ def run_shared_job(
 ) -> int:
     """Make the runs of `job` that are not there, then write the file `record`; returns how many were made.
 
-    `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes a run there. Runs kept
-    from an earlier, interrupted job count if cell and code are unchanged, failed runs too; with `same_nodes` a round is
-    kept only if it is complete, else made again as a whole.
+    `folder_of(cell, repeat)`: where a run is published; `make_run(cell, repeat, folder)` makes it there. With
+    `same_nodes` a round that is not complete is made again as a whole.
     """
     n_made = 0
     for repeat, cells in job.rounds:
         folders = {cell.slug: folder_of(cell, repeat) for cell in cells}
-        missing = [cell for cell in cells if not _is_kept(folders[cell.slug], cell)]
+        missing = [cell for cell in cells if not _is_made(folders[cell.slug], cell)]
         if missing and job.same_nodes:
             missing = list(cells)
             for folder in folders.values():  # a job that ends within this round leaves no round of two jobs
@@ -41,8 +40,8 @@ def run_shared_job(
     return n_made
 
 
-def _is_kept(folder: Path, cell: Cell) -> bool:
-    """Whether an earlier job has made the run: it finished, or failed, but not because a node was lost."""
+def _is_made(folder: Path, cell: Cell) -> bool:
+    """Whether an earlier job of the present code has made the run; one that failed counts unless a node was lost."""
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)

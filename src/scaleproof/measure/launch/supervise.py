@@ -9,9 +9,10 @@ import tempfile
 import threading
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -54,7 +55,7 @@ class Heartbeat:
         self.looked, self.longest_s = self.moved, 0.0  # the last look, and the longest time between two of them
         self.bar = tqdm(total=steps, unit="step", disable=None)  # on a terminal only
 
-    def look(self) -> None:
+    def note_progress(self) -> None:
         """Note whether any rank has moved since the last look."""
         now = time.monotonic()
         self.longest_s = max(self.longest_s, now - self.looked)
@@ -125,92 +126,117 @@ def run_supervised(
 ) -> CommandOutcome:
     """Run `command` in its own process group for at most `limit` seconds, and return how it ended.
 
-    Its output goes into `log`, without private paths. `heartbeat`: the marks by which its ranks show progress.
+    `log`: the file that takes its output, without private paths. `heartbeat`: the marks of its ranks' progress.
     `remote`: sends a signal (a name without SIG) to processes that are no children of ours, as on other nodes.
     `end_after`: seconds after which it is asked to end, by SIGINT first, which counts as its own end.
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
-    received: list[int] = []
-    previous = {
-        number: signal.signal(number, lambda caught, frame: received.append(caught))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    driver = _snakemake_process()
-    kills_before = _memory_kills()
     lines: list[str] = []  # the last ones
-    arrivals = array("d")
-    process = subprocess.Popen(
-        command,
-        env=env,
-        stdin=subprocess.DEVNULL,  # nobody is there to answer a question
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    ending = threading.Event()
-    began = time.monotonic()
-    copier = threading.Thread(target=_copy_output, args=(process, log, lines, arrivals, ending), daemon=True)
-    copier.start()
-    deadline = began + limit
-    timed_out = ended_by_us = hung = False
-    behind = None
-    grace = GRACE
-    try:
-        while process.poll() is None:
-            if received:
-                raise _interruption(received[0])
-            if driver is not None and not driver.is_running():
-                raise Interrupted("the Snakemake that started this run is gone", 1)
-            if heartbeat:
-                heartbeat.look()
-            if time.monotonic() > deadline:
-                timed_out = True
-                if heartbeat and heartbeat.steps_done and heartbeat.still_s > STUCK * limit:
-                    hung, behind = True, heartbeat.rank_behind()
+    arrivals, ending = array("d"), threading.Event()
+    kills_before = _memory_kills()
+    stop, grace = _Stop(), STOPPED_GRACE
+    with _catch_signals() as received:
+        process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,  # nobody is there to answer a question
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        began = time.monotonic()
+        copier = threading.Thread(target=_copy_output, args=(process, log, lines, arrivals, ending), daemon=True)
+        copier.start()
+        try:
+            stop = _wait_for_end(process, limit, end_after, heartbeat, received)
+            if stop.timed_out:
                 _ask_for_stacks(process, remote)
-                break
-            if end_after is not None and time.monotonic() > began + end_after:
-                ended_by_us = True
-                break
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(POLL)
-        # Whoever ends us may end the ranks at the same moment: they have not failed.
-        if received and process.returncode:
-            raise _interruption(received[0])
-    except Interrupted:
-        grace = STOPPED_GRACE
-        raise
-    finally:
-        ended = time.monotonic()
-        if process.poll() is None:
-            ending.set()  # what ranks and launcher say about being stopped by us explains nothing
+            grace = GRACE
+        finally:
+            ended = time.monotonic()
+            if process.poll() is None:
+                ending.set()  # what ranks and launcher say about being stopped by us explains nothing
+                if remote:
+                    remote("INT" if stop.as_planned else "TERM")
+            _end_group(process, STOP if stop.as_planned else STOP[1:], grace)
             if remote:
-                remote("INT" if ended_by_us else "TERM")
-        _end_group(process, STOP if ended_by_us else STOP[1:], grace)
-        if remote:
-            remote("KILL")
-        copier.join(GRACE)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+                remote("KILL")
+            copier.join(GRACE)
     return CommandOutcome(
         exit_code=process.returncode,
-        timed_out=timed_out,
+        timed_out=stop.timed_out,
         tail=lines,
-        hung=hung,
-        behind=behind,
+        hung=stop.hung,
+        behind=stop.behind,
         steps=heartbeat.steps_done if heartbeat else 1,
         memory_kills=_memory_kills() - kills_before,
         ranks_s=ended - began,
         window_s=heartbeat.window_s if heartbeat else None,
         resolution_s=max(POLL, heartbeat.longest_s) if heartbeat else POLL,
         arrivals=[moment - began for moment in arrivals],
-        ended=ended_by_us,
+        ended=stop.as_planned,
     )
 
 
-def _interruption(number: int) -> Interrupted:
+class _Stop(NamedTuple):
+    """Why a command is ended by us; nothing of it where it has ended by itself."""
+
+    as_planned: bool = False
+    timed_out: bool = False
+    hung: bool = False  # as in CommandOutcome
+    behind: int | None = None
+
+
+@contextlib.contextmanager
+def _catch_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in the list that is yielded, instead of ending this process, during the block."""
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.signal(number, lambda caught, _: received.append(caught)) for number in numbers}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _wait_for_end(
+    process: subprocess.Popen[str],
+    limit: float,
+    end_after: float | None,
+    heartbeat: Heartbeat | None,
+    received: list[int],
+) -> _Stop:
+    """Wait until `process` has ended, or is to be ended: after `limit` seconds, or `end_after`, as was planned.
+
+    Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
+    """
+    driver, began = _snakemake_process(), time.monotonic()
+    while process.poll() is None:
+        if received:
+            raise _error_after_signal(received[0])
+        if driver is not None and not driver.is_running():
+            raise Interrupted("the Snakemake that started this run is gone", 1)
+        if heartbeat:
+            heartbeat.note_progress()
+        passed = time.monotonic() - began
+        if passed > limit:
+            if heartbeat and heartbeat.steps_done and heartbeat.still_s > STUCK * limit:
+                return _Stop(timed_out=True, hung=True, behind=heartbeat.rank_behind())
+            return _Stop(timed_out=True)
+        if end_after is not None and passed > end_after:
+            return _Stop(as_planned=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(POLL)
+    # Whoever ends us may end the ranks at the same moment: they have not failed.
+    if received and process.returncode:
+        raise _error_after_signal(received[0])
+    return _Stop()
+
+
+def _error_after_signal(number: int) -> Interrupted:
     """The error to raise after the signal `number`, with the exit code that a shell gives such a process."""
     return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
 

@@ -91,7 +91,7 @@ def current_allocation() -> Allocation | None:
         raise UserError(
             f"Slurm does not answer about job {number}, which this process is in: try `scontrol show job {number}`"
         )
-    nodes = host_names(facts["NodeList"])
+    nodes = expand_node_list(facts["NodeList"])
     devices = re.search(r"\bgpu(?::[^:,=()]+)?[:=](\d+)", facts.get("TresPerNode", ""))
     return Allocation(
         job=job_id(facts),
@@ -164,7 +164,7 @@ def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, st
     return {}
 
 
-def host_names(nodelist: str) -> list[str]:
+def expand_node_list(nodelist: str) -> list[str]:
     """The names in a list of nodes as Slurm writes it: n[1-2] -> n1, n2."""
     if not nodelist or nodelist.startswith("("):  # (null), or the reason of a job that has never started
         return []
@@ -173,14 +173,14 @@ def host_names(nodelist: str) -> list[str]:
     return run_command("scontrol", "show", "hostnames", nodelist).split()
 
 
-def table_rows(*command: str, columns: Sequence[str]) -> list[list[str]]:
+def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
     """The rows, without the heading, of what squeue or sinfo prints. `columns`: as in their --format."""
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
     separators = len(columns) - 1  # at least: the last cell may be a text with others
     return [line.split("|", separators) for line in text.splitlines() if line.count("|") >= separators]
 
 
-def recorded_at_end(job: str) -> dict[str, str]:
+def ask_how_job_ended(job: str) -> dict[str, str]:
     """Elapsed time, and state and reason if known (COMPLETING), of a job; {} where Slurm does not answer.
 
     Everything else stands as it was at the beginning, because Slurm no longer names a node that the job has lost.
@@ -188,7 +188,7 @@ def recorded_at_end(job: str) -> dict[str, str]:
     return {name: value for name, value in _recorded_facts(describe_job(job, patience=(0,))).items() if name in AT_END}
 
 
-def end_of_job(job: str, lines: Sequence[str]) -> str | None:
+def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
     """Why a job ended a run: TIME_OVER at the job's limit, else the job's final state; None where it goes on."""
     facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)
@@ -214,15 +214,15 @@ def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
     return {"job_id": job_id(facts), **entries}
 
 
-def slurm_config() -> dict[str, str]:
+def ask_slurm_config() -> dict[str, str]:
     """`scontrol show config` as name -> value; {} where there is no Slurm or its controller does not answer."""
     lines = run_command("scontrol", "show", "config", timeout_s=ANSWER_S)
     return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", lines, re.MULTILINE))
 
 
-def daemon_port() -> int:
+def ask_daemon_port() -> int:
     """The port on which each node's Slurm daemon listens."""
-    configured = re.match(r"\d+", slurm_config().get("SlurmdPort", ""))
+    configured = re.match(r"\d+", ask_slurm_config().get("SlurmdPort", ""))
     return int(configured[0]) if configured else SLURMD_PORT
 
 
@@ -239,7 +239,7 @@ def limit_minutes(limit: str) -> float:
     return first + second / 60  # minutes[:seconds]
 
 
-def submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
+def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
     """The most jobs that the user may have queued; None where no limit is set.
 
     The least of the limits of their association with `account` ("": any account), of `qos` ("": their default QOS), and
@@ -269,7 +269,7 @@ def signal_steps(job: str, name: str) -> None:
             run_command("scancel", f"--signal={name}", step)
 
 
-def scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
+def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
     """Class and reason of a run's end, if its output `lines` say that Slurm ended it; else None."""
     for pattern, kind, reason in VERDICTS:
         for line in lines:

@@ -38,7 +38,7 @@ def _call(name: str, *arguments: Any) -> Any:
         raise NVMLError(f"{name}: {error}") from None
 
 
-def _number_in(answer: dict[str, Any], *names: str) -> float:
+def _first_number(answer: dict[str, Any], *names: str) -> float:
     """The first of the fields `names` of an answer that is a number: unknown ones are missing, or text."""
     for name in names:
         if isinstance(answer.get(name), int | float):
@@ -46,7 +46,7 @@ def _number_in(answer: dict[str, Any], *names: str) -> float:
     raise NVMLError(f"no {names[0]}")
 
 
-def serial(uuid: str) -> str:
+def serial_of_uuid(uuid: str) -> str:
     """A device's number as amdsmi writes it. `uuid`: torch's, which has each character as two hexadecimal digits."""
     codes = bytes.fromhex(uuid.replace("-", ""))
     return codes.decode().lower() if re.fullmatch(rb"[0-9A-Fa-f]{16}", codes) else uuid
@@ -111,21 +111,21 @@ def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
 
 def nvmlDeviceGetPowerUsage(handle: Any) -> float:
     power = _call("get_power_info", handle)
-    return 1e3 * _number_in(power, "socket_power", "current_socket_power", "average_socket_power")
+    return 1e3 * _first_number(power, "socket_power", "current_socket_power", "average_socket_power")
 
 
 def nvmlDeviceGetTotalEnergyConsumption(handle: Any) -> float:
     """Millijoules; the counter's unit is so many microjoules."""
     count = _call("get_energy_count", handle)
-    return _number_in(count, "energy_accumulator") * _number_in(count, "counter_resolution") / 1e3
+    return _first_number(count, "energy_accumulator") * _first_number(count, "counter_resolution") / 1e3
 
 
 def nvmlDeviceGetClockInfo(handle: Any, kind: int) -> float:
-    return _number_in(_call("get_clock_info", handle, _library().AmdSmiClkType.GFX), "clk")
+    return _first_number(_call("get_clock_info", handle, _library().AmdSmiClkType.GFX), "clk")
 
 
 def nvmlDeviceGetUtilizationRates(handle: Any) -> SimpleNamespace:
-    return SimpleNamespace(gpu=_number_in(_call("get_gpu_activity", handle), "gfx_activity"))
+    return SimpleNamespace(gpu=_first_number(_call("get_gpu_activity", handle), "gfx_activity"))
 
 
 def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Any) -> int:

@@ -65,7 +65,7 @@ def cuda_devices() -> list[Gpu]:
     finally:
         with suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
-    # _by_index gives a device that does not answer a name and no uuid.
+    # `_gpu_of_index` gives a device that does not answer a name and no uuid.
     if lost := [gpu.name for gpu in visible if not gpu.uuid]:
         raise LostDevice(f"{', '.join(lost)}; nvidia-smi says more, CUDA_VISIBLE_DEVICES can leave it out")
     return visible

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -66,10 +65,10 @@ def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -
     installed = versions_of(PACKAGES)
     versions = {f"{package}_version": installed.get(package, "unknown") for package in PACKAGES}
     return {
-        **git_state(Path(__file__).parent),
+        **read_git_state(Path(__file__).parent),
         "code_sha256": code_sha256(*MEASURING),
         "command_line": scrub(command_line),
-        "env": {"python_version": platform.python_version(), **versions, **kept_variables()},
+        "env": {"python_version": platform.python_version(), **versions, **variables_to_record()},
         "host": {"hostname": socket.gethostname(), "os": platform.platform()},
         "hardware": describe_hardware(),
         "scheduler": scheduler_record(job or {}),
@@ -87,7 +86,7 @@ def describe_hardware() -> dict[str, Any]:
     }
 
 
-def kept_variables() -> dict[str, str]:
+def variables_to_record() -> dict[str, str]:
     """The environment variables that results may repeat (VARIABLES), without paths of this machine."""
     return {
         name: scrub(value)
@@ -105,26 +104,16 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
     return versions
 
 
-def git_state(folder: Path | None = None) -> dict[str, Any]:
-    """The commit of the git repository around `folder` (None: the working folder), and whether it has changes.
+def read_git_state(folder: Path | None = None) -> dict[str, Any]:
+    """The commit of the git repository around `folder` (None: the working folder), and whether it is dirty.
 
-    That is, whether files that git tracks have changes that are in no commit; None where there is no repository or no
-    git.
+    Untracked files do not count. {"git_commit": "unknown", "git_dirty": None} without a repository or git.
     """
-    changes = _git_output(folder, "status", "--porcelain", "--untracked-files=no")
-    commit = _git_output(folder, "rev-parse", "HEAD") or "unknown"
-    return {"git_commit": commit, "git_dirty": None if changes is None else bool(changes)}
-
-
-def _git_output(folder: Path | None, *arguments: str) -> str | None:
-    """What git prints about `folder`; None where there is no repository or no git."""
-    try:
-        done = subprocess.run(
-            ["git", *arguments], capture_output=True, text=True, errors="replace", cwd=folder, timeout=30
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    git = ("git", "-C", str(folder or Path.cwd()))
+    # A line for the branch, then one for each change.
+    status = run_command(*git, "status", "--porcelain", "--branch", "--untracked-files=no").splitlines()
+    commit = run_command(*git, "rev-parse", "HEAD") or "unknown"
+    return {"git_commit": commit, "git_dirty": len(status) > 1 if status else None}
 
 
 def cpu_model() -> str:
@@ -141,11 +130,11 @@ def ask_node_commands() -> dict[str, Any]:
     """What commands of this node say about it; the part of a missing or silent command is left out."""
     parts = {
         "gpus": ask_nvidia_smi(),
-        "gpu_topology": topology_lines(run_command("nvidia-smi", "topo", "-m")),
+        "gpu_topology": parse_topology(run_command("nvidia-smi", "topo", "-m")),
         "cuda_driver": next(iter(re.findall(r"CUDA Version: ([0-9.]+)", run_command("nvidia-smi"))), None),
         "nccl": next(iter(versions_of(NCCL_PACKAGES).values()), None),  # that was installed with torch
-        "infiniband": infiniband_ports(run_command("ibstat")),
-        "networks": network_speeds(),
+        "infiniband": parse_infiniband_ports(run_command("ibstat")),
+        "networks": read_network_speeds(),
         "modules": [scrub(module) for module in os.environ.get("LOADEDMODULES", "").split(":") if module],
         "container": next((Path(os.environ[name]).name for name in CONTAINERS if os.environ.get(name)), None),
     }
@@ -159,9 +148,9 @@ def ask_nvidia_smi() -> list[dict[str, str]]:
     """
     text = _query_gpus(GPU_FIELDS)
     if text:
-        return gpu_rows(text, tuple(GPU_FIELDS))
+        return parse_gpu_table(text, tuple(GPU_FIELDS))
     known = [field for field in GPU_FIELDS if _query_gpus({field: GPU_FIELDS[field]})]
-    return gpu_rows(_query_gpus({field: GPU_FIELDS[field] for field in known}), known) if known else []
+    return parse_gpu_table(_query_gpus({field: GPU_FIELDS[field] for field in known}), known) if known else []
 
 
 def _query_gpus(fields: Mapping[str, str]) -> str:
@@ -169,36 +158,36 @@ def _query_gpus(fields: Mapping[str, str]) -> str:
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
-def gpu_rows(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
+def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
     """nvidia-smi's table `text` as rows: field -> value with its unit. `fields`: the columns in their order."""
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
     return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
 
 
-def topology_lines(text: str) -> list[str]:
+def parse_topology(text: str) -> list[str]:
     """The lines of the matrix that `nvidia-smi topo -m` printed, without colours of a terminal."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     matrix, *_ = plain.split("\nLegend", 1)
     return [re.sub(r"\s+", " ", line).strip() for line in matrix.splitlines() if line.strip()]
 
 
-def link_matrix(text: str) -> list[list[str]]:
+def parse_link_matrix(text: str) -> list[list[str]]:
     """The cells of that matrix, one row per GPU, without the names of rows and columns."""
-    rows = [line.split() for line in topology_lines(text)]
+    rows = [line.split() for line in parse_topology(text)]
     return [cells for name, *cells in rows if re.fullmatch(r"GPU\d+", name) and "X" in cells]  # the head has no X
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
     """The link (NV18, PIX, SYS, ...) between each two devices, by their indices in `uuids`; {} if unknown."""
     index_of = {row["uuid"]: int(row["index"]) for row in ask_nvidia_smi() if "uuid" in row}  # nvidia-smi's
-    matrix = link_matrix(run_command("nvidia-smi", "topo", "-m"))
+    matrix = parse_link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
         return {}
     indices = [index_of[uuid] for uuid in uuids]
     return {(a, b): matrix[indices[a]][indices[b]] for a, b in combinations(range(len(uuids)), 2)}
 
 
-def infiniband_ports(text: str) -> list[dict[str, str]]:
+def parse_infiniband_ports(text: str) -> list[dict[str, str]]:
     """The ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
     ports, adapter = [], ""
     for line in text.splitlines():
@@ -211,7 +200,7 @@ def infiniband_ports(text: str) -> list[dict[str, str]]:
     return ports
 
 
-def network_speeds(root: Path = Path("/sys/class/net")) -> dict[str, int]:
+def read_network_speeds(root: Path = Path("/sys/class/net")) -> dict[str, int]:
     """Network interface -> speed in Mb/s, for those whose speed the system knows."""
     speeds = {}
     for path in sorted(root.glob("*/speed")):

@@ -27,7 +27,7 @@ SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id"
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
 
 
-def network_of(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
+def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
     """A network of `transformers`, in fp32 and without dropout; with `classes` it gets a classifier for so many.
 
     Weights are random numbers of torch, as the caller has seeded it. Raises UserError where it cannot be measured
@@ -36,7 +36,7 @@ def network_of(model: ModelShape | TransformersModel, vocab_size: int, classes: 
     if isinstance(model, TransformersModel) and model.module:
         network = _from_function(model, vocab_size)
     else:
-        network = _from_config(_config_of(model), vocab_size, classes)
+        network = _from_config(_make_config(model), vocab_size, classes)
     for reason in _network_faults(network, classifies=classes > 0):
         name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
         raise UserError(f"workload.model: {name} ({type(network).__name__}) cannot be measured exactly: {reason}")
@@ -49,7 +49,7 @@ def blocks_of(network: PreTrainedModel) -> nn.ModuleList:
     return blocks
 
 
-def _config_of(model: ModelShape | TransformersModel) -> PreTrainedConfig:
+def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
     """The configuration of `model` as transformers has it. Raises UserError where transformers refuses it."""
     if isinstance(model, ModelShape):
         return GPT2Config(
@@ -107,7 +107,7 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
     Raises UserError where it is no model of transformers, or cannot be measured exactly.
     """
     path, _, name = str(model.module).partition(":")
-    function = _function_in(Path(path), name)
+    function = _load_function(Path(path), name)
     network = function(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):
         raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
@@ -117,7 +117,7 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
     return network
 
 
-def _function_in(path: Path, name: str) -> Any:
+def _load_function(path: Path, name: str) -> Any:
     """The function `name` of a Python file. Raises UserError where the file has none."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # a file that ends with .py has a spec and a loader

@@ -95,7 +95,7 @@ def _refuse_mask(mask: Tensor | None) -> None:
         )
 
 
-def always_masked(*arguments: Any, **options: Any) -> Tensor | None:
+def make_mask_always(*arguments: Any, **options: Any) -> Tensor | None:
     """transformers' mask for torch's fused attention, made even where it lets each token see all others."""
     return sdpa_mask(*arguments, **options | {"allow_is_bidirectional_skip": False})
 
@@ -103,4 +103,4 @@ def always_masked(*arguments: Any, **options: Any) -> Tensor | None:
 AttentionInterface.register(NAMES["sdpa"], sdpa)
 AttentionInterface.register(NAMES["eager"], eager)
 AttentionInterface.register(MASKED, sdpa_attention_forward)
-AttentionMaskInterface.register(MASKED, always_masked)
+AttentionMaskInterface.register(MASKED, make_mask_always)

@@ -20,17 +20,17 @@ def build_model(cell: Cell, classes: int = 0) -> nn.Module:
         from scaleproof.measure.model.encoder import Classifier
 
         return Classifier(shape, cell.vocab_size, classes, execution.activation_checkpointing)
-    from scaleproof.measure.model.architecture import network_of
+    from scaleproof.measure.model.architecture import make_network
 
     if cell.workload.task == "classification":
         from scaleproof.measure.model.wrappers import TransformersClassifier
 
-        network = network_of(shape, cell.vocab_size, classes)
+        network = make_network(shape, cell.vocab_size, classes)
         return TransformersClassifier(network, execution.activation_checkpointing)
     from scaleproof.measure.model.wrappers import LanguageModel
 
     return LanguageModel(
-        network_of(shape, cell.vocab_size),
+        make_network(shape, cell.vocab_size),
         cell.workload.seq_len,
         execution.attention,
         execution.activation_checkpointing,

@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from scaleproof.ground.campaign.model_shapes import EncoderShape
-from scaleproof.measure.model.loss import scores
+from scaleproof.measure.model.loss import score_samples
 
 
 class Classifier(nn.Module):
@@ -56,7 +56,7 @@ class Classifier(nn.Module):
         mean = (self.norm(hidden) * real).sum(1) / real.sum(1)
         logits = self.classifier(mean.to(self.classifier.weight.dtype))
         if not self.training:
-            return scores(logits[:, None], labels[:, None])
+            return score_samples(logits[:, None], labels[:, None])
         return functional.cross_entropy(logits.float(), labels)
 
     def _run_block(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:

@@ -31,10 +31,10 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
     """
     import torch
 
-    from scaleproof.measure.model.architecture import PRODUCTS, blocks_of, network_of
+    from scaleproof.measure.model.architecture import PRODUCTS, blocks_of, make_network
 
     with torch.device("meta"):
-        network = network_of(model, vocab_size, classes)
+        network = make_network(model, vocab_size, classes)
     blocks = blocks_of(network)
     in_blocks = {id(module) for block in blocks for module in block.modules()}
     products = [module for module in network.modules() if isinstance(module, PRODUCTS)]

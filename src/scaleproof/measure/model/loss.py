@@ -45,7 +45,8 @@ class LossHead(nn.Linear):
         if not self.training:
             # A sample at a time: the whole batch in fp32 would be several times what training takes.
             rows = [
-                scores(super(LossHead, self).forward(h[None]), t[None]) for h, t in zip(hidden, targets, strict=True)
+                score_samples(super(LossHead, self).forward(h[None]), t[None])
+                for h, t in zip(hidden, targets, strict=True)
             ]
             return torch.cat(rows)
         return self.mean_loss(hidden.flatten(0, 1), targets.flatten())
@@ -112,7 +113,7 @@ class FusedCrossEntropy(torch.autograd.Function):
         return (of_hidden * factor).to(hidden_dtype), (of_weight * factor).to(weight_dtype), None, None
 
 
-def scores(logits: Tensor, targets: Tensor) -> Tensor:
+def score_samples(logits: Tensor, targets: Tensor) -> Tensor:
     """For each sample its summed loss, its number of targets, and how many of them have the highest logit.
 
     `logits` (samples, targets, classes), `targets` (samples, targets); returns float32 of shape (samples, 3).

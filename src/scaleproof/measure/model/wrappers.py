@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from scaleproof.measure.model import attention as own_attention
 from scaleproof.measure.model.architecture import blocks_of
 from scaleproof.measure.model.attention import MASKED
-from scaleproof.measure.model.loss import Kind, LossHead, scores
+from scaleproof.measure.model.loss import Kind, LossHead, score_samples
 
 
 class _Wrapper(nn.Module):
@@ -78,5 +78,5 @@ class TransformersClassifier(_Wrapper):
         tokens, labels = samples[:, :-1], samples[:, -1]
         logits = self.network(input_ids=tokens.clamp(min=0), attention_mask=(tokens >= 0).long()).logits
         if not self.training:
-            return scores(logits[:, None], labels[:, None])
+            return score_samples(logits[:, None], labels[:, None])
         return functional.cross_entropy(logits.float(), labels)

@@ -14,7 +14,13 @@ from torch.nn.utils import clip_grad_norm_
 
 from scaleproof.measure.reference.network import build_network
 from scaleproof.measure.reference.samples import SplitSamples, step_ids
-from scaleproof.measure.reference.training import BYTES_OF_PARAMETER, adamw, bytes_of_row, free_bytes, is_out_of_memory
+from scaleproof.measure.reference.training import (
+    BYTES_OF_PARAMETER,
+    bytes_of_row,
+    free_bytes,
+    is_out_of_memory,
+    make_adamw,
+)
 
 UNTIMED = 2  # steps before the timed ones
 LOW = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -28,7 +34,7 @@ def has_control(config: dict[str, Any]) -> bool:
     return not special and execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
 
 
-def bare_loop(
+def time_bare_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int = 1
 ) -> dict[str, float] | None:
     """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`; returns fields of a BareLoop.
@@ -46,7 +52,7 @@ def bare_loop(
 def _time_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
 ) -> dict[str, float] | None:
-    """As `bare_loop`, but raises the error where memory runs out."""
+    """As `time_bare_loop`, but raises the error where memory runs out."""
     workload, work = config["workload"], config["work"]
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")
@@ -56,7 +62,7 @@ def _time_loop(
     if free_bytes(device) / (ranks_here if device.type == "cpu" else 1) < needed:
         return None
     model.to(device)
-    optimizer = adamw(model, work["optimizer"], fused=execution["fused_optimizer"])
+    optimizer = make_adamw(model, work["optimizer"], fused=execution["fused_optimizer"])
     low = LOW[execution["precision"]]
     torch.set_float32_matmul_precision("high" if execution["precision"] == "tf32" else "highest")
     wall, busy = [], []

@@ -48,14 +48,14 @@ def read_corpus(folder: Path, named: Corpus, downloads: Path) -> CorpusReading:
     corpus = read_record(folder.parent / "corpus.json", json.loads)
     source = _Source(folder.parent / "documents.parquet", corpus["validation_fraction"])
     table = read_record(folder / "tokenizer.json", json.loads)
-    encoding = _encoding(table)
+    encoding = _make_encoding(table)
     differences = [
         *_table_differences(described, len(table["tokens"]) + 1, splits),
-        *_wrong_document_counts(source, splits),
+        *_count_differences(source, splits),
     ]
     read = 0  # documents
     for name, split in splits.items():
-        for document in source.some_of(name, READ_AGAIN):
+        for document in source.choose_documents(name, READ_AGAIN):
             read += 1
             differences += _document_differences(split, document, encoding)
     compared, unread, others = read_source(corpus, source.store, named, downloads)
@@ -157,7 +157,7 @@ class _Source:
         """The numbers of a split's documents, in order."""
         return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
 
-    def some_of(self, split: str, count: int) -> Iterator[_Document]:
+    def choose_documents(self, split: str, count: int) -> Iterator[_Document]:
         """Yield `count` documents of a split (all where it has fewer), chosen at random."""
         numbers = self.numbers(split)
         places = np.sort(np.random.default_rng().permutation(len(numbers))[:count])
@@ -176,7 +176,7 @@ class _Source:
         raise IndexError(number)
 
 
-def _encoding(table: dict[str, Any]) -> tiktoken.Encoding:
+def _make_encoding(table: dict[str, Any]) -> tiktoken.Encoding:
     """The tokenizer of tokenizer.json: its entries in hexadecimal, in the order of their ids."""
     ranks = {bytes.fromhex(entry): rank for rank, entry in enumerate(table["tokens"])}
     return tiktoken.Encoding("second reading", pat_str=table["pattern"], mergeable_ranks=ranks, special_tokens={})
@@ -195,7 +195,7 @@ def _table_differences(described: dict[str, Any], entries: int, splits: dict[str
             yield f"{name}.bin has the id {integer(split.largest)}, the tokenizer's last is {integer(entries - 1)}"
 
 
-def _wrong_document_counts(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
+def _count_differences(source: _Source, splits: dict[str, _Split]) -> Iterator[str]:
     """Yield a sentence for each split that does not have one end of text for each of its documents."""
     for name, split in splits.items():
         expected = len(source.numbers(name))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from scaleproof.measure.reference.samples import SplitSamples, chained_checksum, checksum, step_ids, validation_ids
-from scaleproof.measure.reference.schema import Reference, second_reading, workload_name
+from scaleproof.measure.reference.schema import Reference, read_second_reading, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
 TIMES = 3  # that the steps are made: once as written, then with the rows of each in two other orders
@@ -100,7 +100,7 @@ class PlannedSteps:
             validation_checksum=checksum(self.validation_split.rows(self.scored_ids)) if len(self.scored_ids) else None,
             step_checksums={step: checksum(self.train_split.rows(self.ids_of_step(step))) for step in noted},
             window_chain=chained_checksum(self.train_split, self.work["global_batch"], self.work["seed"], window),
-            corpus=second_reading(self.tokens),
+            corpus=read_second_reading(self.tokens),
             shortened=shortened,
             seconds=0.0,
         )

@@ -74,9 +74,9 @@ def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any
 
 
 def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> None:
-    """Train the first steps with rows as written and in OTHER_ORDERS, each within `limit_s`; add to `fields`.
+    """Train the first steps with rows as written and in OTHER_ORDERS, and add what all replays have to `fields`.
 
-    Cut to the shortest replay. Raises TooMuch, or a library's error, after adding the `fields` known so far.
+    `limit_s`: seconds of each. Raises CutShort, or a library's error, after adding what is known so far.
     """
     torch.set_float32_matmul_precision("highest")
     on_cpu = plan.config["execution"]["device"] == "cpu" or not torch.cuda.is_available()
@@ -90,7 +90,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
     if on_cpu and not rows:  # the system would end this process, or another
         free = f"{free_bytes(device) / 1e9:.1f} GB are free"
         raise CutShort(f"a row may take {bytes_of_row(plan.workload) / 1e9:.1f} GB beside the weights, and {free}")
-    fields["first_losses"], row_s = _first_losses(plan, deepcopy(original).to(device))
+    fields["first_losses"], row_s = _score_first_samples(plan, deepcopy(original).to(device))
     tokens_per_step = plan.work["global_batch"] * plan.workload["seq_len"]
     pace = ReplayPace(
         fewest_steps=min(plan.total_steps, steps_to_replay(parameters, tokens_per_step)),
@@ -159,7 +159,7 @@ class ReplayPace:
         return n_steps < self.most_steps and took + step_s <= limit_s
 
 
-def _first_losses(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:
+def _score_first_samples(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:
     """Losses of the samples of step 0 with the smallest ids, one by one, and the seconds of the last of them."""
     device, began = next(model.parameters()).device, time.monotonic()
     losses: list[float] = []

@@ -96,7 +96,7 @@ class Reference(BaseModel):
     seconds: float
 
 
-def second_reading(tokens: Path) -> CorpusReading | None:
+def read_second_reading(tokens: Path) -> CorpusReading | None:
     """What the second reader found about the token files in the folder `tokens`; None if it has not read them.
 
     Raises UserError where its file is damaged.
@@ -117,7 +117,7 @@ def workload_name(config: Mapping[str, object]) -> str:
     return f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
-def reference_of(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
+def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
     """The reference for the run in `run_folder`, from the results around it; None where these have none.
 
     `config`: the run's effective configuration; `train_sha256`: of the token file that it read, as the reference must

@@ -49,10 +49,10 @@ def read_source(described: dict[str, Any], store: Path, corpus: Corpus, download
     each.
     """
     most_bytes, most_documents = corpus.limits
-    gathered = _gathered(store)
+    gathered = _read_gathered(store)
     n = n_bytes = 0  # of the documents that were compared
     try:
-        for document in _documents(described, store, corpus, downloads):
+        for document in _read_source_documents(described, store, corpus, downloads):
             n_bytes += len(document[0].encode())
             if n == most_documents or (most_bytes and n_bytes > most_bytes):
                 break
@@ -72,7 +72,7 @@ def read_source(described: dict[str, Any], store: Path, corpus: Corpus, download
     return n, "", [f"the source gives {integer(n)} documents, and more were gathered"] if more else []
 
 
-def _gathered(store: Path) -> Iterator[Document]:
+def _read_gathered(store: Path) -> Iterator[Document]:
     """Yield text and label of each document that was gathered."""
     with pq.ParquetFile(store) as file:
         for batch in file.iter_batches(use_threads=False):
@@ -80,23 +80,25 @@ def _gathered(store: Path) -> Iterator[Document]:
             yield from zip(columns["text"], columns.get("label", itertools.repeat(None)), strict=False)
 
 
-def _documents(described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path) -> Iterator[Document]:
+def _read_source_documents(
+    described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path
+) -> Iterator[Document]:
     """Yield text and label of each document of the source that is not blank. Raises Unread."""
     if corpus.source == "dataset":
         raise Unread("it is streamed from the hub, which is not asked twice")
     if corpus.source == "python-docs":
         if described.get("library") != sha256_of_library():
             raise Unread(f"it was gathered from another library, of {described['revision']}")
-        documents: Iterator[Document] = ((text, None) for text in _library_texts())
+        documents: Iterator[Document] = ((text, None) for text in _read_library_texts())
     else:
-        paths = _paths(described, corpus, downloads)
-        documents = itertools.chain.from_iterable(_documents_of_file(path, corpus) for path in paths)
+        paths = _find_files(described, corpus, downloads)
+        documents = itertools.chain.from_iterable(_read_file(path, corpus) for path in paths)
     for text, label in documents:
         if text.strip():
             yield re.sub("[\ud800-\udfff]", "\ufffd", text), label
 
 
-def _paths(described: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Path]:
+def _find_files(described: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterator[Path]:
     """Yield the files of the source, each when its turn comes.
 
     Raises Unread for one that is gone or changed, OtherSource for one whose recorded sha256 is not that of the table.
@@ -105,7 +107,7 @@ def _paths(described: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterat
     if not recorded:
         raise Unread("its files were not recorded when it was gathered")
     for name in corpus.remote_files if corpus.remote else local_files(described["corpus"], corpus):
-        path = _place_of_download(corpus, downloads) / name if corpus.remote else Path(name)
+        path = _download_folder(corpus, downloads) / name if corpus.remote else Path(name)
         is_named = corpus.remote or name in corpus.files
         if name not in recorded and not is_named:  # a pattern may match what came later
             raise Unread(f"{name} was not there when it was gathered")
@@ -119,7 +121,7 @@ def _paths(described: dict[str, Any], corpus: Corpus, downloads: Path) -> Iterat
         yield path
 
 
-def _place_of_download(corpus: Corpus, downloads: Path) -> Path:
+def _download_folder(corpus: Corpus, downloads: Path) -> Path:
     """The folder in which downloaded files of a corpus are."""
     version = corpus.revision or "none"
     if corpus.source == "hub":
@@ -128,18 +130,18 @@ def _place_of_download(corpus: Corpus, downloads: Path) -> Path:
     return downloads / f"{address.hostname}/{address.path.strip('/')}" / version
 
 
-def _documents_of_file(path: Path, corpus: Corpus) -> Iterator[Document]:
+def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
     """Yield text and label of each document of a file, blank ones too."""
     if corpus.form == "text":
-        yield from ((text, None) for text in _texts(path, corpus.document))
+        yield from ((text, None) for text in _read_texts(path, corpus.document))
         return
-    for row in _rows(path, corpus):
+    for row in _read_rows(path, corpus):
         values = [row[name] for name in corpus.fields]
         label = str(values.pop()).strip() if corpus.label else None
         yield " ".join(text for text in values if text), label
 
 
-def _texts(path: Path, document: str) -> Iterator[str]:
+def _read_texts(path: Path, document: str) -> Iterator[str]:
     """Yield the documents of a text: all of it, its lines or its paragraphs."""
     with pa.input_stream(path, compression="detect") as stream:
         data = stream.read(MOST_BYTES + 1)
@@ -157,7 +159,7 @@ def _texts(path: Path, document: str) -> Iterator[str]:
     raise Unread(f"of {path} the first {integer(MOST_BYTES)} bytes are read")
 
 
-def _rows(path: Path, corpus: Corpus) -> Iterator[dict[str, Any]]:
+def _read_rows(path: Path, corpus: Corpus) -> Iterator[dict[str, Any]]:
     """Yield the rows of a Parquet, JSON Lines or CSV file as field -> value."""
     if corpus.form == "parquet":
         with pq.ParquetFile(path) as file:
@@ -173,7 +175,7 @@ def _rows(path: Path, corpus: Corpus) -> Iterator[dict[str, Any]]:
             yield from (json.loads(line) for line in lines if line.strip())
 
 
-def _library_texts() -> Iterator[str]:
+def _read_library_texts() -> Iterator[str]:
     """Yield the topics of the language reference, then the docstrings of each file of the standard library."""
     from pydoc_data.topics import topics
 

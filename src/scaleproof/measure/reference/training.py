@@ -77,10 +77,10 @@ def make_steps(
 ) -> None:
     """Train `model` from step 0 while `goes_on(number of steps made)`; append each step to `made`.
 
-    `work`: of the effective configuration. Raises TooMuch at `deadline` (of `time.monotonic`), where not even one row
+    `work`: of the effective configuration. Raises CutShort at `deadline` (of `time.monotonic`), where not even one row
     fits into memory, and where a loss or a norm is no number.
     """
-    optimizer = adamw(model, work["optimizer"])
+    optimizer = make_adamw(model, work["optimizer"])
     while goes_on(step := len(made.losses)):
         ids = step_ids(train.count, work["global_batch"], work["seed"], step)
         if rounding.order:
@@ -99,10 +99,9 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
-    """As `add_gradients`, with fewer rows at once where memory runs out.
+    """As `add_gradients`; where memory runs out, again with half as many rows at once (`made.rows`).
 
-    Where memory runs out it begins again with half as many rows at once (`made.rows`). Raises TooMuch where one row
-    does not fit, or at `deadline`.
+    Raises CutShort where one row does not fit, or at `deadline`.
     """
     while True:
         try:
@@ -123,7 +122,7 @@ def add_gradients(
 ) -> float:
     """Add the gradients of the rows' mean loss to the parameters; returns that loss.
 
-    `at_once`: rows that go through the model together; `factor`: of a Rounding. Raises TooMuch at `deadline`.
+    `at_once`: rows that go through the model together; `factor`: of a Rounding. Raises CutShort at `deadline`.
     """
     total = 0.0
     for some_rows in rows.split(at_once):
@@ -152,7 +151,7 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
     return total / len(ids)
 
 
-def adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
+def make_adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
     """AdamW with weight decay on tensors of two or more dimensions; the learning rate is set before each step."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]

@@ -152,7 +152,7 @@ def local_shard(tensor: Tensor) -> Tensor:
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
-def compiled(module: nn.Module, cell: Cell) -> nn.Module:
+def compile_if_asked(module: nn.Module, cell: Cell) -> nn.Module:
     """The module, compiled if the cell says so."""
     options = compile_options(cell)
     return module if options is None else cast(nn.Module, torch.compile(module, **options))

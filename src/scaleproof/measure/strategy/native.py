@@ -13,7 +13,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from scaleproof.measure.strategy.base import DTYPES, Native, Precision, compiled
+from scaleproof.measure.strategy.base import DTYPES, Native, Precision, compile_if_asked
 
 DDP_OPTIONS = ("find_unused_parameters", "gradient_as_bucket_view", "broadcast_buffers")
 
@@ -23,7 +23,7 @@ class Single(Native):
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model itself, compiled if the cell says so."""
-        return compiled(model.to(self.device), self.cell)
+        return compile_if_asked(model.to(self.device), self.cell)
 
 
 class DDP(Native):
@@ -42,7 +42,7 @@ class DDP(Native):
         if self.cell.execution.reduce_dtype == "bf16":
             self.replica.register_comm_hook(None, bf16_compress_hook)  # None: all ranks
         # Compiled from outside: the graph is then cut at the buckets, so that reductions still overlap with backward.
-        return compiled(self.replica, self.cell)
+        return compile_if_asked(self.replica, self.cell)
 
     def engine_config(self) -> dict[str, Any]:
         """DistributedDataParallel's options, read back from torch."""
@@ -117,11 +117,11 @@ class FSDP(Native):
         blocks = cast(nn.ModuleList, model.blocks)
         for index, block in enumerate(blocks):
             sharded = fully_shard(
-                compiled(block, self.cell), mesh=mesh, mp_policy=policy, reshard_after_forward=reshards
+                compile_if_asked(block, self.cell), mesh=mesh, mp_policy=policy, reshard_after_forward=reshards
             )
             blocks[index] = cast(nn.Module, sharded)
         self.sharded = [cast(FSDPModule, block) for block in blocks]
-        self._prefetch(self.cell.execution.fsdp_prefetch)
+        self._set_prefetch(self.cell.execution.fsdp_prefetch)
         self.root = fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=None if reshards else False)
         return cast(nn.Module, self.root)
 
@@ -136,7 +136,7 @@ class FSDP(Native):
             return init_device_mesh(self.device.type, (ranks,))
         return init_device_mesh(self.device.type, (ranks // sharing, sharing), mesh_dim_names=("replicate", "shard"))
 
-    def _prefetch(self, depth: int) -> None:
+    def _set_prefetch(self, depth: int) -> None:
         """Have `depth` blocks gathered ahead, in both passes."""
         if depth <= 1:  # what torch does by itself, in the order in which blocks were used
             return

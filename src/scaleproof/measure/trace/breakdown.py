@@ -10,8 +10,8 @@ import pandas as pd
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFIED, UNCLASSIFIED, classify
 from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
-from scaleproof.measure.trace.ranges import range_tree, top_entries
-from scaleproof.measure.trace.time_spans import Spans, difference, merge_spans, ns_in_windows
+from scaleproof.measure.trace.ranges import largest_ranges_and_calls, range_tree
+from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows, subtract
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
 GAP_NS = 10_000
@@ -198,14 +198,14 @@ class StepBreakdown:
             compute, communication = self._activity[rank]
             starts, ends = (np.concatenate(edges) for edges in zip(compute, communication, strict=True))
             busy = merge_spans(starts, ends)
-            exposed = difference(communication, compute)
+            exposed = subtract(communication, compute)
             parts = {"compute": compute, "communication": communication, "exposed": exposed}
             ns = {name: ns_in_windows(spans, window.starts, window.ends) for name, spans in parts.items()}
             ns["overlapped"] = ns["communication"] - ns["exposed"]
             ns["idle"] = window.ends - window.starts - ns["compute"] - ns["exposed"]
             ms = {name: values / 1e6 for name, values in ns.items()}
             waits = None if waited is None else _step_ms(waited[rank], window)
-            exposed_waits = None if waited is None else _step_ms(difference(waited[rank], compute), window)
+            exposed_waits = None if waited is None else _step_ms(subtract(waited[rank], compute), window)
             phases = self._phase_times(rank, window)
             gaps = _count_gaps(busy, window)
             for step in range(self.steps):
@@ -266,7 +266,7 @@ class StepBreakdown:
         for place, name in enumerate(self.collective_names):
             spans = {rank: work.spans(work.collective == place) for rank, work in self.work.items()}
             computing = {rank: self._activity[rank][0] for rank in self.ranks}
-            exposed = {rank: difference(spans[rank], computing[rank]) for rank in self.ranks}
+            exposed = {rank: subtract(spans[rank], computing[rank]) for rank in self.ranks}
             total = self._mean_ms(spans)
             wait = self._mean_ms(waits[name]) if name in waits else None
             calls = sum(self._calls_started(rank, place) for rank in self.ranks)
@@ -344,7 +344,7 @@ class StepBreakdown:
             "slowest": self.slowest(),
             "ranges": range_tree(self.trace.ranges, self.steps or 1, len(self.ranks)),
             "kernels_top": self.kernels(),
-            **top_entries(self.trace),
+            **largest_ranges_and_calls(self.trace),
         }
 
 

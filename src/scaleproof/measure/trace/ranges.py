@@ -1,9 +1,9 @@
 """Named ranges as a tree, and the largest of them, with the bottleneck that they point to."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from scaleproof.ground.records.profile_schema import Range
@@ -14,58 +14,53 @@ LARGE_PERCENT = 20  # of all range time: gradients that take more are named as t
 Entry = dict[str, Any]
 
 
+@dataclass(eq=False, slots=True)
+class _Path:
+    """A path of nested ranges, and the sums over its calls. `own_ns`: without the ranges inside."""
+
+    names: tuple[str, ...]  # the outermost range first
+    calls: int = 0
+    total_ns: int = 0
+    own_ns: int = 0
+
+
 def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
     """All paths of nested ranges ("step > forward"), in milliseconds per step and rank, the largest first.
 
-    `ranges` has the columns of events.RANGES; `steps` and `ranks` are counts. A range belongs to the one around it on
-    its own thread; `own_ms` is its time without what it contains.
+    `ranges` has the columns of events.RANGES; `steps` and `ranks` are counts.
     """
     if ranges.empty:
         return []
     # Thread by thread in order of start; of ranges that start together the longest, which contains the others, first.
     ordered = ranges.assign(last=-ranges["end"]).sort_values(["rank", "thread", "start", "last"], kind="stable")
-    names = list(ordered["name"].cat.categories)
-    lanes = ordered.groupby(["rank", "thread"], sort=False).ngroup().to_numpy()  # a number for each thread
-    starts, ends = ordered["start"].to_numpy(), ordered["end"].to_numpy()
-    # Paths are numbered as they occur; a path's number is its place in the four lists.
-    paths: dict[tuple[int, int], int] = {}  # (path of the parent, -1 without; code of the name) -> path
-    labels: list[str] = []
-    calls: list[int] = []
-    total: list[int] = []  # ns
-    own: list[int] = []  # ns
-    stack: list[tuple[int, int]] = []  # (end, path) of each range that is open, the innermost last
+    lanes = ordered.groupby(["rank", "thread"], sort=False).ngroup()  # a number for each thread
+    columns = [column.tolist() for column in (ordered["name"], ordered["start"], ordered["end"], lanes)]
+    paths: dict[tuple[str, ...], _Path] = {}
+    stack: list[tuple[int, _Path]] = []  # (end, path) of each range that is open, the innermost last
     current_lane = -1
-    for code, start, end, lane in zip(
-        ordered["name"].cat.codes.tolist(), starts.tolist(), ends.tolist(), lanes.tolist(), strict=True
-    ):
+    for name, start, end, lane in zip(*columns, strict=True):
         if lane != current_lane:
             stack, current_lane = [], lane
         while stack and stack[-1][0] <= start:  # over before this one begins
             stack.pop()
-        parent_end, parent = stack[-1] if stack else (0, -1)
-        path = paths.get((parent, code))
-        if path is None:
-            path = paths[parent, code] = len(labels)
-            labels.append(f"{labels[parent]} > {names[code]}" if parent >= 0 else names[code])
-            calls.append(0)
-            total.append(0)
-            own.append(0)
-        calls[path] += 1
-        total[path] += end - start
-        own[path] += end - start
-        if parent >= 0:  # the part of it that lies within its parent
-            own[parent] -= min(end, parent_end) - start
+        names = (*stack[-1][1].names, name) if stack else (name,)
+        path = paths.get(names) or paths.setdefault(names, _Path(names))
+        path.calls += 1
+        path.total_ns += end - start
+        path.own_ns += end - start
+        if stack:  # the part of it that lies within its parent
+            parent_end, parent = stack[-1]
+            parent.own_ns -= min(end, parent_end) - start
         stack.append((end, path))
     divisor = steps * ranks
-    order = np.argsort(-np.array(total), kind="stable")[:MOST_PATHS]
     return [
         Range(
-            path=labels[path],
-            calls=calls[path] / divisor,
-            total_ms=total[path] / 1e6 / divisor,
-            own_ms=own[path] / 1e6 / divisor,
+            path=" > ".join(path.names),
+            calls=path.calls / divisor,
+            total_ms=path.total_ns / 1e6 / divisor,
+            own_ms=path.own_ns / 1e6 / divisor,
         )
-        for path in order
+        for path in sorted(paths.values(), key=lambda path: -path.total_ns)[:MOST_PATHS]
     ]
 
 
@@ -74,8 +69,12 @@ def summary_entry(kind: str, name: str, percent: float | None, total_ns: int, ra
     return {"kind": kind, "name": name, "time_percent": percent, "total_time": f"{total_ns} ns", "raw": raw}
 
 
-def likely_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
-    """Whether a range around the all-reduce of gradients takes over LARGE_PERCENT of the time, and which."""
+def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
+    """The verdict on a summary's lines: does a range around the all-reduce of gradients take over LARGE_PERCENT?
+
+    {"allreduce_gradients_over_20pct": True, "matched": {"name": ..., "time_percent": ..., "total_time": ...}}; without
+    `matched` where none does.
+    """
     reductions = [line for line in nvtx if "allreduce_gradients" in line["name"]]
     large = [line for line in reductions if (line["time_percent"] or 0) > LARGE_PERCENT]
     verdict: dict[str, Any] = {"allreduce_gradients_over_20pct": bool(large)}
@@ -84,13 +83,13 @@ def likely_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
     return verdict
 
 
-def top_entries(trace: Trace) -> dict[str, Any]:
+def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
     """The five largest ranges and system calls, as `nsys stats` shows them: time of nested ranges counts in each."""
     ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
     summed = ranges.groupby("name", observed=True)["total_ns"].sum()
     host = trace.host[trace.host["kind"] == "osrt"].set_index("name")["total_ns"]
     nvtx = _top_five("nvtx", summed)
-    return {"nvtx_top5": nvtx, "osrt_top5": _top_five("osrt", host), "likely_bottleneck": likely_bottleneck(nvtx)}
+    return {"nvtx_top5": nvtx, "osrt_top5": _top_five("osrt", host), "likely_bottleneck": find_bottleneck(nvtx)}
 
 
 def _top_five(kind: str, totals: pd.Series) -> list[Entry]:

@@ -10,7 +10,7 @@ from scaleproof.ground.files import now_utc, scrub, write_atomic, write_json
 from scaleproof.ground.records.profile_schema import PROFILE, Profile
 from scaleproof.measure.trace.breakdown import StepBreakdown
 from scaleproof.measure.trace.capture.capture_schema import RAW, Captured, read_capture
-from scaleproof.measure.trace.ranges import top_entries
+from scaleproof.measure.trace.ranges import largest_ranges_and_calls
 from scaleproof.measure.trace.readers.interconnect import read_interconnect
 from scaleproof.measure.trace.readers.nsys_stats import summarise_text
 from scaleproof.measure.trace.readers.open_trace import read_trace, trace_kind
@@ -28,14 +28,17 @@ def summarise_capture(folder: Path) -> Profile:
     if captured.status == "ok":
         paths = sorted(folder / RAW / name for name in captured.files if name.endswith(PER_RANK))
         breakdown = StepBreakdown(read_trace(paths), captured.world_size, known["n_devices"])
-        fields = known | breakdown.profile_fields() | {"interconnect": _read_interconnects(folder, captured)}
         reports = [name for name in captured.files if name.endswith(".nsys-rep")]
-        fields |= {
-            "inputs": [path.name for path in paths],
-            "nsys_report": reports[0] if len(reports) == 1 else reports or None,
-        }
-        fields["per_file"] = {path.name: top_entries(read_trace([path])) for path in paths} if len(paths) > 1 else {}
-        profile, spans = _add_bandwidth(Profile(**fields), captured), timeline_of_median_step(breakdown)
+        several = paths if len(paths) > 1 else []
+        profile = Profile(
+            **known | breakdown.profile_fields(),
+            interconnect=_read_interconnects(folder, captured),
+            inputs=[path.name for path in paths],
+            nsys_report=reports[0] if len(reports) == 1 else reports or None,
+            per_file={path.name: largest_ranges_and_calls(read_trace([path])) for path in several},
+        )
+        _add_bandwidth(profile, captured)
+        spans = timeline_of_median_step(breakdown)
     else:
         profile = Profile(**known, status=captured.status, reason=captured.reason, tool=captured.tool)
         spans = pd.DataFrame(columns=COLUMNS)
@@ -44,12 +47,11 @@ def summarise_capture(folder: Path) -> Profile:
     return profile
 
 
-def _add_bandwidth(profile: Profile, captured: Captured) -> Profile:
-    """The profile, with the bus bandwidth of each collective: GB/s = its size x factor / its time of transfer.
+def _add_bandwidth(profile: Profile, captured: Captured) -> None:
+    """Give each collective of `profile` its bus bandwidth: its bytes in the probed step x factor / its transfer.
 
     For n ranks the factor is 2 (n - 1) / n for an all-reduce, else (n - 1) / n, which makes it the speed of the slowest
-    link whatever n is (nccl-tests, doc/PERFORMANCE.md). The size is that of the probed step. None for a collective that
-    the probe does not know by this name, or whose time of transfer is unknown.
+    link whatever n is (nccl-tests, doc/PERFORMANCE.md). None where the bytes or the time of transfer are unknown.
     """
     ranks = captured.world_size
     sizes: dict[str, int] = {}  # bytes by collective, names without underscores
@@ -61,7 +63,6 @@ def _add_bandwidth(profile: Profile, captured: Captured) -> Profile:
         if size and collective.transfer_ms and ranks > 1:
             factor = (2 if name == "all_reduce" else 1) * (ranks - 1) / ranks
             collective.bus_gb_per_s = factor * size / (collective.transfer_ms * 1e6)
-    return profile
 
 
 def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:

@@ -23,12 +23,12 @@ def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
     return starts[first], reached[last]
 
 
-def intersection(a: Spans, b: Spans) -> Spans:
+def intersect(a: Spans, b: Spans) -> Spans:
     """The time that is in both `a` and `b`."""
     return _select_spans(a, b, lambda in_a, in_b: in_a & in_b)
 
 
-def difference(a: Spans, b: Spans) -> Spans:
+def subtract(a: Spans, b: Spans) -> Spans:
     """The time that is in `a` and not in `b`."""
     return _select_spans(a, b, lambda in_a, in_b: in_a & ~in_b)
 

@@ -1,13 +1,13 @@
 """One traced step as spans on lanes: what a picture of it needs and no more."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION
 from scaleproof.measure.trace.breakdown import PHASES, StepBreakdown
-from scaleproof.measure.trace.time_spans import Spans, intersection, merge_spans
+from scaleproof.measure.trace.time_spans import Spans, intersect, merge_spans
 from scaleproof.measure.trace.waiting import Waiting
 
 COLUMNS = ["step", "rank", "lane", "what", "start_ms", "end_ms"]
@@ -30,46 +30,35 @@ def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
     pause = int(lengths[step]) // FINEST
     rows = []
     for rank in breakdown.ranks:
-        window = breakdown.windows[rank]
-        # The step as spans, on the host and on the device.
-        host = window.host_starts[step : step + 1], window.host_ends[step : step + 1]
-        device = window.starts[step : step + 1], window.ends[step : step + 1]
-        own = breakdown.trace.ranges[breakdown.trace.ranges["rank"] == rank]
-        for name in PHASES:
-            chosen = own[own["name"] == name]
-            rows += _rows(step, rank, "program", name, chosen["start"], chosen["end"], host, pause, zero)
-        if not breakdown.knows_communication:
-            continue
-        work = breakdown.work[rank]
-        near = (work.end > window.starts[step]) & (work.start < window.ends[step])
-        for label in breakdown.kinds:
-            if label != COMMUNICATION:
-                chosen = near & breakdown.is_kind(work.kind, label)
-                rows += _rows(step, rank, "compute", label, work.start[chosen], work.end[chosen], device, pause, zero)
-        for place, label in enumerate(breakdown.collective_names):
-            chosen = near & (work.collective == place)
-            rows += _rows(step, rank, "communication", label, work.start[chosen], work.end[chosen], device, 0, zero)
-        if isinstance(breakdown.waits, Waiting):
-            rows += _rows(step, rank, "communication", "waiting", *breakdown.waits.by_rank[rank], device, 0, zero)
+        for lane, what, spans in _lanes_of_rank(breakdown, rank, step, pause):
+            for start, end in zip(*spans, strict=True):
+                rows.append([step, rank, lane, what, (start - zero) / 1e6, (end - zero) / 1e6])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _rows(
-    step: int,
-    rank: int,
-    lane: str,
-    what: str,
-    starts: np.ndarray | pd.Series,
-    ends: np.ndarray | pd.Series,
-    window: Spans,
-    pause: int,
-    zero: int,
-) -> list[list[Any]]:
-    """Rows of COLUMNS for the intervals `starts` to `ends` (ns) within `window`. `zero`: the ns that is 0 ms.
+def _lanes_of_rank(breakdown: StepBreakdown, rank: int, step: int, pause: int) -> Iterator[tuple[str, str, Spans]]:
+    """Yield lane, name and spans (ns) of each thing that a rank does in a step; see `timeline_of_median_step`.
 
-    Intervals at most `pause` ns apart are drawn as one.
+    Phases, and kernels of a class, are drawn as one where they are at most `pause` ns apart.
     """
-    inside = intersection(merge_spans(np.asarray(starts), np.asarray(ends), pause), window)
-    return [
-        [step, rank, lane, what, (start - zero) / 1e6, (end - zero) / 1e6] for start, end in zip(*inside, strict=True)
-    ]
+    window = breakdown.windows[rank]
+    # The step as spans, on the host and on the device.
+    host = window.host_starts[step : step + 1], window.host_ends[step : step + 1]
+    device = window.starts[step : step + 1], window.ends[step : step + 1]
+    ranges = breakdown.trace.ranges[breakdown.trace.ranges["rank"] == rank]
+    for name in PHASES:
+        phase = ranges[ranges["name"] == name]
+        yield "program", name, intersect(merge_spans(phase["start"].to_numpy(), phase["end"].to_numpy(), pause), host)
+    if not breakdown.knows_communication:
+        return
+    work = breakdown.work[rank]
+    near = (work.end > window.starts[step]) & (work.start < window.ends[step])
+    for label in breakdown.kinds:
+        if label != COMMUNICATION:
+            chosen = near & breakdown.is_kind(work.kind, label)
+            yield "compute", label, intersect(merge_spans(work.start[chosen], work.end[chosen], pause), device)
+    for place, label in enumerate(breakdown.collective_names):
+        chosen = near & (work.collective == place)
+        yield "communication", label, intersect(merge_spans(work.start[chosen], work.end[chosen]), device)
+    if isinstance(breakdown.waits, Waiting):
+        yield "communication", "waiting", intersect(merge_spans(*breakdown.waits.by_rank[rank]), device)

@@ -49,9 +49,8 @@ def foreign_hooks(model: nn.Module) -> list[str]:
 def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
     """Function -> CPU seconds in one call of `step`, of functions that do not train; of two calls the smaller counts.
 
-    A function of this package, or of no package, is charged with its own time and with what it calls, but not with the
-    training: code of this package has its own entry, and so has torch where our code calls it. Time of this thread
-    alone: other programs and waiting do not lengthen it.
+    They are those of this package and of no package, each charged with its own time and with what it calls but the
+    training. Time of this thread alone: other programs and waiting do not lengthen it.
     """
     files = set(_files_of_model(model))
     first, second = _seconds_beside(step, files), _seconds_beside(step, files)

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor
 
 from scaleproof.ground.cores import cores_of_this_process
 from scaleproof.ground.records.census import Census, OptimizerGroup, ProbedStep
-from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, kept_variables
+from scaleproof.measure.machine.provenance import OF_ARITHMETIC, cpu_model, variables_to_record
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.strategy.base import local_shard
 from scaleproof.measure.trainer.probe import Probe
@@ -59,14 +59,14 @@ def add_checksums(checksums: list[str]) -> str:
     return f"{sum(int(checksum, 16) for checksum in checksums) % MODULUS:016x}"
 
 
-def graph_nodes() -> int:
+def autograd_nodes_made() -> int:
     """The number of the autograd node that this call makes, of all that this thread has made."""
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it
 
 
-def probed_step(
+def record_of_probed_step(
     step: int,
     probe: Probe,
     strategy: Strategy,
@@ -114,7 +114,7 @@ def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Cen
         "torch_version": torch.__version__,
         "cpu_model": cpu_model(),
         "cpu_instructions": torch.backends.cpu.get_cpu_capability(),
-        **{name: value for name, value in kept_variables().items() if name.startswith(OF_ARITHMETIC)},
+        **{name: value for name, value in variables_to_record().items() if name.startswith(OF_ARITHMETIC)},
     }
     return Census(
         parameters=sum(map(elements_of, parameters)),
@@ -146,7 +146,7 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
     return f"{total % MODULUS:016x}"
 
 
-def coarse_share(strategy: Strategy) -> float | None:
+def share_exact_in_bf16(strategy: Strategy) -> float | None:
     """Share of the fp32 weights updated by AdamW that bf16 holds exactly: by chance it is one in 65,536.
 
     Some SAMPLED elements of a tensor are looked at, and no zeros. None where there are no others.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -29,22 +29,22 @@ from scaleproof.measure.trainer.batches import Batches
 from scaleproof.measure.trainer.beside import foreign_hooks
 from scaleproof.measure.trainer.census import (
     TokenChecksum,
+    autograd_nodes_made,
     census_of_rank,
-    coarse_share,
     collectives_made,
-    graph_nodes,
-    probed_step,
+    record_of_probed_step,
+    share_exact_in_bf16,
 )
 from scaleproof.measure.trainer.fed_tokens import FedTokens, TokensInside
 from scaleproof.measure.trainer.host_load import HostLoad
 from scaleproof.measure.trainer.metrics import RankRecord, TimedWindow, summarise_run
 from scaleproof.measure.trainer.monitor import Monitor
 from scaleproof.measure.trainer.probe import Probe
-from scaleproof.measure.trainer.request import Request, heartbeat
+from scaleproof.measure.trainer.request import Request, open_heartbeat
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.timed_loop import Series, StepTimer, run_steps
 from scaleproof.measure.trainer.updates import UpdateLog, active_modes
-from scaleproof.measure.trainer.validation import Scored, mean_score, score_held_out
+from scaleproof.measure.trainer.validation import Scored, score_held_out, score_mean_loss
 
 TIGHT = 0.4  # of a device: a compiled program that takes more may not fit as it is written
 AFTER_PROBE = 1  # clean warm-up steps between the probed one and the window
@@ -88,10 +88,10 @@ def set_up(session: Session, request: Request, look: bool = False, watched: bool
     plan = SamplePlan(tokens.n_samples, cell.batch.global_, work.seed)
     model = build_model(cell, len(request.description.get("classes", [])))
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    first_losses = losses_as_built(model, plan, tokens, session.device) if look else []
+    first_losses = score_unwrapped_model(model, plan, tokens, session.device) if look else []
     strategy = strategy_class(cell.execution.strategy)(cell, model, session.device)
     batches = Batches(tokens, plan, cell.batch, session.shares, session.device)
-    mark = heartbeat(session.local_rank) if watched else None
+    mark = open_heartbeat(session.local_rank) if watched else None
     gc.enable()
 
     def steps(first: int, count: int) -> Series:
@@ -124,7 +124,7 @@ def warm_up(ready: Ready, count: int) -> WarmUp:
     series = [ready.steps(0, 1)]
     if probed > 1:
         series.append(ready.steps(1, probed - 1))
-    probed_series, probe, counted = probed_step_of(ready, probed)
+    probed_series, probe, counted = make_probed_step(ready, probed)
     # The eager step of a compiled cell has left blocks that are not of the program which is timed.
     accelerator.release_memory(ready.strategy.device)
     exchanges = collectives_made()
@@ -132,22 +132,22 @@ def warm_up(ready: Ready, count: int) -> WarmUp:
     return WarmUp(series, probe, counted, (collectives_made() - exchanges) // AFTER_PROBE)
 
 
-def probed_step_of(ready: Ready, step: int, measure_state: bool = True) -> ProbedRun:
+def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> ProbedRun:
     """Make step `step` under a probe. `measure_state`: also measure the state in memory."""
     # A hook on a compiled model would have it compiled again.
     checksum = None if ready.compiled else TokenChecksum()
-    on_host = keeps_on_host(ready)
+    on_host = must_keep_on_host(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
-    first_node = graph_nodes()
+    first_node = autograd_nodes_made()
     fed = checksum.record(ready.entrance) if checksum else nullcontext()
     with Probe(ready.strategy, measure_state) as probe, fed, TokensInside(ready.inside) as inside, keeping:
-        series = _probed_step(ready, step)
-    nodes = graph_nodes() - first_node - 1  # less the node that counting makes
-    record = probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
+        series = _make_step_as_written(ready, step)
+    nodes = autograd_nodes_made() - first_node - 1  # less the node that counting makes
+    record = record_of_probed_step(step, probe, ready.strategy, checksum, nodes, inside.tokens, on_host)
     return ProbedRun(series, probe, record)
 
 
-def keeps_on_host(ready: Ready) -> bool:
+def must_keep_on_host(ready: Ready) -> bool:
     """Whether the probed step keeps its activations in the host's memory, as the device may be too small.
 
     A compiled cell is probed uncompiled, which takes about twice the memory of the compiled steps so far. Each rank
@@ -163,7 +163,7 @@ def keeps_on_host(ready: Ready) -> bool:
     return may_not_fit and host_bytes > device_bytes
 
 
-def _probed_step(ready: Ready, step: int) -> Series:
+def _make_step_as_written(ready: Ready, step: int) -> Series:
     """Make step `step` uncompiled, under a probe.
 
     Where memory runs out, the error of a compiled cell says that this step takes more than the timed ones.
@@ -189,12 +189,12 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
     # NVML takes up to 100 ms to start, differently on each rank: the first would wait for the last within the window.
     monitor = Monitor(device, session.uuids)
     accelerator.reset_peaks(device)
-    say(session, f"window: {work.steps} steps; nothing is printed until they are done")
+    print_on_rank_0(session, f"window: {work.steps} steps; nothing is printed until they are done")
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     inside = TokensInside(ready.inside)
     update_log = UpdateLog(work.warmup_steps)
     dist.barrier()
-    first_node = graph_nodes()
+    first_node = autograd_nodes_made()
     warmed_up_at = time.time()
     with monitor:
         dist.barrier()
@@ -205,10 +205,10 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
             exchanges = collectives_made() - exchanges
     counted = {
         "modes_in_window": active_modes(),
-        "nodes_in_window": graph_nodes() - first_node - 1,  # less the node that counting makes
+        "nodes_in_window": autograd_nodes_made() - first_node - 1,  # less the node that counting makes
         "collectives_in_window": exchanges,
     }
-    say(session, f"window: {series.wall:.2f} s")
+    print_on_rank_0(session, f"window: {series.wall:.2f} s")
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
     return TimedWindow(
         series=series,
@@ -219,7 +219,7 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
         machine_readings=monitor.result() | host_load.result(),
         census=counted
         | {
-            "coarse": coarse_share(ready.strategy),
+            "coarse": share_exact_in_bf16(ready.strategy),
             "slowed_by": sorted(update_log.slowed_by)
             + [f"the hook {name}" for name in foreign_hooks(ready.strategy.module)],
             "tokens_in_window": fed.chained_checksum(work.warmup_steps, cell.batch.accumulation),
@@ -253,11 +253,11 @@ def look_after_window(session: Session, request: Request, run: Ready) -> Closing
     # A compiled cell would run as written, which takes more memory than what was timed.
     if not run.compiled and not any(rank.out_of_memory for rank in scored):
         step = work.warmup_steps + work.steps
-        as_scored = mean_score(
+        as_scored = score_mean_loss(
             run.strategy, (run.batches.read_unnoted(step, micro) for micro in range(cell.batch.accumulation))
         )
         run.strategy.module.train()
-        series, _, probed = probed_step_of(run, step, measure_state=False)
+        series, _, probed = make_probed_step(run, step, measure_state=False)
         losses = [as_scored, float(series.loss[0])]
         twice = losses if np.isfinite(losses).all() else None
     return Closing(scored, epoch, monotonic, probed, twice)
@@ -276,7 +276,7 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
     cell, work = request.cell, request.cell.work
     run = set_up(session, request, look=True)
     ready = time.time()
-    say(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
+    print_on_rank_0(session, f"warm-up: {work.warmup_steps} steps of {cell.batch} samples")
     warmup = warm_up(run, work.warmup_steps)
     probe = warmup.probe
     window = time_window(session, request, run)
@@ -317,25 +317,22 @@ def _write_metrics(
 ) -> Measured:
     """Write the run's metrics and steps.csv from the records of all ranks; returns the metrics."""
     if any(rank.out_of_memory for rank in scored):
-        say(session, "validation: a device ran out of memory, so there is none; the window is not touched by that")
+        print_on_rank_0(
+            session, "validation: a device ran out of memory, so there is none; the window is not touched by that"
+        )
     metrics = summarise_run(request, run.plan, run.tokens, ranks, began, scored)
-    write_json(Path(request.out) / METRICS, content(metrics))
-    say(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
+    write_json(Path(request.out) / METRICS, metrics.model_dump(mode="json", by_alias=True))
+    print_on_rank_0(session, f"{metrics.window.tokens_per_s:,.0f} tokens/s")
     return metrics
 
 
-def content(metrics: Measured) -> dict[str, Any]:
-    """The metrics as the content of their file."""
-    return metrics.model_dump(mode="json", by_alias=True)
-
-
-def say(session: Session, text: str) -> None:
+def print_on_rank_0(session: Session, text: str) -> None:
     """Print a line from rank 0; never called inside the window."""
     if session.rank == 0:
         print(text, flush=True)
 
 
-def losses_as_built(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
+def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
     """Losses of the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one.
 
     The model is on `device` meanwhile. Empty where that runs out of memory.

@@ -13,7 +13,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.facts.counts import Counts, count_parameters_and_flops
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.facts.peaks import mfu, peak
+from scaleproof.ground.facts.peaks import peak
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.records.census import Census
 from scaleproof.ground.records.metrics import Measured
@@ -78,17 +78,14 @@ def summarise_run(
     steps_file = Path(request.out) / STEPS
     rows = _step_rows(ranks, work.warmup_steps)
     write_steps(rows, steps_file)
-    bad = rows[~np.isfinite(rows["loss"])]
-    if len(bad):
-        raise NotFinite(f"the loss of step {bad[0]['step']} on rank {bad[0]['rank']} is {bad[0]['loss']}")
+    for bad in rows[~np.isfinite(rows["loss"])]:
+        raise NotFinite(f"the loss of step {bad['step']} on rank {bad['rank']} is {bad['loss']}")
     validation = summarise_validation(scored, cell.workload.task)
     taken, tokens = [rank.taken for rank in ranks], [rank.tokens for rank in ranks]
     ledger = make_ledger(plan, work.warmup_steps, work.steps, file, taken, tokens)
-    tokens_per_sample = ledger.tokens_consumed / ledger.samples_consumed
     inventory = inventory_of(cell, len(request.description.get("classes", [])))
-    counts = count_parameters_and_flops(inventory, tokens_per_sample)
+    counts = count_parameters_and_flops(inventory, ledger.tokens_consumed / ledger.samples_consumed)
     window = _window_figures(request, ranks, rows, ledger)
-    ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     ended = time.time()
     return Measured(
         **request.known(),
@@ -102,16 +99,9 @@ def summarise_run(
         ledger=ledger,
         window=window,
         validation=validation,
-        utilization=utilization(cell, counts, window.tokens_per_s_per_device, ranks[0].place["device_name"]),
+        utilization=utilization_of_device(cell, counts, window.tokens_per_s_per_device, ranks[0].place["device_name"]),
         energy=_total_energy(ranks, ledger.tokens_consumed),
-        startup=Startup(
-            launch_s=began - request.started,
-            setup_s=ready - began,
-            warmup_s=max(rank.window.warmed_up_at for rank in ranks) - ready,
-            first_step_s=float(rows[rows["step"] == 0]["step_time_s"].max()),
-            launcher_epoch_s=request.started,
-            program_epoch_s=began,
-        ),
+        startup=_startup(request.started, began, ranks, float(rows[rows["step"] == 0]["step_time_s"].max())),
         memory=_largest_memory(cell, ranks),
         collectives=ranks[0].collectives,
         dtypes=ranks[0].dtypes,
@@ -121,6 +111,19 @@ def summarise_run(
         closing_s=ended - max(rank.closing for rank in ranks),
         census=[rank.census for rank in ranks],
         files={STEPS: sha256_of(steps_file)},
+    )
+
+
+def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s: float) -> Startup:
+    """The time outside of the window. `started`, `began`: of launcher and program; both in epoch seconds."""
+    ready = max(rank.ready for rank in ranks)  # when the last rank was set up
+    return Startup(
+        launch_s=began - started,
+        setup_s=ready - began,
+        warmup_s=max(rank.window.warmed_up_at for rank in ranks) - ready,
+        first_step_s=first_step_s,
+        launcher_epoch_s=started,
+        program_epoch_s=began,
     )
 
 
@@ -187,15 +190,13 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
     )
 
 
-def utilization(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """Utilization of one device that processes `tokens_per_sec`; None where the device's peak is not known."""
+def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
+    """How much of a device's peak is used at `tokens_per_sec`; shares are None where that peak is not known."""
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
         """The share of the peak that so many FLOPs a token are; None where either is not known."""
-        if flops_per_token is None:
-            return None
-        return mfu(flops_per_token * tokens_per_sec, device_name, cell.execution.precision)
+        return flops_per_token * tokens_per_sec / device_peak.flops if flops_per_token and device_peak else None
 
     # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
     recomputed = counts.flops_per_token * 4 / 3 if cell.execution.activation_checkpointing else None

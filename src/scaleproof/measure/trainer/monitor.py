@@ -98,7 +98,7 @@ class GpuMonitor:
 
     def _energy_j(self, handle: Any) -> float | None:
         """The device's energy counter in joules; None where it has none (before Volta)."""
-        return _number_or_none(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
+        return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
         """One entry per GPU. Where energy counter and integral of power disagree, `energy_j` is None beside both."""
@@ -120,12 +120,12 @@ class GpuMonitor:
             "samples": count,
             "utilization_mean": _mean_or_none(samples.load),
             "sm_clock_mhz_mean": _mean_or_none(samples.clock),
-            "sm_clock_mhz_min": _number_or_none(min(samples.clock)),
+            "sm_clock_mhz_min": _none_for_nan(min(samples.clock)),
             "power_w_mean": _mean_or_none(samples.power),
             "throttled": {name: share for name, share in throttled.items() if share} if reasons else None,
             "energy_j": counter if agree else None,
             "energy_counter_j": counter,
-            "energy_integral_j": _number_or_none(integral),
+            "energy_integral_j": _none_for_nan(integral),
         }
 
 
@@ -162,11 +162,11 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
         return None
 
 
-def _number_or_none(value: float) -> float | None:
+def _none_for_nan(value: float) -> float | None:
     """The value; None for NaN, which JSON does not have."""
     return value if value == value else None  # NaN is not equal to itself
 
 
 def _mean_or_none(values: list[float]) -> float | None:
     """The mean of all values; None where any is NaN."""
-    return _number_or_none(sum(values) / len(values))
+    return _none_for_nan(sum(values) / len(values))

@@ -60,7 +60,7 @@ class OperationCounter(TorchDispatchMode):
             return func(*args, **kwargs)
         with self.clock.leave_out():
             result = func(*args, **kwargs)
-            works: list[Any] = [part for part in _results(result) if isinstance(part, torch.ScriptObject)]
+            works: list[Any] = [part for part in _as_tuple(result) if isinstance(part, torch.ScriptObject)]
             for work in works:  # torch.classes.c10d.Work
                 work.wait()
         return result
@@ -160,7 +160,7 @@ class Probe(OperationCounter):
         """The strategy's update of step `step`, with a look at memory and gradients before and after it."""
         with self.clock.leave_out() if self.clock else nullcontext():
             if self.measure_state:
-                self.state_bytes = state_bytes(self.strategy.device)
+                self.state_bytes = measure_state_bytes(self.strategy.device)
             self.witness.note_gradients()
             if self.clock and dist.is_initialized():
                 # Ranks that looked for longer are waited for here: collectives inside of a DTensor's operation, as in
@@ -173,7 +173,7 @@ class Probe(OperationCounter):
             self.witness.note_update()
 
 
-def state_bytes(device: torch.device) -> int:
+def measure_state_bytes(device: torch.device) -> int:
     """Bytes of all floating-point tensors: allocated memory on a GPU, distinct storages on the CPU."""
     if is_accelerator(device):
         return torch.accelerator.memory_allocated(device)
@@ -188,7 +188,7 @@ def state_bytes(device: torch.device) -> int:
     return sum(storages.values())
 
 
-def _results(result: object) -> tuple:
+def _as_tuple(result: object) -> tuple:
     """What an operation returned, as a tuple: torch returns a single result as it is."""
     return result if isinstance(result, tuple) else (result,)
 

@@ -137,7 +137,7 @@ class Request:
         return cls(**json.loads(path.read_text()))
 
 
-def heartbeat(local_rank: int) -> np.ndarray:
+def open_heartbeat(local_rank: int) -> np.ndarray:
     """This rank's mark in the launcher's file, an int64: PHASES x steps done + phases done of the next step."""
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks

@@ -18,15 +18,22 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.records.census import BareLoop, ProbedStep, WitnessedSteps
 from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
-from scaleproof.measure.reference.control import bare_loop, has_control
+from scaleproof.measure.reference.control import has_control, time_bare_loop
 from scaleproof.measure.trainer.beside import time_other_functions
-from scaleproof.measure.trainer.measure import TIGHT, Ready, content, measure_in, probed_step_of, say, set_up
+from scaleproof.measure.trainer.measure import (
+    TIGHT,
+    Ready,
+    make_probed_step,
+    measure_in,
+    print_on_rank_0,
+    set_up,
+)
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
 
 CONTROL_S = 1.0  # of the control, by the time of a timed step
-LEAST, MOST = 3, 10  # its steps
+FEWEST_OF_CONTROL, MOST_OF_CONTROL = 3, 10  # its steps
 PLAIN = 5  # steps after those of the witness, with nobody looking
 TIME_SHARE = 0.5  # of what is left of a run's time limit
 # What a step ran. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
@@ -51,44 +58,46 @@ def make_run(request: Request, began: float) -> Session:
     # The metrics are there before the second look begins: where it fails, the run is kept without it.
     metrics, probed_s, step_s = measure_in(session, request, began)
     if request.witness_steps:
-        fields_of_ranks = session.gather(second_look(session, request, probed_s, step_s))
+        fields_of_ranks = session.gather(measure_witness_and_control(session, request, probed_s, step_s))
         if metrics and metrics.census:  # on rank 0
             pairs = zip(metrics.census, fields_of_ranks, strict=True)
             census = [of_rank.model_copy(update=fields) for of_rank, fields in pairs]
-            write_json(Path(request.out) / METRICS, content(metrics.model_copy(update={"census": census})))
+            write_json(
+                Path(request.out) / METRICS,
+                metrics.model_copy(update={"census": census}).model_dump(mode="json", by_alias=True),
+            )
     return session
 
 
-def second_look(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
-    """The fields `witness` and `control` of this rank's census, measured now. Every rank must take part.
+def measure_witness_and_control(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
+    """Make the witnessed steps and the bare loop; returns the fields `witness` and `control` of this rank's census.
 
-    `probed_s`, `step_s`: seconds of a probed step, and of a step of the window.
-
-    A run whose model, optimizer and gradients are still alive would need twice their memory: nobody may hold one.
+    Every rank must take part, and hold no model any more: there would be two of them in memory. `probed_s`, `step_s`:
+    seconds of a probed step, and of a step of the window.
     """
     gc.collect()
     accelerator.release_memory(session.device)
-    steps = steps_to_witness(session, request, probed_s)
-    say(session, f"witness: {steps} steps once more, each of them looked at")
+    steps = count_steps_to_witness(session, request, probed_s)
+    print_on_rank_0(session, f"witness: {steps} steps once more, each of them looked at")
     fields: dict[str, Any] = {}
     if steps:
-        fields["witness"] = witnessed_steps(session, request, steps)
+        fields["witness"] = make_witnessed_steps(session, request, steps)
         gc.collect()
         accelerator.release_memory(session.device)
     if has_control(request.cell.config):
         dist.barrier()
-        timed = bare_loop(
+        timed = time_bare_loop(
             request.cell.config,
             Path(request.tokens),
             session.device,
-            max(LEAST, min(MOST, int(CONTROL_S / step_s))),
+            max(FEWEST_OF_CONTROL, min(MOST_OF_CONTROL, int(CONTROL_S / step_s))),
             session.local_world,
         )
         fields["control"] = BareLoop.model_validate(timed) if timed else None  # None: memory did not suffice
     return fields
 
 
-def steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
+def count_steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
     """How many steps are witnessed: as many as asked for, or as time allows; the same on every rank.
 
     `probed_s`: seconds of a probed step. 0 where a compiled cell may not fit into memory as it is written.
@@ -103,7 +112,7 @@ def steps_to_witness(session: Session, request: Request, probed_s: float) -> int
     return max(0, min(request.witness_steps, *session.gather(affordable)))
 
 
-def witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
+def make_witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
     """Set the cell up anew, make its first `steps` steps, each under a probe; returns their record."""
     began = time.monotonic()
     run = set_up(session, request, watched=False)
@@ -112,10 +121,10 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
     update_log = UpdateLog()
     with update_log.record(run.strategy.optimizer):
         for number in range(steps):
-            series, _, probed = probed_step_of(run, number, measure_state=False)
+            series, _, probed = make_probed_step(run, number, measure_state=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
-    plain_s = [] if accelerator.is_accelerator(session.device) else [_thread_s(run, steps) for _ in range(PLAIN)]
+    plain_s = [] if accelerator.is_accelerator(session.device) else [_time_step_s(run, steps) for _ in range(PLAIN)]
     beside = {} if run.compiled else time_other_functions(run.model, lambda: run.steps(steps, 1))
     changed = [
         step
@@ -134,7 +143,7 @@ def witnessed_steps(session: Session, request: Request, steps: int) -> Witnessed
     )
 
 
-def _thread_s(run: Ready, step: int) -> float:
+def _time_step_s(run: Ready, step: int) -> float:
     """CPU seconds that this thread takes to make step `step`, with nothing watching it."""
     began = time.thread_time()
     run.steps(step, 1)

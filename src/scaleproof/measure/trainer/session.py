@@ -156,7 +156,7 @@ class Session:
 
 def nvml_uuid(properties: Any) -> str:
     """The UUID of a device, or of a MIG instance, as NVML writes it. `properties`: torch's."""
-    uuid = amd.serial(str(properties.uuid)) if torch.version.hip else properties.uuid
+    uuid = amd.serial_of_uuid(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 
 
@@ -178,7 +178,7 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
 def _one_thread_per_core_first(allowed: list[int]) -> list[int]:
     """Logical CPUs, the first thread of each core before any second thread."""
 
-    def siblings(cpu: int) -> str:
+    def threads_of_core(cpu: int) -> str:
         """The threads of the core of `cpu`, as Linux lists them."""
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         return path.read_text() if path.exists() else str(cpu)
@@ -186,7 +186,7 @@ def _one_thread_per_core_first(allowed: list[int]) -> list[int]:
     threads: dict[str, int] = {}  # core, named by the list of its threads -> how many of them have had their turn
     turn: dict[int, int] = {}  # logical CPU -> its place among the threads of its core
     for cpu in allowed:
-        core = siblings(cpu)
+        core = threads_of_core(cpu)
         turn[cpu] = threads.get(core, 0)
         threads[core] = turn[cpu] + 1
     return sorted(allowed, key=lambda cpu: (turn[cpu], cpu))
@@ -205,12 +205,12 @@ def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence
 
     `hosts`: the nodes of the allocation; names are compared up to the first dot, as some systems cut there.
     """
-    reason = world_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
+    reason = describe_mismatch(cell.execution.geometry.nodes, cell.processes_per_node, places, hosts)
     if reason:
         raise WrongWorld(reason)
 
 
-def world_mismatch(
+def describe_mismatch(
     nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
     """How the ranks differ from `nodes` nodes with `per_node` ranks each, each on its own device; else None.

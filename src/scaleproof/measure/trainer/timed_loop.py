@@ -60,8 +60,8 @@ def run_steps(
     """Make `count` optimizer steps from step `first` on, and time each of them whole.
 
     A step begins with asking for its first micro-batch and ends with the optimizer's update; it begins where the one
-    before it ended. Losses stay on the device until the last step is done. `heartbeat`: this rank's mark (see
-    `heartbeat.heartbeat`), which the launcher looks at; none where nobody looks.
+    before it ended. Losses stay on the device until the last step is done. `heartbeat`: this rank's mark
+    (`open_heartbeat`), which the launcher looks at; None where nobody looks.
     """
     accumulation = strategy.accumulation
     heartbeat = np.zeros(1, dtype=np.int64) if heartbeat is None else heartbeat

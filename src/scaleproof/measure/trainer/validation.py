@@ -43,13 +43,9 @@ def score_held_out(
     device: torch.device,
     entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of `count` held-out samples of `file`; empty where there are none.
+    """Score this rank's part of `count` held-out samples of `file`; empty where there are none, or memory runs out.
 
     `shares`: the devices that this rank feeds, counted over all ranks; `entrance`: the module where tokens are noted.
-
-    Every rank makes the same number of forward passes, since sharded weights are gathered in them; the last ones are
-    filled with samples that are not counted. Compiled cells are scored as written: a second graph, of the evaluation
-    mode, would take minutes. Where memory runs out there is no validation, and what was measured before it stands.
     """
     began = time.perf_counter()
     ids = held_out_ids(file.n_samples, count)
@@ -57,11 +53,13 @@ def score_held_out(
     checksum = TokenChecksum()
     if not len(ids):
         return Scored(ids, totals, str(checksum), time.perf_counter() - began)
+    # Every rank makes as many forward passes, since sharded weights are gathered in them.
     passes = math.ceil(len(ids) / (batch.micro * batch.n_devices))
-    # Places in `ids`, dealt out to passes, devices and their samples; those beyond its end fill the last passes.
+    # Places in `ids`, dealt out to passes, devices and their samples; those beyond its end fill up, and do not count.
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
     own = places[:, shares].reshape(passes, -1)
     try:
+        # As written: a second graph of a compiled cell, of the evaluation mode, would take minutes.
         with torch.compiler.set_stance("force_eager"), checksum.record(entrance):
             for of_pass in own:
                 tokens = torch.from_numpy(file.read(ids[of_pass % len(ids)])).to(device)
@@ -73,7 +71,7 @@ def score_held_out(
     return Scored(ids[own[own < len(ids)]], totals, str(checksum), time.perf_counter() - began)
 
 
-def mean_score(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
+def score_mean_loss(strategy: Strategy, micro_batches: Iterable[torch.Tensor]) -> float:
     """The mean loss of this rank's samples, as the validation computes it. Every rank must take part."""
     totals = torch.stack([strategy.evaluate(tokens).double().sum(0) for tokens in micro_batches]).sum(0)
     return float(totals[0] / totals[1])

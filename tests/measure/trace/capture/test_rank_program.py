@@ -18,7 +18,7 @@ def test_ranges_and_barriers_are_within_what_nsys_records(monkeypatch):
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda device: events.append("synchronize"))
     monkeypatch.setattr(dist, "barrier", lambda: events.append("barrier"))
     session = SimpleNamespace(device=torch.device("cuda", 0), rank=3)
-    with rank_program._nsys_range(session, events.append, lambda: events.append("pop")):
+    with rank_program._record_by_nsys(session, events.append, lambda: events.append("pop")):
         events.append("steps")
     expected = ["start", "barrier", "rank 3", "pop", "steps", "synchronize", "barrier", "stop"]
     assert events == expected
@@ -27,6 +27,6 @@ def test_ranges_and_barriers_are_within_what_nsys_records(monkeypatch):
 def test_a_cpu_rank_has_its_range_and_no_cuda(monkeypatch):
     events: list[str] = []
     session = SimpleNamespace(device=torch.device("cpu"), rank=1)
-    with rank_program._nsys_range(session, events.append, lambda: events.append("pop")):
+    with rank_program._record_by_nsys(session, events.append, lambda: events.append("pop")):
         events.append("steps")
     assert events == ["rank 1", "pop", "steps"]

@@ -138,7 +138,6 @@ CHARTS: dict[str, Callable[[Axes, TracesReport, dict[str, pd.DataFrame]], None]]
     "trace-steps": steps,
     "trace-kernels": kernels,
 }
-COMPARING = ("trace-communication",)  # for a single cell it repeats the chart of its steps
 ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "trace-kernels": 0.3}  # inches a row
 
 

@@ -5,6 +5,7 @@ They are put around the trainer's objects from outside while a trace is taken; a
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from scaleproof.measure.strategy import Strategy
@@ -14,7 +15,7 @@ Push = Callable[[str], Any]
 Pop = Callable[[], Any]
 
 
-def of_profiler() -> tuple[Push, Pop]:
+def profiler_ranges() -> tuple[Push, Pop]:
     """Functions (push, pop) that open and close a range which torch's profiler records."""
     from torch.profiler import record_function
 
@@ -32,7 +33,7 @@ def of_profiler() -> tuple[Push, Pop]:
     return push, pop
 
 
-def of_nvtx() -> tuple[Push, Pop]:
+def nvtx_ranges() -> tuple[Push, Pop]:
     """Functions (push, pop) that open and close a range for Nsight Systems: torch's with CUDA, else of package nvtx."""
     import torch
 
@@ -50,27 +51,16 @@ def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> I
     `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
     """
 
-    def inside(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `call`, marked as the range `name`."""
+    mark = partial(_call_in_range, push, pop)
+    take, update = partial(mark, "data", batches.take), partial(mark, "optimizer", strategy.update)
 
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            push(name)
-            try:
-                return call(*args, **kwargs)
-            finally:
-                pop()
-
-        return marked
-
-    take, update = inside("data", batches.take), inside("optimizer", strategy.update)
-
-    def first_take(step: int, micro: int) -> Any:
+    def take_and_begin_step(step: int, micro: int) -> Any:
         """Take a micro-batch; the first of a step begins the range "step"."""
         if micro == 0:
             push("step")
         return take(step, micro)
 
-    def last_update(step: int) -> None:
+    def update_and_end_step(step: int) -> None:
         """Update the parameters, which ends the range "step"."""
         update(step)
         pop()
@@ -81,13 +71,13 @@ def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> I
         push("backward")
 
     marked = [
-        (batches, "take", first_take),
-        (strategy, "micro_step", inside("forward", strategy.micro_step)),
-        (strategy, "update", last_update),
+        (batches, "take", take_and_begin_step),
+        (strategy, "micro_step", partial(mark, "forward", strategy.micro_step)),
+        (strategy, "update", update_and_end_step),
     ]
     engine: Any = getattr(strategy, "engine", None)
     if hasattr(engine, "allreduce_gradients"):
-        marked.append((engine, "allreduce_gradients", inside("reduce", engine.allreduce_gradients)))
+        marked.append((engine, "allreduce_gradients", partial(mark, "reduce", engine.allreduce_gradients)))
     for owner, name, call in marked:
         setattr(owner, name, call)
     hook = strategy.module.register_forward_hook(end_forward)
@@ -98,3 +88,12 @@ def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> I
         # What was set on the objects hides their classes' methods, which are back once it is deleted.
         for owner, name, _ in marked:
             delattr(owner, name)
+
+
+def _call_in_range(push: Push, pop: Pop, name: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call `call` with what follows it, within the range `name`; returns what it returns."""
+    push(name)
+    try:
+        return call(*args, **kwargs)
+    finally:
+        pop()

@@ -45,8 +45,7 @@ def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
 
 
 def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
-    """Trace `settings.steps` steps of `cell` after its warm-up, publish that in the folder `out`, and return its
-    record.
+    """Trace some steps of `cell` after its warm-up, publish that in the folder `out`, and return its record.
 
     `limit`: seconds. A capture that fails is published as well, with its reason. Raises UserError where the tokens do
     not suffice, Interrupted where it was stopped.
@@ -70,8 +69,7 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     )
     write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": gpu})
     try:
-        reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
-        status = "not_applicable" if reason else "ok"
+        status, reason = "not_applicable", unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
         if not reason:
             variables = record_interconnect(raw) if settings.interconnect and gpu else {}
             with hold_devices(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):

@@ -22,7 +22,7 @@ def trace_steps(request: Request) -> Any:
     import torch.distributed as dist
 
     from scaleproof.ground.files import write_json
-    from scaleproof.measure.trace.capture.annotate import mark_ranges, of_nvtx, of_profiler
+    from scaleproof.measure.trace.capture.annotate import mark_ranges, nvtx_ranges, profiler_ranges
     from scaleproof.measure.trainer.measure import set_up, warm_up
     from scaleproof.measure.trainer.session import Session
 
@@ -31,10 +31,12 @@ def trace_steps(request: Request) -> Any:
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
     probe = warm_up(run, warmup).probe
-    push, pop = of_nvtx() if settings["tool"] == NSYS else of_profiler()
+    push, pop = nvtx_ranges() if settings["tool"] == NSYS else profiler_ranges()
     dist.barrier()
     recording = (
-        _nsys_range(session, push, pop) if settings["tool"] == NSYS else _profiler(session, Path(request.out) / RAW)
+        _record_by_nsys(session, push, pop)
+        if settings["tool"] == NSYS
+        else _record_by_profiler(session, Path(request.out) / RAW)
     )
     with recording, mark_ranges(run.strategy, run.batches, push, pop):
         series = run.steps(warmup, settings["steps"])
@@ -52,7 +54,7 @@ def trace_steps(request: Request) -> Any:
 
 
 @contextmanager
-def _profiler(session: Any, folder: Path) -> Iterator[None]:
+def _record_by_profiler(session: Any, folder: Path) -> Iterator[None]:
     """Run the block under torch's profiler, and write this rank's trace afterwards."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -65,7 +67,7 @@ def _profiler(session: Any, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _nsys_range(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
+def _record_by_nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
     """Have nsys record the block on a GPU, where it was started with --capture-range=cudaProfilerApi.
 
     The report knows processes; a range says which rank each is, and is opened within what is recorded. One session of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.errors import UserError, path_fault
-from scaleproof.measure.machine.provenance import link_matrix
+from scaleproof.measure.machine.provenance import parse_link_matrix
 
 # NCCL 2.8 to 2.27, `NCCL_DEBUG=INFO` with the subsystems INIT,ENV,GRAPH,NET.
 VERSION = re.compile(r"NCCL version (\S+)")
@@ -69,7 +69,7 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 def read_matrix(path: Path) -> dict[str, int]:
     """Output of `nvidia-smi topo -m`: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
-    rows = link_matrix(_text_of(path))
+    rows = parse_link_matrix(_text_of(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
     pairs: Counter[str] = Counter()

@@ -32,13 +32,8 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
         raise UserError(f"{path}: the trace holds no events; was the profiler running while the steps were made?")
     info = data.get("distributedInfo") or {}
     rank = int(info.get("rank", fallback_rank))
-    base = int(data.get("baseTimeNanoseconds", 0))
-    # Microseconds with three decimals; in floats of whole nanoseconds they would lose some.
-    stamps = events["ts"].to_numpy(float)
-    micro = np.floor(stamps)
-    start = base + micro.astype(np.int64) * 1000 + np.rint((stamps - micro) * 1000).astype(np.int64)
-    events["start"] = start
-    events["end"] = start + np.rint(events["dur"].fillna(0).to_numpy(float) * 1000).astype(np.int64)
+    start = int(data.get("baseTimeNanoseconds", 0)) + _whole_ns(events["ts"])
+    events["start"], events["end"] = start, start + _whole_ns(events["dur"].fillna(0))
     on_device = events["cat"].isin(DEVICE_EVENTS)
     work = _device_work(events, on_device) if on_device.any() else _cpu_work(events)
     if on_device.any():
@@ -51,7 +46,7 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     names = named["name"]
     if not names.eq("step").any():
         names = names.str.replace(OF_PROFILER, "step", regex=True)
-    ranges = {"thread": _threads(named["tid"]), "name": names, "start": named["start"], "end": named["end"]}
+    ranges = {"thread": _thread_numbers(named["tid"]), "name": names, "start": named["start"], "end": named["end"]}
     return Trace(
         make_table(WORK, {"rank": rank} | work) if len(work["start"]) else make_table(WORK),
         make_table(RANGES, {"rank": rank} | ranges) if len(named) else make_table(RANGES),
@@ -64,6 +59,13 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
             ranks_from="the trace" if "rank" in info else "the order of the files",
         ),
     )
+
+
+def _whole_ns(microseconds: pd.Series) -> np.ndarray:
+    """Whole nanoseconds, as int64, of floats in microseconds with three decimals."""
+    times = microseconds.to_numpy(float)
+    whole = np.floor(times)  # apart: the float of a whole time in nanoseconds would lose its last digits
+    return whole.astype(np.int64) * 1000 + np.rint((times - whole) * 1000).astype(np.int64)
 
 
 def _load_events(path: Path) -> dict[str, Any]:
@@ -117,7 +119,7 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
     collectives = events[(events["cat"] == "user_annotation") & _are_collectives(events)]
     work = pd.concat([outermost, collectives])
     return {
-        "stream": _threads(work["tid"]),
+        "stream": _thread_numbers(work["tid"]),
         "name": work["name"],
         "launched": work["start"],
         "start": work["start"],
@@ -130,7 +132,7 @@ def _are_collectives(events: pd.DataFrame) -> pd.Series:
     return events["name"].map(lambda name: collective_of(name) is not None)
 
 
-def _threads(ids: pd.Series) -> list[int]:
+def _thread_numbers(ids: pd.Series) -> list[int]:
     """Thread ids as numbers, 0 for a missing one; the profiler writes some as text."""
     numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
     return [int(number[0]) if number else 0 for number in numbers]

@@ -57,7 +57,7 @@ class Export:
         """Whether the file has this table with all of these columns."""
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
-    def numbers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
+    def read_integers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
         """Columns of a table as int64 arrays, -1 where the file has none or NULL. `where`: an SQL clause, or empty."""
         terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
@@ -71,7 +71,7 @@ class Export:
                 raise self.broken(error) from None
         return [np.asarray(fetched[place].to_numpy(), dtype=np.int64) for place in range(len(columns))]
 
-    def strings(self, ids: np.ndarray) -> dict[int, str]:
+    def texts_of_ids(self, ids: np.ndarray) -> dict[int, str]:
         """The texts of string ids: id -> text."""
         texts = dict(self.database.execute("SELECT id, value FROM StringIds"))
         return {int(number): texts.get(int(number), f"string {number}") for number in ids}
@@ -107,11 +107,11 @@ def _read_export(export: Export, first_rank: int) -> Trace:
     ranges["rank"] = _rank_column(ranges.pop("process").to_numpy(), ranks)
     states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)
     ranges = ranges[(ranges["rank"] >= 0) & ~states_rank]
-    diagnostics = _diagnostics(export)
+    diagnostics = _read_diagnostics(export)
     return Trace(
         make_table(WORK, work[work["rank"] >= 0]),
         make_table(RANGES, ranges),
-        _system_calls(export, ranks if stated else None, ranges),
+        _sum_system_calls(export, ranks if stated else None, ranges),
         TraceSource(
             tool=export.version,
             files=[export.path.name],
@@ -134,14 +134,14 @@ def _read_work(export: Export) -> pd.DataFrame:
         name_column = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "-1")  # -1: it has none
         if table == KERNEL and not export.has(KERNEL, "demangledName"):
             name_column = "shortName"
-        columns = export.numbers(
+        columns = export.read_integers(
             table, "globalPid", "deviceId", "streamId", "correlationId", "start", "end", name_column
         )
         if not len(columns[0]):
             continue
         ids, inverse = _distinct_ids(columns.pop())
         names_by_id = {
-            KERNEL: export.strings(ids) if table == KERNEL else {},
+            KERNEL: export.texts_of_ids(ids) if table == KERNEL else {},
             MEMCPY: {int(kind): f"[CUDA memcpy {COPIES.get(int(kind), 'other')}]" for kind in ids},
             MEMSET: {-1: "[CUDA memset]"},
             GRAPH: {-1: "[CUDA graph]"},  # of unknown kernels, so that it is unclassified
@@ -185,7 +185,7 @@ def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, 
     """When the host launched each kernel; the kernel's start where unknown. Arrays have an entry per kernel."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
-    requested, thread, ids = export.numbers(RUNTIME, "start", "globalTid", "correlationId")
+    requested, thread, ids = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
     if not len(requested):
         return start
     # A call and its kernel have the same correlation number, which is one of their process. The key of each is both in
@@ -209,11 +209,11 @@ def _read_ranges(export: Export) -> pd.DataFrame:
     where = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
     export.columns["NVTX_EVENTS"] += ["rowid"]  # each table of SQLite has it, though no schema lists it
     columns = ("start", "end", "globalTid", "textId", "rowid")
-    start, end, thread, text_id, row = export.numbers("NVTX_EVENTS", *columns, where=where)
+    start, end, thread, text_id, row = export.read_integers("NVTX_EVENTS", *columns, where=where)
     if not len(start):
         return empty
     # A range's name is in its own row, or it is a string of the file with the id `text_id`.
-    texts = export.strings(np.unique(text_id[text_id >= 0]))
+    texts = export.texts_of_ids(np.unique(text_id[text_id >= 0]))
     own_texts: dict[int, str] = {}  # row -> text
     if export.has("NVTX_EVENTS", "text"):
         own_texts = dict(export.database.execute(f"SELECT rowid, text FROM NVTX_EVENTS {where} AND text IS NOT NULL"))
@@ -253,7 +253,7 @@ def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
     return np.array([ranks.get(int(process), -1) for process in distinct], np.int64)[inverse]
 
 
-def _system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
+def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
     """Calls of the operating system, with times summed by name.
 
     `ranks`: process -> rank in our own runs, of which only calls of ranks between the first step and the last count.
@@ -268,12 +268,12 @@ def _system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataF
         where = f"WHERE start >= {first} AND end <= {last} AND globalTid & {PROCESS_BITS} IN ({processes})"
     summed = f"SELECT nameId, COUNT(*), SUM(end - start) FROM OSRT_API {where} GROUP BY nameId"
     totals = export.database.execute(summed).fetchall()
-    texts = export.strings(np.array([name for name, *_ in totals], np.int64))
+    texts = export.texts_of_ids(np.array([name for name, *_ in totals], np.int64))
     rows = [("osrt", texts[name], calls, total) for name, calls, total in totals]
     return make_table(HOST, pd.DataFrame(rows, columns=list(HOST))) if rows else make_table(HOST)
 
 
-def _diagnostics(export: Export) -> list[str]:
+def _read_diagnostics(export: Export) -> list[str]:
     """What nsys itself says is wrong or incomplete, and how much it slowed the program down."""
     if not export.has("DIAGNOSTIC_EVENT", "text"):
         return []

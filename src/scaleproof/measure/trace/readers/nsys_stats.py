@@ -4,10 +4,18 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.facts.kernel_classes import LEAST_CLASSIFIED, class_of
-from scaleproof.ground.nsys_stats import KERNELS, OSRT, RANGES, ReportLine, kernel_sums, largest, read_stats_output
+from scaleproof.ground.nsys_stats import (
+    KERNELS,
+    OSRT,
+    RANGES,
+    ReportLine,
+    largest_lines,
+    read_stats_output,
+    sum_kernels,
+)
 from scaleproof.ground.records.profile_schema import Kernel, TraceCoverage
 from scaleproof.measure.trace.breakdown import TOP
-from scaleproof.measure.trace.ranges import Entry, likely_bottleneck, summary_entry
+from scaleproof.measure.trace.ranges import Entry, find_bottleneck, summary_entry
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
@@ -22,7 +30,7 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
         "ranks_from": "nothing: a text names no processes",
         "nvtx_top5": nvtx,
         "osrt_top5": _largest_lines("osrt", osrt),
-        "likely_bottleneck": likely_bottleneck(nvtx),
+        "likely_bottleneck": find_bottleneck(nvtx),
         "per_file": {
             path.name: {
                 "nvtx_top5": _largest_lines("nvtx", report.get(RANGES, [])),
@@ -43,7 +51,7 @@ def _kernel_fields(
     lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]
 ) -> dict[str, Any]:
     """The fields of a Profile that reports of kernels give; adds to `unknown` why communication is not known."""
-    sums = kernel_sums(lines, ranks)
+    sums = sum_kernels(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown
     divisor = ranks * steps if ranks and steps else None
@@ -72,11 +80,11 @@ def _kernel_fields(
                 total_ms=line.total_ns / 1e6,
                 share=line.total_ns / sums.total_ns,
             )
-            for line in largest(lines, TOP)
+            for line in largest_lines(lines, TOP)
         ],
     }
 
 
 def _largest_lines(kind: str, lines: list[ReportLine]) -> list[Entry]:
     """The five largest lines of a report, as entries with the line itself."""
-    return [summary_entry(kind, line.name, line.percent, line.total_ns, line.raw) for line in largest(lines, 5)]
+    return [summary_entry(kind, line.name, line.percent, line.total_ns, line.raw) for line in largest_lines(lines, 5)]

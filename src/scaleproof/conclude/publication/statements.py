@@ -1,0 +1,127 @@
+"""What a file of results says, statement by statement, and how two versions of it differ.
+
+A statement is a block of a page, a line of a table, a claim or a sentence. Its contents are its figures, and its
+words that are names or are known to decide something: other words may be chosen otherwise and mean the same.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
+
+from scaleproof.verify.html_tree import Element
+
+BLOCKS = (
+    *("p", "li", "dt", "dd", "th", "td", "h1", "h2", "h3", "summary", "figcaption", "label"),
+    *("title", "style", "script", "pre", "svg"),
+)
+NOT_STATED = ("style", "id", "role", "viewbox", "tabindex", "href")  # attributes that state nothing to readers
+TOKEN = re.compile(r"(?<![\w.])-?[^\W_]+(?:[./'_-]+[^\W_]+)*")
+# Words that decide what a sentence says.
+DECIDING = {
+    *("faster", "slower", "fastest", "slowest", "undecided", "unclaimed", "unrated", "incomparable", "unknown"),
+    *("yes", "no", "not", "none", "nothing", "never", "nobody", "all", "every", "only", "without", "failed"),
+    *("more", "less", "most", "least", "above", "below", "low", "good", "high", "excellent", "unsigned"),
+    *("recommended", "clear", "winner", "pays", "off", "near", "shown", "differ", "cannot", "apart", "within"),
+    *("decided", "long", "short", "too", "enough", "higher", "lower", "larger", "smaller", "best", "worst"),
+    *("first", "last", "yet", "but", "however"),
+}
+AROUND = 40  # letters of a text that are shown before the first different one
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A block of a page, a line, a claim or a sentence: as a reader has it, and with its markup."""
+
+    text: str
+    whole: str
+
+    def contents(self, names: Collection[str]) -> str:
+        """Return the figures and the deciding words, each once. `names`: words that are names, in lower case."""
+        stated = re.sub(rf'\b(?:{"|".join(NOT_STATED)})="[^"]*"|</?\w+', " ", self.whole)
+        tokens = TOKEN.findall(stated.lower())
+        known = (token for token in tokens if re.search(r"\d", token) or token in DECIDING or token in names)
+        return " ".join(dict.fromkeys(known))
+
+
+def entries_of(text: str) -> list[Statement]:
+    """Return the claims and sentences of claims.json, and what else it says but for its code."""
+    content = json.loads(text)
+    sentences = [(f"{one['topic']}: {one['text']}", one) for one in content.pop("sentences")]
+    claims = [(str(one["id"]), one) for one in content.pop("claims")]
+    others = [(name, value) for name, value in content.items() if name != "code_sha256"]
+    return [Statement(name, json.dumps(one)) for name, one in [*others, *claims, *sentences]]
+
+
+def lines_of(text: str) -> list[Statement]:
+    """Return the lines of a table, and the sentences around it."""
+    return [Statement(part, part) for line in text.splitlines() for part in re.split(r"(?<=\.) ", line) if part.strip()]
+
+
+def blocks_of(page: Element) -> list[Statement]:
+    """Return the innermost blocks of text on a page, and the tags of what they stand in."""
+    return list(_blocks(page))
+
+
+def _blocks(element: Element) -> Iterator[Statement]:
+    """Yield what is in an element: a block, or a tag and what is in it."""
+    for child in element.children:
+        if isinstance(child, str):
+            text = " ".join(child.split())
+            yield from [Statement(text, text)] if text else []
+        elif child.tag == "svg":
+            yield Statement(f"chart {child.attributes.get('aria-label', '')}", child.markup)
+        elif child.tag in BLOCKS and not any(list(child.all(tag)) for tag in BLOCKS):
+            yield Statement(child.text, child.markup)
+        else:
+            yield Statement("", child.opening)
+            yield from _blocks(child)
+
+
+Pair = tuple[Statement | None, Statement | None]  # what stands there, and what should
+
+
+def differing(stated: Sequence[Statement], again: Sequence[Statement]) -> Iterator[Pair]:
+    """Yield the statements that are others, too many, or left out, in their order."""
+    matcher = SequenceMatcher(None, stated, again, autojunk=False)
+    for kind, start, end, start_again, end_again in matcher.get_opcodes():
+        if kind != "equal":
+            yield from zip_longest(stated[start:end], again[start_again:end_again])
+
+
+def differing_contents(pairs: Sequence[Pair], names: Set[str]) -> list[Pair]:
+    """Return the pairs whose figures or deciding words differ, wherever they stand. `names`: in lower case.
+
+    A statement that is left out must have more than whole numbers: it may be a further explanation.
+    """
+    contents = [tuple(one.contents(names) if one else "" for one in pair) for pair in pairs]
+    stated, again = Counter(here for here, _ in contents), Counter(there for _, there in contents)
+    too_many = set(stated - again) - {""}
+    specific = {name for name in names - DECIDING if len(name) > 3}
+    left_out = {text for text in again - stated if re.search(r"\d\.\d", text) or not specific.isdisjoint(text.split())}
+    return [pair for pair, (a, b) in zip(pairs, contents, strict=True) if a in too_many or b in left_out]
+
+
+def in_words(pair: Pair) -> tuple[str, str]:
+    """Return the statement that differs, and in what."""
+    stated, again = pair
+    if stated is None or again is None:
+        one = stated or again
+        assert one
+        return f'"{(one.text or one.whole)[:80]}"', "is left out" if stated is None else "is not what its files give"
+    here, there = (stated.text, again.text) if stated.text != again.text else (stated.whole, again.whole)
+    at = next((k for k, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
+    begin = max(0, at - AROUND)
+    where = stated.text or stated.whole
+    return f'"{where[:60]}"', f'says "{here[begin:][:80]}", and its files give "{there[begin:][:80]}"'
+
+
+def names_in(content: object) -> Iterator[str]:
+    """Yield the words, in lower case, of the texts of a JSON content that have up to three of them: its names."""
+    if isinstance(content, str) and content.count(" ") < 3:
+        yield from TOKEN.findall(content.lower())
+    for part in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
+        yield from names_in(part)

@@ -1,0 +1,71 @@
+"""Statements of a page, and what of them other words may not change."""
+
+import pytest
+
+from scaleproof.conclude.publication.statements import (
+    Statement,
+    blocks_of,
+    differing,
+    differing_contents,
+    in_words,
+    names_in,
+)
+from scaleproof.verify.html_tree import tree_of
+
+NAMES = {"ddp-n1x2", "host", "gaps"}
+
+
+def test_a_block_is_one_statement_with_all_that_is_in_it():
+    page = tree_of('<div id="a"><p>one <b>two</b></p><ul><li>three</ul>four</div>')
+    assert [(one.text, one.whole) for one in blocks_of(page)] == [
+        ("", '<div id="a">'),
+        ("one two", "<p> one <b> two"),
+        ("", "<ul>"),
+        ("three", "<li> three"),
+        ("four", "four"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ("ddp-n1x2 runs at 1.45x (1.2-1.7)", "ddp-n1x2 1.45x 1.2-1.7"),
+        ("it is faster, and 1.0 is 1.0", "faster 1.0"),
+        ("unexplained -1.5 ms: host gaps", "-1.5 host gaps"),
+        ('<td style="width: 7" class="number more" data-order="3.5">a', "more 3.5"),
+        ('<a href="#row-ddp-n1x2">here', ""),
+    ],
+)
+def test_contents_are_figures_names_and_words_that_decide(text, contents):
+    assert Statement("", text).contents(NAMES) == contents
+
+
+@pytest.mark.parametrize(
+    ("stated", "again", "differs"),
+    [
+        (["ddp-n1x2: it runs at 1.4x"], ["ddp-n1x2: ddp-n1x2 runs at 1.4x"], False),
+        (["at 1.4x"], ["at 1.5x"], True),
+        (["is faster"], ["is slower"], True),
+        (["at 1.4x", "one"], ["two", "at 1.4x"], False),
+        ([], ["ddp-n1x2 is there"], True),
+        ([], ["the interval contains 1"], False),  # may be a further explanation
+        (["nobody wins"], [], True),
+    ],
+)
+def test_other_words_with_the_same_contents_do_not_differ(stated, again, differs):
+    pairs = list(differing(*([Statement(text, text) for text in side] for side in (stated, again))))
+    assert bool(differing_contents(pairs, NAMES)) == differs
+
+
+def test_a_difference_is_shown_where_it_begins():
+    long = "so many words that nobody would find what differs " * 3
+    where, problem = in_words((Statement(f"{long}one", ""), Statement(f"{long}two", "")))
+    assert where.startswith('"so many')
+    assert 'differs one", and its files give "' in problem
+    assert in_words((None, Statement("gone", "")))[1] == "is left out"
+    assert in_words((Statement("more", ""), None))[1] == "is not what its files give"
+
+
+def test_names_are_short_texts():
+    content = {"cell": "ddp-n1x2", "parts": ["host gaps", "Of many words this is a sentence"]}
+    assert set(names_in(content)) == NAMES

@@ -106,9 +106,9 @@ class Agreement:
         distance = self.figures.distance(self.expected)
         if not any(factor.column.kind in ("mfu", "hfu") for factor in self.factors):
             return distance > STANDS_OUT
-        # Not a wider one where all rows but one agree to their digits: these are of the same steps as the rate.
+        # Not a wider one where all rows but one, four or more, agree to their digits: these are of the same steps.
         near = distance <= STANDS_OUT
-        is_tight = (~near).sum() == 1 and (distance[near] <= EXACT_TOLERANCE).all()
+        is_tight = (~near).sum() == 1 and near.sum() > FEWEST_ROWS and (distance[near] <= EXACT_TOLERANCE).all()
         is_tight = is_tight and (self.figures.width[near] <= SAME_TOLERANCE).all()
         return distance > (STANDS_OUT if is_tight else SHARE_STANDS_OUT)
 

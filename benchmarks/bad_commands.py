@@ -152,7 +152,7 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
     kind = getattr(option.type, "__name__", "")
     bad = {
         "memory": ["4", "4GiB", "lots", "-1GB", "0GB", "", "GB"],
-        "day": ["soon", "2026-13-01", "01.11.2026", "2026/11/01", "", "2026"],
+        "past_day": ["soon", "2999-01-01", "2026-13-01", "01.11.2026", "2026/11/01", "", "2026"],
         "file_name": ["", "../x", "a/b", "/tmp/x", ".."],
         "log_reader": ["NanoGTP", "", "megatron-lm"],
         "currency": ["dollars", "$", "eur", "", "12"],

@@ -56,8 +56,12 @@ def audit(*paths: str | Path, world_size: int | None = None, global_batch: int |
     from pathlib import Path
 
     from scaleproof.auditor.audit import audit_paths
+    from scaleproof.ground.errors import UserError, check_counts
 
+    if not paths:
+        raise UserError("no file or folder is given")
     facts = {"world_size": world_size, "global_batch": global_batch}
+    check_counts(**facts)
     given = {key: value for key, value in facts.items() if value is not None}
     return audit_paths([Path(path) for path in paths], {"": given} if given else {})
 
@@ -75,8 +79,10 @@ def counts(layers: int, width: int, seq_len: int, vocab_size: int = 50257) -> Co
     For its context of `seq_len` tokens. Another network: 6 x parameters in products + 12 x layers x width x seq_len.
     """
     from scaleproof.ground.campaign.model_shapes import ModelShape
+    from scaleproof.ground.errors import check_counts
     from scaleproof.ground.facts.counts import count_gpt2
 
+    check_counts(layers=layers, width=width, seq_len=seq_len, vocab_size=vocab_size)
     return count_gpt2(ModelShape(layers=layers, width=width, heads=1, context=seq_len), vocab_size, seq_len)
 
 
@@ -124,20 +130,20 @@ def to_frame(folder: str | Path) -> pd.DataFrame:
     return add_pair_columns(runs_table(load_runs(folder)))
 
 
-def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:
+def compare(a: str | Path, b: str | Path, vary: str | Sequence[str] = ()) -> list[Compared]:
     """Compare `b` with `a`: for each pair of cells the ratio b/a with its interval, or why there is none.
 
-    `vary`: what is meant to differ, e.g. "strategy". Raises UserError where a side cannot be read.
+    `vary`: what is meant to differ, e.g. "strategy", or several. Raises UserError where a side cannot be read.
     """
     from pathlib import Path
 
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
 
-    first, second = Path(a), Path(b)
+    first, second, fields = Path(a), Path(b), [vary] if isinstance(vary, str) else list(vary)
     if are_all_own(first, second):
-        return compare_results(first, second, list(vary))[0]
-    return [compare_external(first, second, list(vary))]
+        return compare_results(first, second, fields)[0]
+    return [compare_external(first, second, fields)]
 
 
 def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None = None) -> Profile:
@@ -147,9 +153,11 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
     """
     from pathlib import Path
 
+    from scaleproof.ground.errors import check_counts
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.measure.trace.summarise import summarise_files
 
+    check_counts(ranks=ranks, steps=steps)
     places = [Path(path) for path in paths]
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])
@@ -173,6 +181,10 @@ def watch_callback(
     folder: str | Path | None = None, of: Literal["transformers", "lightning"] = "transformers"
 ) -> WatchCallback | LightningWatch:
     """For the Trainer of transformers or Lightning what `watch` is for a loop: `callbacks=[watch_callback()]`."""
+    from scaleproof.ground.errors import UserError, did_you_mean
+
+    if of not in (known := ("transformers", "lightning")):
+        raise UserError(f'of cannot be "{of}"; allowed: {", ".join(known)}.{did_you_mean(of, known)}')
     if of == "lightning":
         from scaleproof.measure.watch.lightning_callback import LightningWatch
 

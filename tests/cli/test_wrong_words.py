@@ -132,6 +132,12 @@ PATHS = [
     (["index", "picture.png"], "picture.png is a file; a folder is expected"),
     (["index", "results/demo"], "no folder there has a report.html; give the folder of all results"),
     (["compare", "/", "results/demo"], "/: this is a part of the operating system; name the folder of the results"),
+    (["why", "cells/x/n", "results/demo"], "the words are in the wrong order: scaleproof why results/demo cells"),
+    (["explain", "super-linear", "machine-bussy"], "one finding at a time: scaleproof explain super-linear"),
+    (["plan", "x.yaml", "--price", "2", "--price-date", "2999-01-01"], "allowed: a date up to today"),
+    (["ab", "--", "pythn", "a.py", "--", "ls"], 'there is no program "pythn". Did you mean "python'),
+    (["cluster", "check", "--profile", "slrum"], 'slrum: no such profile. Did you mean "slurm"?'),
+    (["audit", "notes.txt", "--world-size", "2", "--world-size", "4"], "--world-size is 2 and 4 for all runs"),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
     (["campaign", "show", "config/corpora.yaml"], "is no campaign file, which ends with .yaml and has a title"),
@@ -220,9 +226,9 @@ def test_a_wrong_path_is_answered_with_what_is_there(place, words, part):
 
 
 def test_a_copy_of_results_is_no_session_of_its_own(place, tmp_path):
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         shutil.copytree(place / "results/demo", tmp_path / name)
-    done = scaleproof("gate", place / "results/demo", "--baseline", "a", "b", "a", cwd=tmp_path)
+    done = scaleproof("gate", place / "results/demo", "--baseline", "a", "b", "c", cwd=tmp_path)
     assert "has the same runs as" in done.stderr
 
 

@@ -108,4 +108,6 @@ def _fault(error: ValidationError) -> str:
         return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:
         return f"{place} is not a date; write it as 2027-01-31, without quotes"
+    if place == "waived":
+        return f"waived is a list: each waiver begins with [[waived]], and has {', '.join(Waiver.model_fields)}"
     return f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}; a waiver is [[waived]] with {', '.join(keys)}"

@@ -198,12 +198,15 @@ def memory(text: str) -> float:
     raise refused(text, "a number with MB, GB or TB, like 4GB")
 
 
-def day(text: str) -> str:
-    """Return a date as YEAR-MONTH-DAY, like 2026-11-01. Raises ArgumentTypeError."""
+def past_day(text: str) -> str:
+    """Return a date up to today as YEAR-MONTH-DAY, like 2026-11-01. Raises ArgumentTypeError."""
     try:
-        return date.fromisoformat(text).isoformat()
+        day = date.fromisoformat(text)
     except ValueError:
         raise refused(text, "a date of the calendar as YEAR-MONTH-DAY, like 2026-11-01") from None
+    if day > date.today():
+        raise refused(text, f"a date up to today, {date.today()}")
+    return day.isoformat()
 
 
 def currency(text: str) -> str:

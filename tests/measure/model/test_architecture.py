@@ -12,6 +12,7 @@ from webserver import Server, serving
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import count_parameters_and_flops, inventory_of_shape
 from scaleproof.measure.model.build import build_model
@@ -88,6 +89,14 @@ def test_a_function_makes_the_model(tmp_path):
     (tmp_path / "own.py").write_text(FUNCTION + "# another\n")
     with pytest.raises(UserError, match="was changed since the run"):
         build_for_replay(workload, cell.work.seed, 0)
+
+
+def test_a_file_that_is_beside_the_campaigns_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "config/campaigns/llama.json").write_text("{}")
+    with pytest.raises(UserError, match='"config/campaigns/llama'):
+        TransformersModel(config="llama.json").description()
 
 
 def test_another_file_is_another_fingerprint(tmp_path):

@@ -1,5 +1,6 @@
 """A Snakemake profile's folder, as far as `scaleproof cluster check` needs to know what it says."""
 
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import Any
 from scaleproof.driver.cluster.site import Site, check_resource_names
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
-from scaleproof.ground.errors import UserError, edit_distance, path_fault, shortened
+from scaleproof.ground.errors import UserError, edit_distance, nearest_name, path_fault, shortened
 from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
@@ -31,9 +32,13 @@ class SnakemakeProfile:
         settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
         if not settings_files:
             what = f": {NAMES[0]} is missing there"
-            if not folder.is_dir():
-                what = path_fault(folder) or " is a file, not the folder of a profile"
             profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
+            if not os.path.lexists(folder):
+                by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
+                meant = by_name.get(folder.name) or by_name.get(nearest_name(folder.name, by_name) or "")
+                what = ": no such profile." + (f' Did you mean "{meant}"?' if meant else "")
+            elif not folder.is_dir():
+                what = path_fault(folder) or " is a file, not the folder of a profile"
             raise UserError(f"{folder}{what} (profiles: {', '.join(['slurm', *profiles])})")
         self.path = settings_files[0]
         data, self._lines = read_yaml(self.path)

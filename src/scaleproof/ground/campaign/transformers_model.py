@@ -89,7 +89,9 @@ class TransformersModel(Section):
         if self.hub:
             fetch = f"scaleproof model fetch {self.hub} --revision {self.revision}"
             return f"workload.model: the configuration of {self.hub} is not here yet; fetch it once (2 kB): {fetch}"
-        return f"workload.model: {self.file} is no file.{nearest_path(self.file)}"
+        beside = FETCHED.with_name("campaigns") / self.file
+        hint = f' Did you mean "{beside}"?' if beside.is_file() else nearest_path(self.file)
+        return f"workload.model: {self.file} is no file.{hint}"
 
     @property
     def context(self) -> int | None:

@@ -53,17 +53,13 @@ def audit(*paths: str | Path, world_size: int | None = None, global_batch: int |
 
     `world_size`, `global_batch`: where the files do not state them. Raises UserError where there is no result.
     """
-    from pathlib import Path
-
     from scaleproof.auditor.audit import audit_paths
-    from scaleproof.ground.errors import UserError, check_counts
+    from scaleproof.ground.errors import check_counts
 
-    if not paths:
-        raise UserError("no file or folder is given")
     facts = {"world_size": world_size, "global_batch": global_batch}
     check_counts(**facts)
     given = {key: value for key, value in facts.items() if value is not None}
-    return audit_paths([Path(path) for path in paths], {"": given} if given else {})
+    return audit_paths(_paths(*paths), {"": given} if given else {})
 
 
 def columns() -> dict[str, Column]:
@@ -112,11 +108,9 @@ def load_runs(folder: str | Path) -> list[Run]:
     A run has `metrics`, and `steps`: the raw series of all ranks, read when it is first used. Runs in one allocation
     are listed once, where they were copied to. Raises UserError where there is no run or a file cannot be read.
     """
-    from pathlib import Path
-
     from scaleproof.ground.records.run import read_runs
 
-    return read_runs(Path(folder))
+    return read_runs(*_paths(folder))
 
 
 def to_frame(folder: str | Path) -> pd.DataFrame:
@@ -135,12 +129,11 @@ def compare(a: str | Path, b: str | Path, vary: str | Sequence[str] = ()) -> lis
 
     `vary`: what is meant to differ, e.g. "strategy", or several. Raises UserError where a side cannot be read.
     """
-    from pathlib import Path
-
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
 
-    first, second, fields = Path(a), Path(b), [vary] if isinstance(vary, str) else list(vary)
+    fields = [vary] if isinstance(vary, str) else list(vary)
+    first, second = _paths(a, b)
     if are_all_own(first, second):
         return compare_results(first, second, fields)[0]
     return [compare_external(first, second, fields)]
@@ -151,14 +144,12 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
 
     `ranks`, `steps`: how many the files hold, where they do not say. Raises UserError where a file cannot be read.
     """
-    from pathlib import Path
-
     from scaleproof.ground.errors import check_counts
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.measure.trace.summarise import summarise_files
 
     check_counts(ranks=ranks, steps=steps)
-    places = [Path(path) for path in paths]
+    places = _paths(*paths)
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])
     return summarise_files(places, ranks, steps)
@@ -199,3 +190,16 @@ def workflow_file() -> str:
     from pathlib import Path
 
     return str(Path(__file__).with_name("workflow_files").joinpath("workflow", "Snakefile").resolve())
+
+
+def _paths(*given: str | Path) -> list[Path]:
+    """Return what is given as paths. Raises UserError where nothing is, or one is something else."""
+    from pathlib import Path
+
+    from scaleproof.ground.errors import UserError, shortened
+
+    strange = [path for path in given if not isinstance(path, str | Path)]
+    if strange or not given:
+        what = f"not {shortened(repr(strange[0]))}" if strange else "and none is given"
+        raise UserError(f"each argument is the path of a file or folder, {what}")
+    return [Path(path) for path in given]

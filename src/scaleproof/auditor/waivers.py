@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, by_subject, mark_of
-from scaleproof.ground.errors import UserError, did_you_mean
+from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Finding
@@ -108,6 +108,6 @@ def _fault(error: ValidationError) -> str:
         return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:
         return f"{place} is not a date; write it as 2027-01-31, without quotes"
-    if place == "waived":
-        return f"waived is a list: each waiver begins with [[waived]], and has {', '.join(Waiver.model_fields)}"
-    return f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}; a waiver is [[waived]] with {', '.join(keys)}"
+    if place.count(".") == 2:
+        return f"{place} cannot be {shortened(repr(first['input']))}; allowed: a text that is not empty"
+    return f"waived is a list: each waiver begins with [[waived]], and has {', '.join(Waiver.model_fields)}"

@@ -174,14 +174,16 @@ def plan(args: argparse.Namespace) -> None:
 
 def frontier_of_cell(args: argparse.Namespace) -> None:
     """Find the largest micro-batch of a cell that fits, as a command. Raises UserError where it has no tokens."""
+    from scaleproof.conclude.forecast.frontier import limit_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
+    from scaleproof.measure.machine.gpus import cuda_devices
 
     loaded = LoadedCampaign(args.campaign, args.results)
     cell = loaded.cell(args.cell)
+    limit = limit_of(cell, cuda_devices(), args.limit or _limit(loaded))
     tokens = tokens_dir(args.results, cell)
     if not (tokens / "train.bin").is_file():
         raise missing_file(tokens / "train.bin")
-    limit = args.limit or _limit(loaded)
     out = frontier_file(args.results, loaded.name, cell.slug)
     _find_frontier(loaded, cell, tokens, out, limit, args.fastest or cell.searched == "fastest")
 

@@ -246,6 +246,26 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
         SnakemakeProfile(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("jobs: many", "line 2: jobs cannot be 'many'; allowed: a whole number or unlimited"),
+        ("latency-wait: 60s", "line 2: latency-wait cannot be '60s'; allowed: a whole number"),
+        ("default-resources:\n  slurm_partitoin: gpu", 'line 3: no scheduler knows "slurm_partitoin"'),
+    ],
+)
+def test_a_wrong_value_of_a_profile_is_named_with_its_line(tmp_path, key, message):
+    (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\n{key}\n")
+    with pytest.raises(UserError, match=message):
+        SnakemakeProfile(tmp_path).resources("train")
+
+
+@pytest.mark.parametrize("key", ["jobs: unlimited", "jobs: 20", "cores: all", "latency-wait: 60", "retries: 1"])
+def test_numbers_of_a_profile_are_taken(tmp_path, key):
+    (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\n{key}\n")
+    assert SnakemakeProfile(tmp_path).resources("train") == {}
+
+
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):
     rules = "{train: 1, corpus_tokenise: 32, scaleproof_train: 1, align: 4, book: 1}"
     (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\nset-threads: {rules}\n")

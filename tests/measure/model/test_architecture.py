@@ -91,6 +91,21 @@ def test_a_function_makes_the_model(tmp_path):
         build_for_replay(workload, cell.work.seed, 0)
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def build(vocab_size):\n    raise ValueError(1)\n", "own.py, line 2: .* ValueError: 1"),
+        ("import notalib\n", "own.py, line 1: .* No module named 'notalib'"),
+        ("def build(vocab_size:\n", "own.py, line 1: .* SyntaxError"),
+        ("def build(rows): pass\n", "own.py: .* unexpected keyword argument 'vocab_size'"),
+    ],
+)
+def test_a_function_that_fails_is_named_with_its_line(tmp_path, code, message):
+    (tmp_path / "own.py").write_text(code)
+    with pytest.raises(UserError, match=message):
+        build_model(cell_of({"module": f"{tmp_path}/own.py:build"}))
+
+
 def test_a_file_that_is_beside_the_campaigns_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config/campaigns").mkdir(parents=True)

@@ -14,6 +14,7 @@ from scaleproof.ground.errors import UserError, edit_distance, nearest_name, pat
 from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
+WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # in place of a number
 RULE = re.compile(r"^rule (\w+_\w+):", re.MULTILINE)  # shorter names may be those of other workflows
 
 
@@ -48,11 +49,17 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Check the names of options and rules. Raises UserError for one that is known but for a letter or two."""
+        """Check options and rules: names known but for a letter or two, and numbers that are none. Raises UserError."""
         from snakemake.cli import get_argument_parser  # a second that nothing else needs
 
-        options = {name[2:] for name in get_argument_parser()._option_string_actions if name.startswith("--")}
-        self._check_names((), self.settings, options, "snakemake has no option")
+        options = get_argument_parser()._option_string_actions
+        names = {name[2:] for name in options if name.startswith("--")}
+        self._check_names((), self.settings, names, "snakemake has no option")
+        for name, value in self.settings.items():
+            word = WORDS_FOR_ALL.get(name)
+            is_number = word or getattr(options.get(f"--{name}"), "type", None) is int
+            if is_number and value != word and not str(value).isdecimal():
+                raise self._wrong((name,), value, f"a whole number{f' or {word}' if word else ''}")
         rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}
         for setting in ("set-resources", "set-threads"):
             if isinstance(names := self.settings.get(setting), Mapping):
@@ -129,8 +136,8 @@ class SnakemakeProfile:
         for name, value in entries.items():
             if value in (None, "") or isinstance(value, Mapping | list):
                 raise self._wrong((*key_path, name), value, "a word or a number")
-        if key_path != ("config",):
-            check_resource_names(entries)
+            if key_path != ("config",):
+                check_resource_names([name], self._lines.place_prefix(self.path, (*key_path, name)))
         return {name: str(value).strip("'\"") for name, value in entries.items()}
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:

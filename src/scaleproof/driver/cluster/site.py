@@ -38,12 +38,12 @@ Resources = dict[str, int | str]  # of a rule: name -> value
 RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queue", "lsf_project", "lsf_extra"]
 
 
-def check_resource_names(names: Iterable[str]) -> None:
+def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> None:
     """Raise UserError for a resource of a profile that is one of ours but for a letter; others are the site's."""
     for name in names:
         nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
         if 0 < edit_distance(name, nearest) <= 2 and len(name) > 4:
-            raise UserError(f'the profile: no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
+            raise UserError(f'{where}no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
 
 
 def _check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:

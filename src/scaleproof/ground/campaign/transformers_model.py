@@ -89,6 +89,8 @@ class TransformersModel(Section):
         if self.hub:
             fetch = f"scaleproof model fetch {self.hub} --revision {self.revision}"
             return f"workload.model: the configuration of {self.hub} is not here yet; fetch it once (2 kB): {fetch}"
+        if self.file.is_dir():
+            return f"workload.model: {self.file} is a folder; give the name of a file in it"
         beside = FETCHED.with_name("campaigns") / self.file
         hint = f' Did you mean "{beside}"?' if beside.is_file() else nearest_path(self.file)
         return f"workload.model: {self.file} is no file.{hint}"

@@ -193,6 +193,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     The key meant is one of this section by another word, one of another section, or one that resembles it.
     """
     name = str(place[-1])
+    if name != name.strip():
+        return " A character beside it only looks like a space: type it again, indented with plain spaces."
     # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
     axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
     if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):

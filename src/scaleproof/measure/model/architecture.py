@@ -1,6 +1,7 @@
 """Networks of `transformers` with random weights, as a campaign names them, and why some cannot be measured."""
 
 import importlib.util
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -104,11 +105,19 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
     """The network that the function in the user's file (`model.module`: path:function) returns.
 
-    Raises UserError where it is no model of transformers, or cannot be measured exactly.
+    Raises UserError where the file fails, or it is no model of transformers, or cannot be measured exactly.
     """
     path, _, name = str(model.module).partition(":")
-    function = _load_function(Path(path), name)
-    network = function(vocab_size=vocab_size)
+    try:
+        network = _load_function(Path(path), name)(vocab_size=vocab_size)
+    except UserError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        place = f"{path}, line {line}" if line else path
+        what = shortened(f"{type(error).__name__}: {error}", 200)
+        raise UserError(f"workload.model: {place}: {name}(vocab_size={vocab_size}) fails: {what}") from None
     if not isinstance(network, PreTrainedModel):
         raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
     for reason in reasons_not_measurable(network.config.to_dict()):

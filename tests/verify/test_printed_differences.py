@@ -23,6 +23,10 @@ def no_charts(folder: Path) -> None:
     shutil.rmtree(folder / "charts")
 
 
+def no_tables(folder: Path) -> None:
+    shutil.rmtree(folder / "tables")
+
+
 def steps_of_another_run(folder: Path) -> None:
     shutil.copy(folder / "runs/ddp-n1x1/rep1/steps.csv", folder / "runs/ddp-n1x2/rep1")
 
@@ -33,6 +37,7 @@ def steps_of_another_run(folder: Path) -> None:
         (no_comparison, "comparison.json", 4),
         (column_renamed, "cells.csv", 4),
         (no_charts, "charts: 19 files are missing: batch_size.svg, ", 2),
+        (no_tables, "tables: 15 files are missing: comparison.csv, ", 3),
         (steps_of_another_run, "runs/ddp-n1x2/rep1/steps.csv: sha256", 2),
     ],
 )

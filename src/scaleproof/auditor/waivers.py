@@ -63,8 +63,10 @@ def read_waivers(file: Path) -> list[Waiver]:
     """Return the waivers of `file`. Raises UserError where it is damaged, or names a code that does not exist."""
     try:
         waivers = _WaiverFile.model_validate(tomllib.loads(read_regular(file).decode())).waived
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is no TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8 text (byte {error.start})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file} is no TOML: {error}; texts stand in quotes, dates of the calendar do not") from None
     except ValidationError as error:
         raise UserError(f"{file}: {_fault(error)}") from None
     for waiver in waivers:

@@ -132,6 +132,9 @@ def _report_error(error: BaseException) -> int | None:
     if text := unusable_library(error):
         _say(printable(text))
         return WRONG
+    if isinstance(error, MemoryError):
+        _say("the memory is used up that this process may have (ulimit -v, or what the machine has left)")
+        return WRONG
     if isinstance(error, OSError):  # a full disk, a folder that may not be written: nothing a traceback would explain
         from scaleproof.ground.files import os_fault
 

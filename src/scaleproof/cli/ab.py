@@ -85,6 +85,8 @@ def _check_program(name: str, words: Sequence[str]) -> None:
             hint = f"; the file may not be executed: python {program}, or chmod +x"
         elif program in SHELL_WORDS or SHELL_SIGNS & set(program):
             hint = f"; no shell reads the command: bash -c '{program}{'' if ' ' in program else ' ...'}'"
+        elif os.path.isdir(program):
+            hint = "; it is a folder"
         on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
         raise UserError(
             f'command {name}: there is no program "{program}"{hint or f".{did_you_mean(program, on_path)}"}'

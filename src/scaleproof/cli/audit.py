@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import page_to_write, path, url
+from scaleproof.cli.values import text as text_type
 from scaleproof.ground.errors import UserError, did_you_mean, path_fault
 from scaleproof.ground.files import write_atomic
 
@@ -215,5 +216,7 @@ def add(commands: Group) -> None:
     )
     example = "scaleproof explain\nscaleproof explain super-linear\nscaleproof explain undecided"
     parser = add_command(commands, "explain", explain, doc, example)
-    parser.add_argument("code", nargs="*", metavar="CODE", help="code of a finding, a word, or a column")
+    parser.add_argument(
+        "code", nargs="*", type=text_type, metavar="CODE", help="code of a finding, a word, or a column"
+    )
     parser.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")

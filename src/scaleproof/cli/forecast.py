@@ -80,6 +80,8 @@ def forecast_cells(args: argparse.Namespace) -> None:
         return
     if args.campaign is None:
         raise UserError("forecast needs a campaign file, or --from TABLE")
+    if args.campaign.is_file() and args.campaign.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{args.campaign} is no campaign file; a table is given as --from {args.campaign}")
 
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts

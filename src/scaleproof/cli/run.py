@@ -17,7 +17,7 @@ from scaleproof.cli.arguments import (
     subcommands,
 )
 from scaleproof.cli.values import count, path, text
-from scaleproof.ground.errors import UserError, nearest_path, plural
+from scaleproof.ground.errors import UserError, did_you_mean, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import duration_text, number, seconds
 from scaleproof.ground.snakemake_command import PROFILE, snakemake_command
@@ -191,7 +191,11 @@ def retry(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign)
     cells = {name for name in args.cell if "/" not in name}
+    slugs = [cell.slug for cell in loaded.cells]
     for name in args.cell:
+        if name.count("/") > 1 or not name.partition("/")[0]:
+            what = "a cell is named by its slug alone, and a run as CELL/rep1"
+            raise UserError(f"--cell {shortened(name)}: {what}.{did_you_mean(Path(name).name, slugs)}")
         loaded.cell(name.partition("/")[0])  # UserError where there is no such cell
     folder = args.results / loaded.name
     if not folder.is_dir():

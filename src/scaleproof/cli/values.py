@@ -47,7 +47,9 @@ def hub_name(words: str) -> str:
         here = "a file or folder of this machine; the hub is asked for"
         raise argparse.ArgumentTypeError(f'"{shortened(words)}" is {here} owner/name, like Qwen/Qwen3-0.6B')
     if not HUB_NAME.fullmatch(words):
-        raise refused(words, "owner/name, like Qwen/Qwen3-0.6B")
+        meant = "/".join(words.rstrip("/").split("/")[-2:])
+        is_address = ADDRESS.match(words) is not None and HUB_NAME.fullmatch(meant) is not None
+        raise refused(words, "owner/name, like Qwen/Qwen3-0.6B" + f"; write {meant}" * is_address)
     return words
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 # Packages are imported inside the commands: others must not wait for them.
 
-MISSING, CHANGED, UNREADABLE = "is missing", "changed since the report was written", "not readable"  # files
+MISSING = "is missing"  # what is said of whole files
+CHANGED = "changed since the report was written"
+UNREADABLE = "not readable"
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
 
@@ -73,7 +75,9 @@ def _lines_of(differences: Sequence["Difference"]) -> Iterator[str]:
     following = 0
     for difference in differences:
         folder = difference.file.rpartition("/")[0]
-        if at_fault and difference.file not in at_fault and (difference.where or UNREADABLE in difference.problem):
+        is_read = difference.where or UNREADABLE in difference.problem  # what a file says, and not that it is there
+        misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", of what is read besides
+        if at_fault and (misses_another or (is_read and difference.file not in at_fault)):
             following += 1
             continue
         line = str(difference)
@@ -86,7 +90,7 @@ def _lines_of(differences: Sequence["Difference"]) -> Iterator[str]:
         if len(of_place) > SHOWN:
             yield f"{place}: and {len(of_place) - SHOWN} more"
     if following:
-        yield f"{plural(following, 'difference')} in files that did not change: put those back, and verify again"
+        yield f"{plural(following, 'difference')} in files that did not change: put back the others, and verify again"
 
 
 def why(args: argparse.Namespace) -> None:

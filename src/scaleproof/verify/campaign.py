@@ -129,8 +129,8 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
     if with_manifest:
-        told = {difference.file for difference in differences if difference.where == "sha256"}
-        differences += [d for d in check_manifest(folder) if d.where != "sha256" or d.file not in told]
+        changed = {difference.file for difference in differences if difference.where == "sha256"}
+        differences += [d for d in check_manifest(folder) if d.where != "sha256" or d.file not in changed]
         differences += signer_of(folder)[1]
     at_fault = cells_at_fault(differences)
     sound = [run for run in runs if run.cell not in at_fault]

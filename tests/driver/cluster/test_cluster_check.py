@@ -176,7 +176,10 @@ def test_the_limit_asked_for_is_this_user_s(monkeypatch):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("{gpu_typ: h100}", 'unknown key "gpu_typ" under config of the profile. Did you mean "gpu_type"?'),
+        (
+            "{gpu_typ: h100}",
+            'a profile). Did you mean "gpu_type"? Allowed: ',
+        ),
         ("{scheduler: slrum}", 'Did you mean "slurm"?'),
         ("{gpu_option: gpus}", "Allowed: gres, gpus-per-node, none"),
         ("{exclusive: perhaps}", "allowed: true, false"),

@@ -57,6 +57,11 @@ def test_jsonl_and_parquet_give_the_same_documents(tmp_path):
     assert lines[0]["empty_documents"] == 1
 
 
+def test_a_byte_order_mark_before_lines_of_json_is_none_of_the_text(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}\n{"text": "two"}\n')
+    assert fetch(tmp_path, source="jsonl", files=[str(tmp_path / "a.jsonl")])[1] == ["one", "two"]
+
+
 @pytest.mark.fault("bytes that are not UTF-8", "replaced and counted")
 def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"good \xff\xfe bad")

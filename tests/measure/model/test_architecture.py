@@ -98,6 +98,7 @@ def test_a_function_makes_the_model(tmp_path):
         ("import notalib\n", "own.py, line 1: .* No module named 'notalib'"),
         ("def build(vocab_size:\n", "own.py, line 1: .* SyntaxError"),
         ("def build(rows): pass\n", "own.py: .* unexpected keyword argument 'vocab_size'"),
+        ("raise SystemExit(3)\n", "own.py, line 1: .* SystemExit: 3"),
     ],
 )
 def test_a_function_that_fails_is_named_with_its_line(tmp_path, code, message):
@@ -130,6 +131,7 @@ def test_another_file_is_another_fingerprint(tmp_path):
         ({"model_type": "bert"}, "must be causal"),
         ({"model_type": "nonsense"}, 'has no model_type "nonsense"'),
         ({"model_type": "lama"}, 'Did you mean "llama"'),
+        ({"num_hidden_layers": 0}, "num_hidden_layers cannot be 0; allowed: a whole number from 1"),
         ({"num_attention_heads": 5}, "transformers refuses it: .* not a multiple of the number of attention heads"),
         ({"max_position_embeddings": 16}, "longer than the model's context of 16"),
         ({"model_type": None}, 'it has no "model_type"'),

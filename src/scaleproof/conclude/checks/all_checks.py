@@ -68,7 +68,6 @@ CODES |= {code.name: code for code in (RECORD_UNUSABLE, FILE_UNREADABLE)}
 RULES_VERSION = rules_version(CODES, {check.function.__module__ for register in REGISTERS for check in register})
 # On one run, the first of these that is found explains the ones after it, which it names: one cause, one finding.
 CAUSES_FIRST = (
-    *("record-edited", "tokens-differ-from-batches"),
     *("model-differs", "settings-differ", "precision-differs", "traffic-differs", "operations-differ"),
     *("updates-differ-from-steps", "ledger-differs-from-plan", "tokens-differ-from-reference", "replicas-differ"),
     *("losses-differ-from-reference", "window-differs-from-witness", "validation-differs-from-reference"),

@@ -53,8 +53,8 @@ class SnakemakeProfile:
         from snakemake.cli import get_argument_parser  # a second that nothing else needs
 
         options = get_argument_parser()._option_string_actions
-        names = {name[2:] for name in options if name.startswith("--")}
-        self._check_names((), self.settings, names, "snakemake has no option")
+        long_names = {name[2:] for name in options if name.startswith("--")}
+        self._check_names((), self.settings, long_names, "snakemake has no option")
         for name, value in self.settings.items():
             word = WORDS_FOR_ALL.get(name)
             is_number = word or getattr(options.get(f"--{name}"), "type", None) is int

@@ -84,8 +84,9 @@ def check_campaign(campaign: Campaign) -> None:
 def _check_strategies(campaign: Campaign) -> None:
     """Check that a strategy of the campaign reads each key of `execution` that is given. Raises UserError."""
     choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
-    strategies = {choice.strategy for choice in choices} | {*(campaign.vary.strategy or [campaign.execution.strategy])}
-    known = {without_offload(name) for name in strategies if name}
+    named = [getattr(choice, "strategy", None) for choice in choices]
+    varied = getattr(campaign.vary, "strategy", None) or [campaign.execution.strategy]
+    known = {without_offload(name) for name in (*named, *varied) if name}
     for name, of_strategies in MATTERS_TO.items():
         given = getattr(campaign.execution, name)
         if given != Execution.model_fields[name].default and known.isdisjoint(of_strategies):
@@ -133,7 +134,7 @@ def check_command(cell: Checked) -> None:
 
 def _check_words(words: list[str]) -> None:
     """Check that a command, which no shell reads, has nothing that only a shell obeys. Raises UserError."""
-    for_shells = [word for word in words if word in OF_SHELLS]
+    for_shells = [word for word in words if word in OF_SHELLS or word.endswith(";")]
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():  # NAME=value program
         for_shells.append(words[0])
@@ -152,6 +153,8 @@ def check_cell(cell: Checked) -> None:
         raise UserError(
             "work.seconds is for workload.command; work.steps says how long ours train", ("work", "seconds")
         )
+    if cell.work.fewer_steps is not None:
+        raise UserError("work.steps: two lengths are for a command with workload.figures: whole", ("work", "steps"))
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
     if shape.context is not None and seq_len > shape.context:
         raise UserError(

@@ -25,6 +25,7 @@ from scaleproof.ground.campaign.transformers_model import TransformersModel, rea
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
+SIZES = ("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "hidden_size", "n_embd", "intermediate_size")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
 
 
@@ -34,12 +35,18 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
     Weights are random numbers of torch, as the caller has seeded it. Raises UserError where it cannot be measured
     exactly: the first of its faults.
     """
-    if isinstance(model, TransformersModel) and model.module:
-        network = _from_function(model, vocab_size)
-    else:
-        network = _from_config(_make_config(model), vocab_size, classes)
-    for reason in _network_faults(network, classifies=classes > 0):
-        name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
+    name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
+    try:
+        if isinstance(model, TransformersModel) and model.module:
+            network = _from_function(model, vocab_size)
+        else:
+            network = _from_config(_make_config(model), vocab_size, classes)
+        faults = list(_network_faults(network, classifies=classes > 0))
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with such numbers
+        raise UserError(f"workload.model: {_failure_text(model, error)}") from None
+    for reason in faults:
         raise UserError(f"workload.model: {name} ({type(network).__name__}) cannot be measured exactly: {reason}")
     return network
 
@@ -67,6 +74,9 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         raise UserError(
             f'workload.model: {model.file}: transformers has no model_type "{shortened(architecture)}".{near}'
         )
+    for name in SIZES:
+        if isinstance(size := keys.get(name), int) and size < 1:
+            raise UserError(f"workload.model: {model.file}: {name} cannot be {size}; allowed: a whole number from 1")
     try:
         return AutoConfig.for_model(architecture, **{key: value for key, value in keys.items() if key != "model_type"})
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:
@@ -105,25 +115,26 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
     """The network that the function in the user's file (`model.module`: path:function) returns.
 
-    Raises UserError where the file fails, or it is no model of transformers, or cannot be measured exactly.
+    Raises UserError where it is no model of transformers, or cannot be measured exactly, and what the function raises.
     """
     path, _, name = str(model.module).partition(":")
-    try:
-        network = _load_function(Path(path), name)(vocab_size=vocab_size)
-    except UserError:
-        raise
-    except Exception as error:  # whatever the user's code raises
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-        place = f"{path}, line {line}" if line else path
-        what = shortened(f"{type(error).__name__}: {error}", 200)
-        raise UserError(f"workload.model: {place}: {name}(vocab_size={vocab_size}) fails: {what}") from None
+    network = _load_function(Path(path), name)(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):
         raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
     for reason in reasons_not_measurable(network.config.to_dict()):
         raise UserError(f"workload.model: {model.module} cannot be measured exactly: {reason}")
     network.config.use_cache = False
     return network
+
+
+def _failure_text(model: ModelShape | TransformersModel, error: BaseException) -> str:
+    """Return which file cannot be made a network, its line where it is Python's, and why."""
+    path = str(model.file) if isinstance(model, TransformersModel) else "the shape"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename.endswith(path)]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    what = shortened(f"{type(error).__name__}: {error}", 200)
+    return f"{path}{f', line {line}' if line else ''}: no network can be built: {what}"
 
 
 def _load_function(path: Path, name: str) -> Any:

@@ -20,7 +20,8 @@ class Watched(Generic[Batch]):
     def __init__(
         self, batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None
     ) -> None:
-        if not isinstance(model, nn.Module) or not hasattr(optimizer, "step"):
+        is_iterable = any(hasattr(batches, name) for name in ("__iter__", "__next__", "__getitem__"))
+        if not is_iterable or not isinstance(model, nn.Module) or not hasattr(optimizer, "step"):
             given = ", ".join(type(argument).__name__ for argument in (batches, model, optimizer))
             raise UserError(f"watch takes batches, a model (a module of torch) and its optimizer, not {given}")
         self._batches = batches

@@ -57,8 +57,8 @@ def audit(*paths: str | Path, world_size: int | None = None, global_batch: int |
     from scaleproof.ground.errors import check_counts
 
     facts = {"world_size": world_size, "global_batch": global_batch}
-    check_counts(**facts)
     given = {key: value for key, value in facts.items() if value is not None}
+    check_counts(**given)
     return audit_paths(_paths(*paths), {"": given} if given else {})
 
 
@@ -148,7 +148,8 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.measure.trace.summarise import summarise_files
 
-    check_counts(ranks=ranks, steps=steps)
+    given = {"ranks": ranks, "steps": steps}
+    check_counts(**{name: number for name, number in given.items() if number is not None})
     places = _paths(*paths)
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])

@@ -30,6 +30,7 @@ WORDS = [
     (["plan", "x.yaml", "--price", "2", "--price-date", "2999-01-01"], "allowed: a date up to today"),
     (["cluster", "check", "--profile", "slrum"], 'slrum: no such profile. Did you mean "slurm"?'),
     (["audit", ".", "--world-size", "2", "--world-size", "4"], "--world-size is 2 and 4 for all runs"),
+    (["ab", "--name", "My test", "--", "ls", "--", "ls"], 'argument --name: cannot be "My test"; allowed: lower-case'),
     (["explain", ""], 'argument CODE: cannot be ""; allowed: one line of text that is not blank'),
     (["model", "fetch", "https://huggingface.co/a/b"], "allowed: owner/name, like Qwen/Qwen3-0.6B; write a/b."),
     (["campaign", "show", "demo"], "Campaign files: none; `scaleproof init NAME` makes a folder with one"),

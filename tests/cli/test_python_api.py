@@ -59,6 +59,7 @@ def test_a_folder_without_runs_is_refused(tmp_path):
         ("read_trace", {"steps": -1}, "steps cannot be -1; allowed: a whole number from 1"),
         ("mfu", {"flops_per_s": -5, "device": "NVIDIA H100 80GB HBM3", "precision": "bf16"}, "cannot be -5; allowed"),
         ("counts", {"layers": 1.5, "width": 10, "seq_len": 3}, "layers cannot be 1.5; allowed"),
+        ("counts", {"layers": None, "width": 10, "seq_len": 3}, "layers cannot be None; allowed"),
         ("watch_callback", {"of": "lightening"}, 'Did you mean "lightning"'),
         ("to_frame", {"folder": "nowhere"}, "nowhere: no such file or folder"),
         ("watch", {"batches": [1], "model": None, "optimizer": None}, "not list, NoneType, NoneType"),

@@ -142,6 +142,7 @@ PATHS = [
     (["trace", "summary", "results/demo"], "a folder without a capture"),
     (["trace", "diff", "results/demo/runs", "results/demo/runs"], "no trace in this folder"),
     (["publish", "results/demo", "--author", "J", "--out", "picture.png"], '"picture.png" is a file'),
+    (["why", "results/demo", "cells/ddp-n1x9/speedup"], 'no run of "ddp-n1x9" is in results/demo/runs. Did you'),
     (["why", "results/demo", "tokens_per_s"], "Figures: cells/ddp-n1x1/tokens_per_s"),
     (["why", "results/demo", "cells/ddp-n1x1/speed"], "scaling_report.json: no such file; build it with: snakemake"),
     (["audit", "results/demo", "--html", "results"], '"results" is a folder; give the name of a file in it'),

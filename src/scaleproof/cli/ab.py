@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.cli.arguments import Group, add_command
-from scaleproof.cli.values import Number, count, file_name, log_reader, text
+from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
 from scaleproof.ground.errors import UserError, did_you_mean, path_fault
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
@@ -179,7 +179,7 @@ def add(commands: Group) -> None:
     parser.add_argument(
         "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
-    parser.add_argument("--name", type=file_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
+    parser.add_argument("--name", type=campaign_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
     parser.add_argument(
         "--series", type=file_name, metavar="NAME", help="one error budget for all comparisons of this name"
     )

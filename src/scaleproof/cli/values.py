@@ -39,6 +39,15 @@ def file_name(words: str) -> str:
     return words
 
 
+def campaign_name(words: str) -> str:
+    """The name of a campaign to make: of its file, and of its folder of results."""
+    from scaleproof.ground.campaign.loaded import NAME
+
+    if not NAME.fullmatch(file_name(words)):
+        raise refused(words, 'lower-case letters, digits, "-" and "_"')
+    return words
+
+
 def hub_name(words: str) -> str:
     """The name of a model or a data set on a hub."""
     from scaleproof.ground.campaign.hub_names import HUB_NAME

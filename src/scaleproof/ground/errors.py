@@ -313,10 +313,10 @@ def _how_to_make(path: Path, words: str) -> str:
     return "no rule makes it there: the results of a campaign are in results/NAME"
 
 
-def check_counts(**numbers: int | None) -> None:
-    """Raise UserError where one of the `numbers`, by the names of arguments, is given and is no whole one above 0."""
+def check_counts(**numbers: int) -> None:
+    """Raise UserError where one of the `numbers`, by the names of arguments, is no whole one above 0."""
     for name, number in numbers.items():
-        if number is not None and (type(number) is not int or number < 1):
+        if type(number) is not int or number < 1:
             raise UserError(f"{name} cannot be {shortened(repr(number))}; allowed: a whole number from 1")
 
 

@@ -245,6 +245,11 @@ def why(path: Path, identity: str) -> str:
         cell = difference.file.split("/")[1]  # runs/<cell>/...
         if cell in identity.split("/"):
             raise UserError(f"{unknown}: {difference}")
+    cells = sorted({run.cell for run in runs})
+    cell = identity.partition("/")[2].partition("/")[0]
+    if identity.startswith("cells/") and cells and cell not in cells:
+        hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
+        raise UserError(f'{unknown}: no run of "{cell}" is in {folder / "runs"}.{hint}')
     containing = [name for name in quantities if identity in name.split("/")]
     if containing:
         raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")

@@ -214,6 +214,7 @@ def test_a_name_that_cannot_be_a_folder_of_results(tmp_path, repository, name):
 
 CORPORA = {
     "no such file": ("mine: {source: text, files: [nowhere/*.txt]}", ['mine.files: "nowhere/*.txt" matches no file']),
+    "label that is the text": ("mine: {source: csv, files: [x], field: y, label: y}", ["line 1", '"y" is the text']),
     "label of a text": ("mine: {source: text, files: [x], label: y}", ["line 1", "`label` needs rows with fields"]),
     "columns of a parquet": ("mine: {source: parquet, files: [x], columns: [y]}", ["line 1", "`columns` is for csv"]),
     "field that is no column": (

@@ -159,6 +159,8 @@ class Corpus(Section):
             yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
         if self.label and (self.form == "text" or self.source == "python-docs"):
             yield "`label` needs rows with fields: jsonl, parquet or csv"
+        if self.label in self.fields[:-1]:
+            yield f'"{self.label}" is the text (`field`) and its `label`; each needs a field of its own'
         if self.columns and self.form != "csv":
             yield "`columns` is for csv: other rows name their fields themselves"
         for name in self.fields if self.columns else ():

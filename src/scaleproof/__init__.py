@@ -199,7 +199,7 @@ def _paths(*given: str | Path) -> list[Path]:
 
     from scaleproof.ground.errors import UserError, shortened
 
-    strange = [path for path in given if not isinstance(path, str | Path)]
+    strange = [path for path in given if not isinstance(path, str | Path) or path == ""]
     if strange or not given:
         what = f"not {shortened(repr(strange[0]))}" if strange else "and none is given"
         raise UserError(f"each argument is the path of a file or folder, {what}")

@@ -55,6 +55,7 @@ def test_a_folder_without_runs_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
+        ("load_runs", {"folder": ""}, "the path of a file or folder, not ''"),
         ("load_runs", {"folder": 5}, "the path of a file or folder, not 5"),
         ("read_trace", {"steps": -1}, "steps cannot be -1; allowed: a whole number from 1"),
         ("mfu", {"flops_per_s": -5, "device": "NVIDIA H100 80GB HBM3", "precision": "bf16"}, "cannot be -5; allowed"),

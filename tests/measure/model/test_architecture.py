@@ -113,6 +113,8 @@ def test_a_file_that_is_beside_the_campaigns_is_named(tmp_path, monkeypatch):
     (tmp_path / "config/campaigns/llama.json").write_text("{}")
     with pytest.raises(UserError, match='"config/campaigns/llama'):
         TransformersModel(config="llama.json").description()
+    with pytest.raises(UserError, match="is an address; download it"):
+        TransformersModel(config="https://x.org/llama.json").description()
 
 
 def test_another_file_is_another_fingerprint(tmp_path):

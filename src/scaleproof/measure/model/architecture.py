@@ -25,7 +25,6 @@ from scaleproof.ground.campaign.transformers_model import TransformersModel, rea
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
 
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id")
-SIZES = ("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "hidden_size", "n_embd", "intermediate_size")
 PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in; a Conv1D is a transposed Linear
 
 
@@ -74,9 +73,6 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
         raise UserError(
             f'workload.model: {model.file}: transformers has no model_type "{shortened(architecture)}".{near}'
         )
-    for name in SIZES:
-        if isinstance(size := keys.get(name), int) and size < 1:
-            raise UserError(f"workload.model: {model.file}: {name} cannot be {size}; allowed: a whole number from 1")
     try:
         return AutoConfig.for_model(architecture, **{key: value for key, value in keys.items() if key != "model_type"})
     except (ValueError, TypeError, KeyError, StrictDataclassError) as error:

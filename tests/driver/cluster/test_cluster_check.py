@@ -135,6 +135,15 @@ def test_the_number_that_is_too_large_is_named(monkeypatch, tmp_path):
     assert "change geometry or resources" in line
 
 
+def test_the_nodes_of_a_partition_are_counted(monkeypatch, tmp_path):
+    """ddp-n2x1 needs two: two of two kinds are enough."""
+    monkeypatch.setattr(cluster_check, "ask_why_refused", lambda request, profile: "no")
+    two = "gpu|up|1|infinite|gpu:4|64|512000\ngpu|up|1|infinite|gpu:8|32|512000"
+    checks = site(monkeypatch, tmp_path, two)
+    assert any("partition gpu: 2 nodes" in check for check in checks)
+    assert not any("the partition has" in line for line in failed(checks))
+
+
 @pytest.mark.parametrize(
     ("text", "gpus"),
     [

@@ -128,3 +128,11 @@ def test_a_name_that_is_suggested_keeps_its_letters():
 def test_what_a_scheduler_prints_need_not_be_text():
     assert allocation.run_command("printf", r"a = \377") == "a = \N{REPLACEMENT CHARACTER}"
     assert allocation.run_command("sleep", "5", timeout_s=1) == ""
+
+
+def test_a_path_in_place_of_a_cell_is_answered_with_the_cell(tmp_path):
+    (tmp_path / "mine.yaml").write_text("title: x\n")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs}\n")
+    done = scaleproof("retry", "mine.yaml", "--cell", "results/mine/runs/ddp-n1x1", cwd=tmp_path)
+    assert (done.returncode, 'Did you mean "ddp-n1x1"?' in done.stderr) == (2, True), done.stderr

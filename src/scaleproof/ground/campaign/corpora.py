@@ -372,7 +372,7 @@ def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
                         return f"has columns separated by {separator!r}; csv is read with commas"
             what = "label" if name == corpus.label else "field"  # the key of the table that names it
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
-            present = shortened(", ".join(names), 300)
+            present = shortened(", ".join(names), 300) or "none"
             return f'has no field "{name}" (key: {what}).{did_you_mean(name, names)} Fields there: {present}{more}'
     return None
 

@@ -152,7 +152,8 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
     kind = getattr(option.type, "__name__", "")
     bad = {
         "memory": ["4", "4GiB", "lots", "-1GB", "0GB", "", "GB"],
-        "day": ["soon", "2026-13-01", "01.11.2026", "2026/11/01", "", "2026"],
+        "past_day": ["soon", "2999-01-01", "2026-13-01", "01.11.2026", "2026/11/01", "", "2026"],
+        "campaign_name": ["", "../x", "My test"],
         "file_name": ["", "../x", "a/b", "/tmp/x", ".."],
         "log_reader": ["NanoGTP", "", "megatron-lm"],
         "currency": ["dollars", "$", "eur", "", "12"],
@@ -166,9 +167,10 @@ def _value(random: Random, words: list[str], option: argparse.Action) -> Case:
     }.get(kind, ["", "no-such-thing", "\x1b[31m"])
     known = kind in (
         "file_name",
+        "campaign_name",
         "log_reader",
         "memory",
-        "day",
+        "past_day",
         "currency",
         "url",
         "text",

@@ -53,13 +53,13 @@ def audit(*paths: str | Path, world_size: int | None = None, global_batch: int |
 
     `world_size`, `global_batch`: where the files do not state them. Raises UserError where there is no result.
     """
-    from pathlib import Path
-
     from scaleproof.auditor.audit import audit_paths
+    from scaleproof.ground.errors import check_counts
 
     facts = {"world_size": world_size, "global_batch": global_batch}
     given = {key: value for key, value in facts.items() if value is not None}
-    return audit_paths([Path(path) for path in paths], {"": given} if given else {})
+    check_counts(**given)
+    return audit_paths(_paths(*paths), {"": given} if given else {})
 
 
 def columns() -> dict[str, Column]:
@@ -75,8 +75,10 @@ def counts(layers: int, width: int, seq_len: int, vocab_size: int = 50257) -> Co
     For its context of `seq_len` tokens. Another network: 6 x parameters in products + 12 x layers x width x seq_len.
     """
     from scaleproof.ground.campaign.model_shapes import ModelShape
+    from scaleproof.ground.errors import check_counts
     from scaleproof.ground.facts.counts import count_gpt2
 
+    check_counts(layers=layers, width=width, seq_len=seq_len, vocab_size=vocab_size)
     return count_gpt2(ModelShape(layers=layers, width=width, heads=1, context=seq_len), vocab_size, seq_len)
 
 
@@ -106,11 +108,9 @@ def load_runs(folder: str | Path) -> list[Run]:
     A run has `metrics`, and `steps`: the raw series of all ranks, read when it is first used. Runs in one allocation
     are listed once, where they were copied to. Raises UserError where there is no run or a file cannot be read.
     """
-    from pathlib import Path
-
     from scaleproof.ground.records.run import read_runs
 
-    return read_runs(Path(folder))
+    return read_runs(*_paths(folder))
 
 
 def to_frame(folder: str | Path) -> pd.DataFrame:
@@ -124,20 +124,19 @@ def to_frame(folder: str | Path) -> pd.DataFrame:
     return add_pair_columns(runs_table(load_runs(folder)))
 
 
-def compare(a: str | Path, b: str | Path, vary: Sequence[str] = ()) -> list[Compared]:
+def compare(a: str | Path, b: str | Path, vary: str | Sequence[str] = ()) -> list[Compared]:
     """Compare `b` with `a`: for each pair of cells the ratio b/a with its interval, or why there is none.
 
-    `vary`: what is meant to differ, e.g. "strategy". Raises UserError where a side cannot be read.
+    `vary`: what is meant to differ, e.g. "strategy", or several. Raises UserError where a side cannot be read.
     """
-    from pathlib import Path
-
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
 
-    first, second = Path(a), Path(b)
+    fields = [vary] if isinstance(vary, str) else list(vary)
+    first, second = _paths(a, b)
     if are_all_own(first, second):
-        return compare_results(first, second, list(vary))[0]
-    return [compare_external(first, second, list(vary))]
+        return compare_results(first, second, fields)[0]
+    return [compare_external(first, second, fields)]
 
 
 def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None = None) -> Profile:
@@ -145,12 +144,13 @@ def read_trace(*paths: str | Path, ranks: int | None = None, steps: int | None =
 
     `ranks`, `steps`: how many the files hold, where they do not say. Raises UserError where a file cannot be read.
     """
-    from pathlib import Path
-
+    from scaleproof.ground.errors import check_counts
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
     from scaleproof.measure.trace.summarise import summarise_files
 
-    places = [Path(path) for path in paths]
+    given = {"ranks": ranks, "steps": steps}
+    check_counts(**{name: number for name, number in given.items() if number is not None})
+    places = _paths(*paths)
     if len(places) == 1 and (places[0].name == PROFILE or (places[0] / PROFILE).is_file()):
         return read_profile(places[0])
     return summarise_files(places, ranks, steps)
@@ -173,6 +173,10 @@ def watch_callback(
     folder: str | Path | None = None, of: Literal["transformers", "lightning"] = "transformers"
 ) -> WatchCallback | LightningWatch:
     """For the Trainer of transformers or Lightning what `watch` is for a loop: `callbacks=[watch_callback()]`."""
+    from scaleproof.ground.errors import UserError, did_you_mean
+
+    if of not in (known := ("transformers", "lightning")):
+        raise UserError(f'of cannot be "{of}"; allowed: {", ".join(known)}.{did_you_mean(of, known)}')
     if of == "lightning":
         from scaleproof.measure.watch.lightning_callback import LightningWatch
 
@@ -187,3 +191,16 @@ def workflow_file() -> str:
     from pathlib import Path
 
     return str(Path(__file__).with_name("workflow_files").joinpath("workflow", "Snakefile").resolve())
+
+
+def _paths(*given: str | Path) -> list[Path]:
+    """Return what is given as paths. Raises UserError where nothing is, or one is something else."""
+    from pathlib import Path
+
+    from scaleproof.ground.errors import UserError, shortened
+
+    strange = [path for path in given if not isinstance(path, str | Path) or path == ""]
+    if strange or not given:
+        what = f"not {shortened(repr(strange[0]))}" if strange else "and none is given"
+        raise UserError(f"each argument is the path of a file or folder, {what}")
+    return [Path(path) for path in given]

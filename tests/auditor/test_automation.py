@@ -74,8 +74,11 @@ def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
         ("code", "cdoe", 'unknown key "cdoe". Did you mean "code"?'),
         ("efficiency-not", "efficency-not", 'Did you mean "efficiency-not-in-table"?'),
         ('reason = "known"\n', "", "waived.1.reason is missing"),
+        ("until = 2", "until = 2027-13-01 # 2", "dates of the calendar do not"),
         ("until = 2", 'until = "x" # 2', "is not a date; write it as 2027-01-31"),
         ("[[waived]]", "[[waved]]", 'unknown key "waved". Did you mean "waived"?'),
+        ('reason = "known"', 'reason = ""', "waived.1.reason cannot be ''; allowed: a text that is not empty"),
+        ("[[waived]]", "[waived]", "waived is a list: each waiver begins with [[waived]]"),
         ("[[waived]]", "[waived", "is no TOML"),
     ],
 )

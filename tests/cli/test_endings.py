@@ -231,3 +231,11 @@ def test_a_defect_of_ours_keeps_its_traceback():
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 1
         assert "Traceback" in done.stderr
+
+
+def test_memory_that_is_used_up_is_one_message():
+    code = "from scaleproof import cli; from scaleproof.cli import commands\ndef run():\n    raise MemoryError\n"
+    code += "commands.run = run; raise SystemExit(cli.main())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "the memory is used up" in done.stderr

@@ -26,6 +26,14 @@ WORDS = [
     ),
     (["forecast", "x.yaml", "--devices", "8"], "--devices belongs to --from, which is not given"),
     (["plan", "x.yaml", "--price-date", "2026-01-01"], "--price-date belongs to --price, which is not given"),
+    (["explain", "super-linear", "machine-bussy"], "one finding at a time: scaleproof explain super-linear"),
+    (["plan", "x.yaml", "--price", "2", "--price-date", "2999-01-01"], "allowed: a date up to today"),
+    (["cluster", "check", "--profile", "slrum"], 'slrum: no such profile. Did you mean "slurm"?'),
+    (["audit", ".", "--world-size", "2", "--world-size", "4"], "--world-size is 2 and 4 for all runs"),
+    (["ab", "--name", "My test", "--", "ls", "--", "ls"], 'argument --name: cannot be "My test"; allowed: lower-case'),
+    (["explain", ""], 'argument CODE: cannot be ""; allowed: one line of text that is not blank'),
+    (["model", "fetch", "https://huggingface.co/a/b"], "allowed: owner/name, like Qwen/Qwen3-0.6B; write a/b."),
+    (["campaign", "show", "demo"], "Campaign files: none; `scaleproof init NAME` makes a folder with one"),
     (["gate", "results/demo", "--cell", "ddp"], "--cell belongs to --history, which is not given"),
     (["compare", "--vary", "strategy", "a", "b"], "--vary takes all words after it: write it at the end."),
     (["export", "mlflow", "a", "--out", "b"], '"--out" is no option here: give FOLDER alone.'),
@@ -120,3 +128,11 @@ def test_a_name_that_is_suggested_keeps_its_letters():
 def test_what_a_scheduler_prints_need_not_be_text():
     assert allocation.run_command("printf", r"a = \377") == "a = \N{REPLACEMENT CHARACTER}"
     assert allocation.run_command("sleep", "5", timeout_s=1) == ""
+
+
+def test_a_path_in_place_of_a_cell_is_answered_with_the_cell(tmp_path):
+    (tmp_path / "mine.yaml").write_text("title: x\n")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs}\n")
+    done = scaleproof("retry", "mine.yaml", "--cell", "results/mine/runs/ddp-n1x1", cwd=tmp_path)
+    assert (done.returncode, 'Did you mean "ddp-n1x1"?' in done.stderr) == (2, True), done.stderr

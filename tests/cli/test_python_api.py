@@ -1,5 +1,6 @@
 """`import scaleproof`: its functions, and nothing heavy until one is called."""
 
+import re
 import subprocess
 import sys
 
@@ -49,6 +50,32 @@ def test_runs_of_pairs_can_be_told_from_the_others(tmp_path):
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(UserError, match="no run below"):
         scaleproof.load_runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("load_runs", {"folder": ""}, "the path of a file or folder, not ''"),
+        ("load_runs", {"folder": 5}, "the path of a file or folder, not 5"),
+        ("read_trace", {"steps": -1}, "steps cannot be -1; allowed: a whole number from 1"),
+        ("mfu", {"flops_per_s": -5, "device": "NVIDIA H100 80GB HBM3", "precision": "bf16"}, "cannot be -5; allowed"),
+        ("counts", {"layers": 1.5, "width": 10, "seq_len": 3}, "layers cannot be 1.5; allowed"),
+        ("counts", {"layers": None, "width": 10, "seq_len": 3}, "layers cannot be None; allowed"),
+        ("watch_callback", {"of": "lightening"}, 'Did you mean "lightning"'),
+        ("to_frame", {"folder": "nowhere"}, "nowhere: no such file or folder"),
+        ("watch", {"batches": [1], "model": None, "optimizer": None}, "not list, NoneType, NoneType"),
+    ],
+)
+def test_wrong_arguments_are_named(name, given, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        getattr(scaleproof, name)(**given)
+
+
+def test_one_field_may_be_given_as_a_word(tmp_path):
+    for place, cell in zip(("a", "b"), cells()[:2], strict=True):
+        write_run(tmp_path / place, cell)
+    with pytest.raises(UserError, match='no field "strategie"'):
+        scaleproof.compare(tmp_path / "a", tmp_path / "b", vary="strategie")
 
 
 def test_a_trace_that_is_missing_is_named(tmp_path):

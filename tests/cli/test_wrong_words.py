@@ -33,7 +33,7 @@ COMMANDS = [
     (["--verison"], '"--verison" is not expected. Did you mean "--version"?'),
     (["why", "results/demo"], "required: FIGURE. Example: scaleproof why results/demo"),
     (["model", "fetch", "qwen"], 'cannot be "qwen"; allowed: owner/name, like Qwen/Qwen3-0.6B.'),
-    (["ab", "--", "pythn", "a.py", "--", "python", "b.py"], 'command A: there is no program "pythn"'),
+    (["ab", "--", "pythn", "a.py", "--", "ls"], 'command A: there is no program "pythn". Did you mean "python'),
     (["ab", "--", "python", "nope.py", "--", "python", "b.py"], "command A: nope.py: no such file or folder."),
     (["ab", "--", "cd", "x", "--", "python", "b.py"], "no shell reads the command: bash -c 'cd ...'"),
     (["ab", "--", __file__, "--", "python", "b.py"], "the file may not be executed: python "),
@@ -132,6 +132,7 @@ PATHS = [
     (["index", "picture.png"], "picture.png is a file; a folder is expected"),
     (["index", "results/demo"], "no folder there has a report.html; give the folder of all results"),
     (["compare", "/", "results/demo"], "/: this is a part of the operating system; name the folder of the results"),
+    (["why", "cells/x/n", "results/demo"], "the words are in the wrong order: scaleproof why results/demo cells"),
     (["compare", "demo", "results/demo"], 'Did you mean "results/demo"?'),
     (["audit", "results\\demo"], 'Did you mean "results/demo"?'),
     (["campaign", "show", "config/corpora.yaml"], "is no campaign file, which ends with .yaml and has a title"),
@@ -141,6 +142,7 @@ PATHS = [
     (["trace", "summary", "results/demo"], "a folder without a capture"),
     (["trace", "diff", "results/demo/runs", "results/demo/runs"], "no trace in this folder"),
     (["publish", "results/demo", "--author", "J", "--out", "picture.png"], '"picture.png" is a file'),
+    (["why", "results/demo", "cells/ddp-n1x9/speedup"], 'no run of "ddp-n1x9" is in results/demo/runs. Did you'),
     (["why", "results/demo", "tokens_per_s"], "Figures: cells/ddp-n1x1/tokens_per_s"),
     (["why", "results/demo", "cells/ddp-n1x1/speed"], "scaling_report.json: no such file; build it with: snakemake"),
     (["audit", "results/demo", "--html", "results"], '"results" is a folder; give the name of a file in it'),
@@ -220,9 +222,9 @@ def test_a_wrong_path_is_answered_with_what_is_there(place, words, part):
 
 
 def test_a_copy_of_results_is_no_session_of_its_own(place, tmp_path):
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         shutil.copytree(place / "results/demo", tmp_path / name)
-    done = scaleproof("gate", place / "results/demo", "--baseline", "a", "b", "a", cwd=tmp_path)
+    done = scaleproof("gate", place / "results/demo", "--baseline", "a", "b", "c", cwd=tmp_path)
     assert "has the same runs as" in done.stderr
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from scaleproof.conclude.analysis import ranking
 from scaleproof.conclude.analysis.run_tables import MEASURED, TIMED
-from scaleproof.ground.columns import COLUMNS
+from scaleproof.ground.columns import COLUMNS, combined_columns
 from scaleproof.ground.findings.finding import Correction, Finding, Findings
 from scaleproof.ground.records import census, claims, metrics, open_sections, scaling_report
 from scaleproof.verify import answer, reports, tables
@@ -120,3 +120,10 @@ def test_every_figure_of_a_run_is_recomputed():
     recomputed = {name.rsplit("/", 1)[1] for name in run_quantities(runs)} | set(OF_RUN)
     not_of_the_demo = {"accuracy", "joules_per_token", "max_cuda_mem_allocated_bytes", "mfu", "step_time_p95_s"}
     assert {*TIMED, *MEASURED} - recomputed == not_of_the_demo
+
+
+def test_figures_of_a_cell_are_combined_as_its_columns_say():
+    combined = {name: how.removesuffix(" of") for name, (how, _) in FROM_METRICS.items()}
+    stated = {name: by for by in ("largest", "mean") for name in combined_columns(by) if name in combined}
+    assert stated == {name: combined[name] for name in stated}
+    assert {"accuracy", "max_cuda_mem_allocated_bytes"} <= set(stated), "the demo has neither"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, by_subject, mark_of
-from scaleproof.ground.errors import UserError, did_you_mean
+from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Finding
@@ -63,8 +63,11 @@ def read_waivers(file: Path) -> list[Waiver]:
     """Return the waivers of `file`. Raises UserError where it is damaged, or names a code that does not exist."""
     try:
         waivers = _WaiverFile.model_validate(tomllib.loads(read_regular(file).decode())).waived
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is no TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8 text (byte {error.start})") from None
+    except tomllib.TOMLDecodeError as error:
+        hint = "; texts stand in quotes, dates of the calendar do not" if "newline" in str(error) else ""
+        raise UserError(f"{file} is no TOML: {error}{hint}") from None
     except ValidationError as error:
         raise UserError(f"{file}: {_fault(error)}") from None
     for waiver in waivers:
@@ -108,4 +111,6 @@ def _fault(error: ValidationError) -> str:
         return f"{place} is missing; a waiver has {', '.join(keys)}"
     if "date" in first["type"]:
         return f"{place} is not a date; write it as 2027-01-31, without quotes"
-    return f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}; a waiver is [[waived]] with {', '.join(keys)}"
+    if place.count(".") == 2:
+        return f"{place} cannot be {shortened(repr(first['input']))}; allowed: a text that is not empty"
+    return f"waived is a list: each waiver begins with [[waived]], and has {', '.join(Waiver.model_fields)}"

@@ -107,6 +107,9 @@ class _Stop:
 
 def _report_error(error: BaseException) -> int | None:
     """Print the message of an error that has ended a command, and return its exit code; None for a defect of ours."""
+    if isinstance(error, MemoryError):  # before anything is imported
+        _say("the memory is used up that this process may have (ulimit -v, or what the machine has left)")
+        return WRONG
     from scaleproof.ground.errors import UserError, printable
 
     if isinstance(error, SystemExit):  # its code is argparse's or the command's own

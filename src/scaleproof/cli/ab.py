@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.cli.arguments import Group, add_command
-from scaleproof.cli.values import Number, count, file_name, log_reader, text
-from scaleproof.ground.errors import UserError, path_fault
+from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
+from scaleproof.ground.errors import UserError, did_you_mean, path_fault
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
@@ -85,7 +85,12 @@ def _check_program(name: str, words: Sequence[str]) -> None:
             hint = f"; the file may not be executed: python {program}, or chmod +x"
         elif program in SHELL_WORDS or SHELL_SIGNS & set(program):
             hint = f"; no shell reads the command: bash -c '{program}{'' if ' ' in program else ' ...'}'"
-        raise UserError(f'command {name}: there is no program "{program}"{hint}')
+        elif os.path.isdir(program):
+            hint = "; it is a folder"
+        on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
+        raise UserError(
+            f'command {name}: there is no program "{program}"{hint or f".{did_you_mean(program, on_path)}"}'
+        )
     if script and not os.path.exists(script):
         raise UserError(f"command {name}: {script}{path_fault(Path(script))}")
 
@@ -174,7 +179,7 @@ def add(commands: Group) -> None:
     parser.add_argument(
         "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
     )
-    parser.add_argument("--name", type=file_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
+    parser.add_argument("--name", type=campaign_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
     parser.add_argument(
         "--series", type=file_name, metavar="NAME", help="one error budget for all comparisons of this name"
     )

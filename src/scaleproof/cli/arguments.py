@@ -111,6 +111,14 @@ class Parser(argparse.ArgumentParser):
             if needs and action.dest in given and self._option_string_actions[needs].dest not in given:
                 self.error(f"{action.option_strings[-1]} belongs to {needs}, which is not given")
 
+    def check_order(self, args: argparse.Namespace) -> None:
+        """End with exit code 2 where the two words of a command stand in each other's place: a path, and a name."""
+        words = [action for action in self._actions if not action.option_strings and action.nargs is None]
+        if len(words) == 2 and words[1].type is None:
+            first, second = (str(getattr(args, action.dest)) for action in words)
+            if os.path.exists(second) and not os.path.exists(first):
+                self.error(f"the words are in the wrong order: {self.prog} {shortened(second)} {shortened(first)}")
+
     def reject_unknown(self, words: list[str]) -> NoReturn:
         """End with exit code 2 and name the `words` that no option or argument of the command takes."""
         known = self._option_string_actions

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scaleproof import __version__
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import page_to_write, path, url
+from scaleproof.cli.values import text as text_type
 from scaleproof.ground.errors import UserError, did_you_mean, path_fault
 from scaleproof.ground.files import write_atomic
 
@@ -43,7 +44,9 @@ def audit_results(args: argparse.Namespace) -> None:
     for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
         for text in texts:
             name, number = _parse_number(key, text)
-            given.setdefault(name, {})[key] = number
+            if given.setdefault(name, {}).setdefault(key, number) != number:
+                option, of_runs = key.replace("_", "-"), f"runs with {name} in their name" if name else "all runs"
+                raise UserError(f"--{option} is {given[name][key]} and {number} for {of_runs}; give one of them")
     for place in args.paths:
         if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
             raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
@@ -135,8 +138,8 @@ def explain(args: argparse.Namespace) -> None:
     elif code in pages_by_code():
         print(page_text(code))
     else:
-        if len(args.code) > 1 and all(word in pages_by_code() for word in args.code):
-            raise UserError(f"one finding at a time: scaleproof explain {args.code[0]}")
+        if len(args.code) > 1 and (known_codes := [word for word in args.code if word in pages_by_code()]):
+            raise UserError(f"one finding at a time: scaleproof explain {known_codes[0]}")
         known = did_you_mean(code, [*pages_by_code(), *all_words(), *COLUMNS])
         raise UserError(f'there is no finding or word "{code}".{known} `scaleproof explain` lists them.')
 
@@ -213,5 +216,7 @@ def add(commands: Group) -> None:
     )
     example = "scaleproof explain\nscaleproof explain super-linear\nscaleproof explain undecided"
     parser = add_command(commands, "explain", explain, doc, example)
-    parser.add_argument("code", nargs="*", metavar="CODE", help="code of a finding, a word, or a column")
+    parser.add_argument(
+        "code", nargs="*", type=text_type, metavar="CODE", help="code of a finding, a word, or a column"
+    )
     parser.add_argument("--all", action="store_true", help="print all pages as Markdown (docs/findings.md)")

@@ -13,7 +13,7 @@ from scaleproof.cli.arguments import (
 )
 from scaleproof.cli.prepare import better_splits, count_tables_and_charts
 from scaleproof.cli.run import look_up_planned, stoppable
-from scaleproof.cli.values import Number, count, currency, day, file_to_read, memory, path, text
+from scaleproof.cli.values import Number, count, currency, file_to_read, memory, past_day, path, text
 from scaleproof.ground.errors import UserError, missing_file
 from scaleproof.ground.files import write_json
 
@@ -80,6 +80,8 @@ def forecast_cells(args: argparse.Namespace) -> None:
         return
     if args.campaign is None:
         raise UserError("forecast needs a campaign file, or --from TABLE")
+    if args.campaign.is_file() and args.campaign.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{args.campaign} is no campaign file; a table is given as --from {args.campaign}")
 
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
@@ -99,7 +101,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
 
 def _forecast_table(args: argparse.Namespace) -> None:
-    """Print forecasts from a table. Raises UserError where a campaign is given as well."""
+    """Print forecasts from a table. Raises UserError where there is none, or a campaign is given as well."""
     from scaleproof.auditor.read.rates_by_size import rates_by_size
     from scaleproof.conclude.forecast.table_forecast import disturbances_of, forecast_rates, is_of_cpus, table_text
 
@@ -107,7 +109,10 @@ def _forecast_table(args: argparse.Namespace) -> None:
         raise UserError("a forecast is made from a campaign or from a table (--from), not from both")
     series = rates_by_size(args.table, args.devices_per_node)
     forecasts = forecast_rates(series, args.devices or (), args.devices_per_node, is_of_cpus(args.table))
-    print(table_text(forecasts, disturbances_of(args.table)))
+    text_of_all = table_text(forecasts, disturbances_of(args.table))
+    if all(forecast.rate is None for forecast in forecasts):
+        raise UserError(f"{args.table}: {text_of_all}")
+    print(text_of_all)
 
 
 def forecast(args: argparse.Namespace) -> None:
@@ -171,14 +176,16 @@ def plan(args: argparse.Namespace) -> None:
 
 def frontier_of_cell(args: argparse.Namespace) -> None:
     """Find the largest micro-batch of a cell that fits, as a command. Raises UserError where it has no tokens."""
+    from scaleproof.conclude.forecast.frontier import limit_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
+    from scaleproof.measure.machine.gpus import cuda_devices
 
     loaded = LoadedCampaign(args.campaign, args.results)
     cell = loaded.cell(args.cell)
+    limit = limit_of(cell, cuda_devices(), args.limit or _limit(loaded))
     tokens = tokens_dir(args.results, cell)
     if not (tokens / "train.bin").is_file():
         raise missing_file(tokens / "train.bin")
-    limit = args.limit or _limit(loaded)
     out = frontier_file(args.results, loaded.name, cell.slug)
     _find_frontier(loaded, cell, tokens, out, limit, args.fastest or cell.searched == "fastest")
 
@@ -333,7 +340,7 @@ def add(commands: Group) -> None:
     help_text = "of the price (default: USD)"
     parser.add_argument("--currency", needs="--price", type=currency, default="USD", metavar="CODE", help=help_text)
     help_text = "when the price was true (default: today)"
-    parser.add_argument("--price-date", needs="--price", type=day, metavar="DATE", help=help_text)
+    parser.add_argument("--price-date", needs="--price", type=past_day, metavar="DATE", help=help_text)
     help_text = "power of a device (default: as measured, where there is an energy counter)"
     parser.add_argument("--watts", type=Number("W"), metavar="W", help=help_text)
     help_text = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_campaign_command, add_command, add_results_option, subcommands
 from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
+from scaleproof.cli.values import text as text_type
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import integer
@@ -276,7 +277,7 @@ def add(commands: Group) -> None:
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"
     parser = add_command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
     parser.add_argument("model", type=hub_name, help="owner/name on the hub, or on HF_ENDPOINT")
-    parser.add_argument("--revision", default="main", help="a branch or a commit (default: main)")
+    parser.add_argument("--revision", type=text_type, default="main", help="a branch or a commit (default: main)")
 
     corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
     doc = "list the corpora with their sources and sizes"

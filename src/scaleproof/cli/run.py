@@ -17,7 +17,7 @@ from scaleproof.cli.arguments import (
     subcommands,
 )
 from scaleproof.cli.values import count, path, text
-from scaleproof.ground.errors import UserError, nearest_path, plural
+from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
 from scaleproof.ground.files import write_json
 from scaleproof.ground.number_format import duration_text, number, seconds
 from scaleproof.ground.snakemake_command import PROFILE, snakemake_command
@@ -191,7 +191,12 @@ def retry(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign)
     cells = {name for name in args.cell if "/" not in name}
+    slugs = [cell.slug for cell in loaded.cells]
     for name in args.cell:
+        if name.count("/") > 1 or not name.partition("/")[0]:
+            meant = " or ".join(part for part in Path(name).parts if part in slugs)
+            hint = f' Did you mean "{meant}"?' if meant else f" Cells: {', '.join(slugs)}"
+            raise UserError(f"--cell {shortened(name)}: a cell is named by its slug, and a run as CELL/rep1.{hint}")
         loaded.cell(name.partition("/")[0])  # UserError where there is no such cell
     folder = args.results / loaded.name
     if not folder.is_dir():

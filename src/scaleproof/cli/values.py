@@ -39,6 +39,15 @@ def file_name(words: str) -> str:
     return words
 
 
+def campaign_name(words: str) -> str:
+    """The name of a campaign to make: of its file, and of its folder of results."""
+    from scaleproof.ground.campaign.loaded import NAME
+
+    if not NAME.fullmatch(file_name(words)):
+        raise refused(words, 'lower-case letters, digits, "-" and "_"')
+    return words
+
+
 def hub_name(words: str) -> str:
     """The name of a model or a data set on a hub."""
     from scaleproof.ground.campaign.hub_names import HUB_NAME
@@ -47,7 +56,9 @@ def hub_name(words: str) -> str:
         here = "a file or folder of this machine; the hub is asked for"
         raise argparse.ArgumentTypeError(f'"{shortened(words)}" is {here} owner/name, like Qwen/Qwen3-0.6B')
     if not HUB_NAME.fullmatch(words):
-        raise refused(words, "owner/name, like Qwen/Qwen3-0.6B")
+        meant = "/".join(words.rstrip("/").split("/")[-2:])
+        is_address = ADDRESS.match(words) is not None and HUB_NAME.fullmatch(meant) is not None
+        raise refused(words, "owner/name, like Qwen/Qwen3-0.6B" + f"; write {meant}" * is_address)
     return words
 
 
@@ -198,12 +209,15 @@ def memory(text: str) -> float:
     raise refused(text, "a number with MB, GB or TB, like 4GB")
 
 
-def day(text: str) -> str:
-    """Return a date as YEAR-MONTH-DAY, like 2026-11-01. Raises ArgumentTypeError."""
+def past_day(text: str) -> str:
+    """Return a date up to today as YEAR-MONTH-DAY, like 2026-11-01. Raises ArgumentTypeError."""
     try:
-        return date.fromisoformat(text).isoformat()
+        day = date.fromisoformat(text)
     except ValueError:
         raise refused(text, "a date of the calendar as YEAR-MONTH-DAY, like 2026-11-01") from None
+    if day > date.today():
+        raise refused(text, f"a date up to today, {date.today()}")
+    return day.isoformat()
 
 
 def currency(text: str) -> str:

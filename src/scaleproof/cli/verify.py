@@ -1,6 +1,8 @@
 """Figures and their way back to the raw files: `scaleproof verify`, `why`, `publish`, `gate`, `index`."""
 
 import argparse
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 # Packages are imported inside the commands: others must not wait for them.
 
+MISSING = "is missing"  # what is said of whole files
+CHANGED = "changed since the report was written"
+UNREADABLE = "not readable"
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
 
@@ -42,13 +47,8 @@ def verify(args: argparse.Namespace) -> None:
         if not differences and (reason := why_rules_differ(folder)):
             for difference in left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
-    by_place: dict[str, list[Difference]] = {}
-    for difference in differences:
-        by_place.setdefault(difference.file.partition("/")[0], []).append(difference)
-    for place, of_place in by_place.items():
-        print(*of_place[:SHOWN], sep="\n")
-        if len(of_place) > SHOWN:
-            print(f"{place}: and {len(of_place) - SHOWN} more")
+    for line in _lines_of(differences):
+        print(line)
     counted = f"{integer(figures)} figures recomputed from {integer(runs)} run{'s' if runs != 1 else ''}"
     if differences:
         print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")
@@ -58,6 +58,39 @@ def verify(args: argparse.Namespace) -> None:
     key, _ = signer_of(folder)
     if key:
         print(f"signed by {key}")
+
+
+def _lines_of(differences: Sequence["Difference"]) -> Iterator[str]:
+    """Yield what to print of `differences`: of files that were changed or are missing, those of a folder in one line.
+
+    What differs in other files then follows from those, or can be seen when they are back: it is counted.
+    """
+    at_fault = {d.file for d in differences if d.where == "sha256" or d.problem in (MISSING, CHANGED)}
+    missing: dict[str, list[str]] = {}  # folder -> its files
+    for difference in differences:
+        if difference.problem == MISSING:
+            folder, _, name = difference.file.rpartition("/")
+            missing.setdefault(folder, []).append(name)
+    lines: dict[str, dict[str, None]] = {}  # file or folder of results -> its lines in order, each once
+    following = 0
+    for difference in differences:
+        folder = difference.file.rpartition("/")[0]
+        is_read = difference.where or UNREADABLE in difference.problem  # what a file says, and not that it is there
+        misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", of what is read besides
+        if at_fault and (misses_another or (is_read and difference.file not in at_fault)):
+            following += 1
+            continue
+        line = str(difference)
+        if difference.problem == MISSING and len(missing[folder]) > 1:
+            names = ", ".join(missing[folder][:SHOWN]) + ", ..." * (len(missing[folder]) > SHOWN)
+            line = f"{folder or 'results'}: {len(missing[folder])} files are missing: {names}"
+        lines.setdefault(difference.file.partition("/")[0], {})[line] = None
+    for place, of_place in lines.items():
+        yield from islice(of_place, SHOWN)
+        if len(of_place) > SHOWN:
+            yield f"{place}: and {len(of_place) - SHOWN} more"
+    if following:
+        yield f"{plural(following, 'difference')} in files that did not change: put back the others, and verify again"
 
 
 def why(args: argparse.Namespace) -> None:

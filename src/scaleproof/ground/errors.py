@@ -265,6 +265,8 @@ def _fault_of_parsing(error: Exception) -> str:
         return "it is nested too deeply"
     if isinstance(error, UnicodeError):
         return "it is not UTF-8 text"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     if isinstance(error, TypeError | AttributeError | IndexError):
         return "it is cut off, or not what this version writes"
     return f"it has no {text}" if isinstance(error, KeyError) else text
@@ -304,11 +306,18 @@ def _how_to_make(path: Path, words: str) -> str:
     if "results" in parts:  # the last folder of that name counts
         below_results = parts[len(parts) - parts[::-1].index("results") :]
     campaigns = [] if path.is_absolute() else [file.stem for file in Path("config/campaigns").glob("*.yaml")]
-    if campaigns and len(below_results) > 1 and below_results[0] not in (*UNMADE, *campaigns):
+    if campaigns and len(below_results) > 1 and below_results[0] not in (*UNMADE, "corpora", *campaigns):
         return f'there is no campaign "{below_results[0]}" here.{did_you_mean(below_results[0], campaigns)}'
     if len(below_results) > 1 and below_results[0] not in UNMADE:
         return f"{words}{snakemake_command(target)}"
     return "no rule makes it there: the results of a campaign are in results/NAME"
+
+
+def check_counts(**numbers: int) -> None:
+    """Raise UserError where one of the `numbers`, by the names of arguments, is no whole one above 0."""
+    for name, number in numbers.items():
+        if type(number) is not int or number < 1:
+            raise UserError(f"{name} cannot be {shortened(repr(number))}; allowed: a whole number from 1")
 
 
 def plural(number: int, noun: str, several: str | None = None) -> str:

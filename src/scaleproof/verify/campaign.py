@@ -129,7 +129,8 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
     if with_manifest:
-        differences += check_manifest(folder)
+        changed = {difference.file for difference in differences if difference.where == "sha256"}
+        differences += [d for d in check_manifest(folder) if d.where != "sha256" or d.file not in changed]
         differences += signer_of(folder)[1]
     at_fault = cells_at_fault(differences)
     sound = [run for run in runs if run.cell not in at_fault]
@@ -244,6 +245,11 @@ def why(path: Path, identity: str) -> str:
         cell = difference.file.split("/")[1]  # runs/<cell>/...
         if cell in identity.split("/"):
             raise UserError(f"{unknown}: {difference}")
+    cells = sorted({run.cell for run in runs})
+    cell = identity.partition("/")[2].partition("/")[0]
+    if identity.startswith("cells/") and cells and cell not in cells:
+        hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
+        raise UserError(f'{unknown}: no run of "{cell}" is in {folder / "runs"}.{hint}')
     containing = [name for name in quantities if identity in name.split("/")]
     if containing:
         raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from command_line import scaleproof
 from synthetic import cells, write_run
 
 from scaleproof.cli import main
@@ -93,3 +94,10 @@ def test_a_wide_interval_has_no_point():
     (wide, narrow) = (forecast_rates(rates, (4,), 8, on_cpus)[0] for on_cpus in (True, False))
     assert "wider than +-15%" in table_text([wide])
     assert "wider than +-15%" not in table_text([narrow])
+
+
+def test_a_table_of_which_nothing_can_be_forecast_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("gpus,tokens/s\n1,100\n2,190\n4,370\n")
+    done = [scaleproof("forecast", "--from", "t.csv", "--devices", *sizes, cwd=tmp_path) for sizes in ("2", "28")]
+    assert [one.returncode for one in done] == [2, 0]
+    assert done[0].stderr == "scaleproof: t.csv: on 2: no forecast. The table has it\n"

@@ -47,7 +47,9 @@ def test_a_publication_verifies_and_can_be_cited(folder, tmp_path):
     metrics = json.loads((folder / "runs/ddp-n1x1/rep1/training_metrics.json").read_text())
     assert out.name == f"synthetic_cpu-cpu_{metrics['timestamp_utc'][:10]}"
     assert verify(out)[0] == []
-    assert "| Notes (interconnect, what is special) | loopback |" in (out / "README.md").read_text()
+    readme = (out / "README.md").read_text()
+    assert "| Notes (interconnect, what is special) | loopback |" in readme
+    assert readme.startswith("# Does it scale?\n")
     assert 'name: "Jane Doe"' in (out / "CITATION.cff").read_text()
     assert json.loads((out / "environment.json").read_text())["env.torch_version"] == "1"
     assert not list(out.rglob("*.png"))

@@ -50,6 +50,8 @@ def test_contents_are_figures_names_and_words_that_decide(text, contents):
         ([], ["ddp-n1x2 is there"], True),
         ([], ["the interval contains 1"], False),  # may be a further explanation
         (["nobody wins"], [], True),
+        (["hides 1.5 ms: all of it"], ["hides 1.5 ms; yet all of it"], True),
+        (["long enough"], ["too short"], True),
     ],
 )
 def test_other_words_with_the_same_contents_do_not_differ(stated, again, differs):

@@ -135,6 +135,15 @@ def test_the_number_that_is_too_large_is_named(monkeypatch, tmp_path):
     assert "change geometry or resources" in line
 
 
+def test_the_nodes_of_a_partition_are_counted(monkeypatch, tmp_path):
+    """ddp-n2x1 needs two: two of two kinds are enough."""
+    monkeypatch.setattr(cluster_check, "ask_why_refused", lambda request, profile: "no")
+    two = "gpu|up|1|infinite|gpu:4|64|512000\ngpu|up|1|infinite|gpu:8|32|512000"
+    checks = site(monkeypatch, tmp_path, two)
+    assert any("partition gpu: 2 nodes" in check for check in checks)
+    assert not any("the partition has" in line for line in failed(checks))
+
+
 @pytest.mark.parametrize(
     ("text", "gpus"),
     [
@@ -176,7 +185,10 @@ def test_the_limit_asked_for_is_this_user_s(monkeypatch):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("{gpu_typ: h100}", 'unknown key "gpu_typ" under config of the profile. Did you mean "gpu_type"?'),
+        (
+            "{gpu_typ: h100}",
+            'a profile). Did you mean "gpu_type"? Allowed: ',
+        ),
         ("{scheduler: slrum}", 'Did you mean "slurm"?'),
         ("{gpu_option: gpus}", "Allowed: gres, gpus-per-node, none"),
         ("{exclusive: perhaps}", "allowed: true, false"),
@@ -244,6 +256,26 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
     (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\n{key}\n")
     with pytest.raises(UserError, match=r'the workflow has no rule .* Did you mean "corpus_tokeni[sz]er?"'):
         SnakemakeProfile(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("jobs: many", "line 2: jobs cannot be 'many'; allowed: a whole number or unlimited"),
+        ("latency-wait: 60s", "line 2: latency-wait cannot be '60s'; allowed: a whole number"),
+        ("default-resources:\n  slurm_partitoin: gpu", 'line 3: no scheduler knows "slurm_partitoin"'),
+    ],
+)
+def test_a_wrong_value_of_a_profile_is_named_with_its_line(tmp_path, key, message):
+    (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\n{key}\n")
+    with pytest.raises(UserError, match=message):
+        SnakemakeProfile(tmp_path).resources("train")
+
+
+@pytest.mark.parametrize("key", ["jobs: unlimited", "jobs: 20", "cores: all", "latency-wait: 60", "retries: 1"])
+def test_numbers_of_a_profile_are_taken(tmp_path, key):
+    (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\n{key}\n")
+    assert SnakemakeProfile(tmp_path).resources("train") == {}
 
 
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):

@@ -16,7 +16,10 @@ def test_a_site_is_what_its_profile_says():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"gpu_typ": "h100"}, 'unknown key "gpu_typ" under config of the profile. Did you mean "gpu_type"?'),
+        (
+            {"gpu_typ": "h100"},
+            'a profile). Did you mean "gpu_type"? Allowed: ',
+        ),
         ({"gpu_typ": None}, 'unknown key "gpu_typ"'),
         ({"anonymus": True}, 'Did you mean "anonymous"?'),
         ({"repeats": 5}, "write it into config/campaigns/NAME.yaml"),

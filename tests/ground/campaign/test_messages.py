@@ -62,6 +62,8 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["line 3", "Several values go under vary: {strategy: [ddp, zero3]}."],
     ),
     "a list of one": ("title: x\nexecution:\n  device: [cpu]\n", ["line 3", "auto; cpu; cuda. Write cpu."]),
+    "two lengths of ours": ("title: x\nwork:\n  steps: [50, 150]\n", ["line 3", "two lengths are for a command"]),
+    "a space that is none": ("title: x\nwork:\n\u00a0\u00a0steps: 5\n", ["line 3", "only looks like a space"]),
     "unknown corpus": (
         "title: x\nworkload:\n  corpus: python-doc\n",
         ['workload.corpus: there is no corpus "python-doc"', '"python-docs"'],
@@ -212,6 +214,7 @@ def test_a_name_that_cannot_be_a_folder_of_results(tmp_path, repository, name):
 
 CORPORA = {
     "no such file": ("mine: {source: text, files: [nowhere/*.txt]}", ['mine.files: "nowhere/*.txt" matches no file']),
+    "label that is the text": ("mine: {source: csv, files: [x], field: y, label: y}", ["line 1", '"y" is the text']),
     "label of a text": ("mine: {source: text, files: [x], label: y}", ["line 1", "`label` needs rows with fields"]),
     "columns of a parquet": ("mine: {source: parquet, files: [x], columns: [y]}", ["line 1", "`columns` is for csv"]),
     "field that is no column": (
@@ -242,3 +245,12 @@ def test_broken_table_of_corpora(tmp_path, name):
     assert "Traceback" not in done.stderr
     for part in ["config/corpora.yaml", *parts]:
         assert part in done.stderr, (part, done.stderr)
+
+
+def test_a_key_that_is_missing_because_it_is_misspelt_is_told_once(tmp_path):
+    (tmp_path / "mine.yaml").write_text("titel: x\n")
+    done = scaleproof("campaign", "validate", "mine.yaml", cwd=tmp_path)
+    assert done.stderr.startswith('scaleproof: mine.yaml, line 1: unknown key titel. Did you mean "title"?')
+    assert done.stderr.count("\n") == 1
+    (tmp_path / "mine.yaml").write_text("steps: 5\n")
+    assert "title is missing" in scaleproof("campaign", "validate", "mine.yaml", cwd=tmp_path).stderr

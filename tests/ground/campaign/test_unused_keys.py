@@ -20,6 +20,13 @@ def campaign(**keys) -> Campaign:
     [
         (BESIDE_VARY, "execution.strategy is fsdp, and no cell has it: vary.strategy lists ddp. Keep one"),
         (BESIDE_VARY | {"cells": [{"strategy": "zero1"}]}, "execution.strategy is fsdp"),
+        (
+            {"execution": {"fsdp_reshard": False}, "vary": {"strategy": ["ddp", "zero1"]}},
+            "says nothing to ddp, zero1; it",
+        ),
+        ({"execution": {"overlap_comm": True, "strategy": "fsdp"}}, "execution.overlap_comm says nothing to fsdp"),
+        ({"workload": {"vocab_size": 512, "vocab_multiple": 64}}, "vocab_multiple is of a derived vocab_size"),
+        ({"workload": {"figures": "auto"}}, "workload.figures is for workload.command, which"),
         ({"workload": COMMAND | {"model": "gpt2-tiny"}}, "workload.model: workload.command does not read it"),
         ({"workload": COMMAND, "work": {"optimizer": {"learning_rate": 0.1}}}, "work.optimizer: workload.command"),
         ({"workload": COMMAND, "execution": {"precision": "bf16"}}, "execution.precision: workload.command"),
@@ -37,6 +44,9 @@ def test_a_key_without_effect_is_refused(keys, message):
         BESIDE_VARY | {"cells": [{"precision": "bf16"}]},  # which takes fsdp
         BESIDE_VARY | {"compare": [{"name": "x", "a": {}, "b": {"precision": "bf16"}}]},
         {"execution": {"precision": "bf16"}, "vary": {"strategy": ["ddp"]}},
+        {"execution": {"overlap_comm": True}, "vary": {"strategy": ["ddp", "zero2-offload"]}},
+        {"execution": {"fsdp_reshard": False}, "cells": [{"strategy": "hsdp"}]},
+        {"workload": {"vocab_multiple": 64}},
         {
             "workload": COMMAND | {"per_step": {"samples": 8}},
             "work": {"micro_batch": 8, "steps": 30, "seed": 2},

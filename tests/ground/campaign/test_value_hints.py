@@ -279,4 +279,4 @@ def test_sound_data_passes(tmp_path):
     answer = scaleproof("corpus", "check", "mine", cwd=tmp_path).stdout
     assert answer == "mine: valid; a small text, on which tokenizers up to bpe-257 can be trained\n"
     (tmp_path / "d.csv").write_text("k,body\n" + "1,a\n" * 300)
-    assert "has 1 different labels" in scaleproof("corpus", "check", "mine", cwd=tmp_path).stderr
+    assert "has 1 class (key: label)" in scaleproof("corpus", "check", "mine", cwd=tmp_path).stderr

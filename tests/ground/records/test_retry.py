@@ -1,7 +1,10 @@
 """What `scaleproof retry` removes beside the runs."""
 
 import json
+import os
+import re
 
+import pytest
 from synthetic import cells, write_failure, write_run
 
 from scaleproof.ground.records.retry import remove_failed
@@ -18,6 +21,17 @@ def test_the_record_of_a_shared_job_goes_with_its_failed_run(tmp_path):
     (records / "rep3-3.json").write_text("{ damaged")
     assert remove_failed(tmp_path, [failed.folder, sound.folder]) == [failed.folder]
     assert [path.name for path in records.iterdir()] == ["rep2-2.json"]
+
+
+def test_a_folder_that_cannot_be_removed_is_named(tmp_path, monkeypatch):
+    failed = write_failure(tmp_path / "runs", cells()[0])
+
+    def refuse(path, *_, **__):
+        raise OSError(30, "Read-only file system", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(OSError, match=re.escape(str(failed.folder))):
+        remove_failed(tmp_path, [failed.folder])
 
 
 def test_what_no_rule_makes_again_is_kept(tmp_path):

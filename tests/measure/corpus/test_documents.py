@@ -57,6 +57,11 @@ def test_jsonl_and_parquet_give_the_same_documents(tmp_path):
     assert lines[0]["empty_documents"] == 1
 
 
+def test_a_byte_order_mark_before_lines_of_json_is_none_of_the_text(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}\n{"text": "two"}\n')
+    assert fetch(tmp_path, source="jsonl", files=[str(tmp_path / "a.jsonl")])[1] == ["one", "two"]
+
+
 @pytest.mark.fault("bytes that are not UTF-8", "replaced and counted")
 def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"good \xff\xfe bad")
@@ -198,7 +203,7 @@ def test_classes_have_an_order_of_their_own(names, classes):
 @pytest.mark.parametrize(
     ("text", "keys", "message"),
     [
-        ("label,title,description\n1,a,b\n1,c,d\n", {}, "has 1 different labels"),
+        ("label,title,description\n1,a,b\n1,c,d\n", {}, "has 1 class .key: label.; 2 to 1,000 can be told apart"),
         ("label,title,description\n1,a,b\n2,c\n", {}, "line 3 has 2 fields, not 3"),
         ("label,title,description\n1,a,b\n ,c,d\n", {}, "label .label. of a document is"),
         ("1,a,b\n2,c,d\n", {}, "has no field .title. .key: field.. Fields there: 1, a, b; .* give `columns`"),

@@ -12,6 +12,7 @@ from webserver import Server, serving
 
 from scaleproof.ground.campaign.cells import expand_cells
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.counts import count_parameters_and_flops, inventory_of_shape
 from scaleproof.measure.model.build import build_model
@@ -90,6 +91,32 @@ def test_a_function_makes_the_model(tmp_path):
         build_for_replay(workload, cell.work.seed, 0)
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def build(vocab_size):\n    raise ValueError(1)\n", "own.py, line 2: .* ValueError: 1"),
+        ("import notalib\n", "own.py, line 1: .* No module named 'notalib'"),
+        ("def build(vocab_size:\n", "own.py, line 1: .* SyntaxError"),
+        ("def build(rows): pass\n", "own.py: .* unexpected keyword argument 'vocab_size'"),
+        ("raise SystemExit(3)\n", "own.py, line 1: .* SystemExit: 3"),
+    ],
+)
+def test_a_function_that_fails_is_named_with_its_line(tmp_path, code, message):
+    (tmp_path / "own.py").write_text(code)
+    with pytest.raises(UserError, match=message):
+        build_model(cell_of({"module": f"{tmp_path}/own.py:build"}))
+
+
+def test_a_file_that_is_beside_the_campaigns_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "config/campaigns/llama.json").write_text("{}")
+    with pytest.raises(UserError, match='"config/campaigns/llama'):
+        TransformersModel(config="llama.json").description()
+    with pytest.raises(UserError, match="is an address; download it"):
+        TransformersModel(config="https://x.org/llama.json").description()
+
+
 def test_another_file_is_another_fingerprint(tmp_path):
     one = cell_of(written(tmp_path)).fingerprint
     assert cell_of(written(tmp_path, num_hidden_layers=3)).fingerprint != one
@@ -106,6 +133,7 @@ def test_another_file_is_another_fingerprint(tmp_path):
         ({"model_type": "bert"}, "must be causal"),
         ({"model_type": "nonsense"}, 'has no model_type "nonsense"'),
         ({"model_type": "lama"}, 'Did you mean "llama"'),
+        ({"num_hidden_layers": 0}, "num_hidden_layers cannot be 0; allowed: a whole number from 1"),
         ({"num_attention_heads": 5}, "transformers refuses it: .* not a multiple of the number of attention heads"),
         ({"max_position_embeddings": 16}, "longer than the model's context of 16"),
         ({"model_type": None}, 'it has no "model_type"'),

@@ -98,6 +98,13 @@ def test_a_cheat_that_begins_after_the_warm_up(tmp_path, cheat, said):
     assert said in found + reasons_not_comparable(base, run)
 
 
+def two_steps_without_a_pass(number, batch, model, optimizer):
+    if number in (WARM, WARM + 2):
+        optimizer.step()
+    else:
+        honest(number, batch, model, optimizer)
+
+
 def evaluates(number, batch, model, optimizer):
     honest(number, batch, model, optimizer)
     model.eval()
@@ -142,7 +149,16 @@ def all_in_autocast(number, batch, model, optimizer):
 
 
 @pytest.mark.parametrize(
-    "step", [evaluates, two_passes_of_one_loss, checkpointed, gradient_penalty, step_left_out, all_in_autocast]
+    "step",
+    [
+        evaluates,
+        two_passes_of_one_loss,
+        two_steps_without_a_pass,
+        checkpointed,
+        gradient_penalty,
+        step_left_out,
+        all_in_autocast,
+    ],
 )
 def test_an_honest_loop_is_not_accused(tmp_path, step):
     assert of_watched.findings([watched(tmp_path / "a", step)]) == []

@@ -74,7 +74,7 @@ class Figures:
             return np.maximum(gap, 0.0) / np.minimum(np.abs(self.middle), np.abs(other.middle))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # two columns of one heading are two
 class FigureColumn:
     """A column of figures in base units: what its heading means, its figures and its cells as printed.
 

@@ -48,7 +48,7 @@ def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
         headings = "; ".join(", ".join(column.heading for column in table.columns) for table in evidence.tables)
         why = f": {headings}" if headings else "".join(f": {unread.reason}" for unread in evidence.unread[:1])
         raise UserError(
-            f"{path} has no table with a column of devices (devices, GPUs, nodes) and one of rates (tokens/s, "
+            f"{path} has no table with a column of devices (devices, GPUs, nodes) and one of rates above 0 (tokens/s, "
             f"samples/s, or the time of a step beside a global batch){why}"
         )
     return series

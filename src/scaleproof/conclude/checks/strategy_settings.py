@@ -8,7 +8,7 @@ from scaleproof.conclude.checks.census import SETTINGS_DIFFER, geometry_of, inve
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.strategies import (
     FSDP,
-    SHARDING_ZERO,
+    MATTERS_TO,
     is_deepspeed,
     is_offloaded,
     without_offload,
@@ -189,14 +189,6 @@ TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "fsdp_reshard": _collectives_of_step,
     "fsdp_prefetch": lambda run: _engine(run).get("fsdp", {}).get("forward_prefetch"),
     "reduce_dtype": _collectives_of_step,
-}
-# Keys that say something to some strategies alone, of two devices or more.
-MATTERS_TO: dict[str, tuple[str, ...]] = {
-    "bucket_elements": ("ddp", *SHARDING_ZERO),
-    "overlap_comm": SHARDING_ZERO,
-    "fsdp_prefetch": FSDP,
-    "fsdp_reshard": FSDP,
-    "reduce_dtype": ("ddp", *FSDP),
 }
 
 

@@ -6,6 +6,7 @@ Before that a result is verified, with its checks made again: findings that were
 """
 
 import math
+import os
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -167,6 +168,7 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
             f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
             "sessions is not known from fewer; for two results use scaleproof compare"
         )
+    check_given_once([results, *baselines])
     folder = folder_of(results)
     earlier = [measured_cells(path) for path in baselines]
     for path in baselines:
@@ -241,6 +243,15 @@ def changed_keys(before: RawRun, now: RawRun) -> str:
     return shortened(", ".join(f"{key} {old.get(key)} -> {new.get(key)}" for key in keys), 300)
 
 
+def check_given_once(folders: Sequence[Path]) -> None:
+    """Raise UserError where two of `folders` are one."""
+    seen: set[str] = set()
+    for path in folders:
+        if os.path.realpath(path) in seen:
+            raise UserError(f"{path} is given twice; each result must be a measurement of its own")
+        seen.add(os.path.realpath(path))
+
+
 def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[RawRun]]]) -> None:
     """Raise UserError where two results have one rate of a cell, to the last digit: they are one measurement.
 
@@ -251,9 +262,8 @@ def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[Ra
         rates = {cell: rate_of(runs) for cell, runs in session.items()}
         for cell, rate in rates.items():
             if (cell, rate) in path_of:
-                other = path_of[(cell, rate)]
-                same = "is given twice" if path.resolve() == other.resolve() else f"has the same runs as {other}"
-                raise UserError(f"{path} {same} (cell {cell}); each result must be a measurement of its own")
+                same = f"has the same runs as {path_of[(cell, rate)]} (cell {cell})"
+                raise UserError(f"{path} {same}; each result must be a measurement of its own")
         path_of |= dict.fromkeys(rates.items(), path)
 
 

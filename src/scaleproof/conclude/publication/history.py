@@ -6,7 +6,6 @@ of all series keeps false alarms below 5 % for the whole history. The parts on b
 """
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +79,7 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     """
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
-    _check_given_once(folders)
+    gate.check_given_once(folders)
     in_order = sorted((_read_session(path) for path in folders), key=lambda pair: pair[0].date)
     sessions = [session for session, _ in in_order]
     *_, (_, before), (_, newest) = in_order  # cell -> its first run, of the last two sessions
@@ -97,15 +96,6 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     changes = {name: gate.changed_keys(before[name], newest[name]) for name in chosen if name in before}
     changed = {name: keys for name, keys in changes.items() if keys}
     return History(sessions, cells, shifts, left_out, gone, changed)
-
-
-def _check_given_once(folders: Sequence[Path]) -> None:
-    """Raise UserError where two of `folders` are one."""
-    seen: set[str] = set()
-    for path in folders:
-        if os.path.realpath(path) in seen:
-            raise UserError(f"{path} is given twice; each result must be a measurement of its own")
-        seen.add(os.path.realpath(path))
 
 
 def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newest: Mapping[str, RawRun]) -> list[str]:

@@ -1,6 +1,7 @@
 """`scaleproof cluster check`: everything that a campaign needs of a cluster, tried before a campaign does."""
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,8 +66,10 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     requests = queue_requests(loaded, profile) if loaded else []
     config = allocation.ask_slurm_config()
     if not config:
+        says_nothing = shutil.which("scontrol") is not None
+        why = "`scontrol show config` says nothing within 20 s" if says_nothing else "there is no `scontrol`"
         raise UserError(
-            "no Slurm here: `scontrol show config` says nothing within 20 s; run this on a login node of the cluster"
+            f"no Slurm here: {why}; run this on a login node of the cluster"
             + "".join(f"\n  {job_text(request, profile)}" for request in requests)
         )
     partition, account = defaults.get("slurm_partition", ""), defaults.get("slurm_account", "")

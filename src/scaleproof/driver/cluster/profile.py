@@ -1,5 +1,6 @@
 """A Snakemake profile's folder, as far as `scaleproof cluster check` needs to know what it says."""
 
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
@@ -9,10 +10,11 @@ from typing import Any
 from scaleproof.driver.cluster.site import Site, check_resource_names
 from scaleproof.ground.campaign.validation_messages import dotted
 from scaleproof.ground.campaign.yaml_loader import read_yaml
-from scaleproof.ground.errors import UserError, edit_distance, path_fault, shortened
+from scaleproof.ground.errors import UserError, edit_distance, nearest_name, path_fault, shortened
 from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
+WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # in place of a number
 RULE = re.compile(r"^rule (\w+_\w+):", re.MULTILINE)  # shorter names may be those of other workflows
 
 
@@ -31,9 +33,13 @@ class SnakemakeProfile:
         settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
         if not settings_files:
             what = f": {NAMES[0]} is missing there"
-            if not folder.is_dir():
-                what = path_fault(folder) or " is a file, not the folder of a profile"
             profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
+            if not os.path.lexists(folder):
+                by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
+                meant = by_name.get(folder.name) or by_name.get(nearest_name(folder.name, by_name) or "")
+                what = ": no such profile." + (f' Did you mean "{meant}"?' if meant else "")
+            elif not folder.is_dir():
+                what = path_fault(folder) or " is a file, not the folder of a profile"
             raise UserError(f"{folder}{what} (profiles: {', '.join(['slurm', *profiles])})")
         self.path = settings_files[0]
         data, self._lines = read_yaml(self.path)
@@ -43,11 +49,17 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Check the names of options and rules. Raises UserError for one that is known but for a letter or two."""
+        """Check options and rules: names known but for a letter or two, and numbers that are none. Raises UserError."""
         from snakemake.cli import get_argument_parser  # a second that nothing else needs
 
-        options = {name[2:] for name in get_argument_parser()._option_string_actions if name.startswith("--")}
-        self._check_names((), self.settings, options, "snakemake has no option")
+        options = get_argument_parser()._option_string_actions
+        long_names = {name[2:] for name in options if name.startswith("--")}
+        self._check_names((), self.settings, long_names, "snakemake has no option")
+        for name, value in self.settings.items():
+            word = WORDS_FOR_ALL.get(name)
+            is_number = word or getattr(options.get(f"--{name}"), "type", None) is int
+            if is_number and value != word and not str(value).isdecimal():
+                raise self._wrong((name,), value, f"a whole number{f' or {word}' if word else ''}")
         rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}
         for setting in ("set-resources", "set-threads"):
             if isinstance(names := self.settings.get(setting), Mapping):
@@ -124,8 +136,8 @@ class SnakemakeProfile:
         for name, value in entries.items():
             if value in (None, "") or isinstance(value, Mapping | list):
                 raise self._wrong((*key_path, name), value, "a word or a number")
-        if key_path != ("config",):
-            check_resource_names(entries)
+            if key_path != ("config",):
+                check_resource_names([name], self._lines.place_prefix(self.path, (*key_path, name)))
         return {name: str(value).strip("'\"") for name, value in entries.items()}
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:

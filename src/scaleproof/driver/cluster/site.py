@@ -34,16 +34,17 @@ OF_OTHERS = {
 # A lost node ends the run's processes, not the job: the launcher lives to write down what happened.
 ALWAYS = "--no-kill"
 EXCLUSIVE = "--exclusive"
+PLACES = "Snakemake (config/config.yaml, --config, or a profile)"  # where its config stands
 Resources = dict[str, int | str]  # of a rule: name -> value
 RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queue", "lsf_project", "lsf_extra"]
 
 
-def check_resource_names(names: Iterable[str]) -> None:
+def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> None:
     """Raise UserError for a resource of a profile that is one of ours but for a letter; others are the site's."""
     for name in names:
         nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
         if 0 < edit_distance(name, nearest) <= 2 and len(name) > 4:
-            raise UserError(f'the profile: no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
+            raise UserError(f'{where}no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
 
 
 def _check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -58,7 +59,7 @@ def _check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
         if key not in known:
             hint = did_you_mean(key, known) or OF_OTHERS.get(key, "").format(command=snakemake_command(REPORT))
             raise UserError(
-                f'unknown key "{shortened(key)}" under config of the profile.{hint} Allowed: {", ".join(known)}'
+                f'unknown key "{shortened(key)}" in the config of {PLACES}.{hint} Allowed: {", ".join(known)}'
             )
 
 
@@ -81,7 +82,7 @@ class Site:
         for key in ("exclusive", "anonymous"):
             truth = given.get(key, "true").lower()
             if truth not in ("true", "false"):
-                raise UserError(f'config of the profile: {key} is "{shortened(truth)}"; allowed: true, false')
+                raise UserError(f'config of {PLACES}: {key} is "{shortened(truth)}"; allowed: true, false')
         exclusive = given.pop("exclusive", "true").lower() == "true"
         site = cls(**{key: text for key, text in given.items() if key in known}, exclusive=exclusive)
         for key, value, allowed in (
@@ -91,11 +92,11 @@ class Site:
             if value not in allowed:
                 hint = did_you_mean(value, allowed)
                 raise UserError(
-                    f'config of the profile: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed)}'
+                    f'config of {PLACES}: {key} is "{shortened(value)}".{hint} Allowed: {", ".join(allowed)}'
                 )
         if not all(c.isalnum() or c in "_.-" for c in site.gpu_type):
             raise UserError(
-                f'config of the profile: gpu_type is "{shortened(site.gpu_type)}"; allowed: letters, digits, "_", "." '
+                f'config of {PLACES}: gpu_type is "{shortened(site.gpu_type)}"; allowed: letters, digits, "_", "." '
                 'and "-", like h100 (sinfo -o "%N %G" lists them)'
             )
         return site

@@ -6,7 +6,7 @@ from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.campaign.config import AXES, SECTIONS, Campaign, Work, Workload, shape_of, tokenizer_entries
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.model_shapes import SHAPES, EncoderShape, ModelShape, Shape
-from scaleproof.ground.campaign.strategies import zero_stage
+from scaleproof.ground.campaign.strategies import MATTERS_TO, without_offload, zero_stage
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.errors import UserError
 
@@ -67,6 +67,33 @@ def check_campaign(campaign: Campaign) -> None:
             )
     if campaign.workload.command is not None:
         _check_beside_command(campaign)
+        return
+    for name in sorted(OF_COMMANDS["workload"] & campaign.workload.model_fields_set):
+        raise UserError(
+            f"workload.{name} is for workload.command, which is not there; leave it out", ("workload", name)
+        )
+    if campaign.workload.vocab_size != "derive" and "vocab_multiple" in campaign.workload.model_fields_set:
+        rows = campaign.workload.vocab_size
+        raise UserError(
+            f"workload.vocab_multiple is of a derived vocab_size, which is {rows} here; give one of the two",
+            ("workload", "vocab_multiple"),
+        )
+    _check_strategies(campaign)
+
+
+def _check_strategies(campaign: Campaign) -> None:
+    """Check that a strategy of the campaign reads each key of `execution` that is given. Raises UserError."""
+    choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
+    named = [getattr(choice, "strategy", None) for choice in choices]
+    varied = getattr(campaign.vary, "strategy", None) or [campaign.execution.strategy]
+    known = {without_offload(name) for name in (*named, *varied) if name}
+    for name, of_strategies in MATTERS_TO.items():
+        given = getattr(campaign.execution, name)
+        if given != Execution.model_fields[name].default and known.isdisjoint(of_strategies):
+            raise UserError(
+                f"execution.{name} says nothing to {', '.join(sorted(known))}; it is of {', '.join(of_strategies)}",
+                ("execution", name),
+            )
 
 
 def _check_beside_command(campaign: Campaign) -> None:
@@ -107,7 +134,7 @@ def check_command(cell: Checked) -> None:
 
 def _check_words(words: list[str]) -> None:
     """Check that a command, which no shell reads, has nothing that only a shell obeys. Raises UserError."""
-    for_shells = [word for word in words if word in OF_SHELLS]
+    for_shells = [word for word in words if word in OF_SHELLS or word.endswith(";")]
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():  # NAME=value program
         for_shells.append(words[0])
@@ -126,6 +153,8 @@ def check_cell(cell: Checked) -> None:
         raise UserError(
             "work.seconds is for workload.command; work.steps says how long ours train", ("work", "seconds")
         )
+    if cell.work.fewer_steps is not None:
+        raise UserError("work.steps: two lengths are for a command with workload.figures: whole", ("work", "steps"))
     shape, seq_len = shape_of(cell.workload.model), cell.workload.seq_len
     if shape.context is not None and seq_len > shape.context:
         raise UserError(

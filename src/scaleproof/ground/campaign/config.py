@@ -162,7 +162,7 @@ class Work(Section):
             return data
         whole = [step for step in steps if isinstance(step, int) and not isinstance(step, bool)]
         if len(steps) != 2 or len(whole) != 2 or steps[0] >= steps[1]:
-            raise ValueError("steps: two lengths are two whole numbers, the smaller one first, e.g. [50, 150]")
+            raise ValueError("steps: two lengths are two whole numbers, the smaller one first, such as 50 and 150")
         return data | {"fewer_steps": steps[0], "steps": steps[1]}
 
 

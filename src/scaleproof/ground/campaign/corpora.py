@@ -159,6 +159,8 @@ class Corpus(Section):
             yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
         if self.label and (self.form == "text" or self.source == "python-docs"):
             yield "`label` needs rows with fields: jsonl, parquet or csv"
+        if self.label in self.fields[:-1]:
+            yield f'"{self.label}" is the text (`field`) and its `label`; each needs a field of its own'
         if self.columns and self.form != "csv":
             yield "`columns` is for csv: other rows name their fields themselves"
         for name in self.fields if self.columns else ():
@@ -370,7 +372,7 @@ def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
                         return f"has columns separated by {separator!r}; csv is read with commas"
             what = "label" if name == corpus.label else "field"  # the key of the table that names it
             more = "; for a csv without names in its first line give `columns`" if corpus.form == "csv" else ""
-            present = shortened(", ".join(names), 300)
+            present = shortened(", ".join(names), 300) or "none"
             return f'has no field "{name}" (key: {what}).{did_you_mean(name, names)} Fields there: {present}{more}'
     return None
 

@@ -25,6 +25,14 @@ SIMPLEST_FIRST = tuple(STAGES)
 SHARDING = tuple(name for name, stage in STAGES.items() if stage)
 FSDP = ("fsdp", "hsdp")
 SHARDING_ZERO = ("zero1", "zero2", "zero3")
+# Keys of `execution` that say something to some strategies alone, of two devices or more.
+MATTERS_TO: dict[str, tuple[str, ...]] = {
+    "bucket_elements": ("ddp", *SHARDING_ZERO),
+    "overlap_comm": SHARDING_ZERO,
+    "fsdp_prefetch": FSDP,
+    "fsdp_reshard": FSDP,
+    "reduce_dtype": ("ddp", *FSDP),
+}
 _OFFLOAD = "-offload"  # ends the name of a strategy whose optimizer is on the CPU
 
 

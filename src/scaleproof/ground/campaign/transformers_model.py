@@ -12,6 +12,7 @@ from scaleproof.ground.campaign.field import Section, key
 from scaleproof.ground.errors import UserError, nearest_path, shortened
 
 FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
+SIZES = ("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "hidden_size", "n_embd", "intermediate_size")
 CONTEXTS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
 # Keys of a config.json that ask for arithmetic which no formula here counts, or which a strategy cannot follow.
 REFUSED = {
@@ -89,7 +90,13 @@ class TransformersModel(Section):
         if self.hub:
             fetch = f"scaleproof model fetch {self.hub} --revision {self.revision}"
             return f"workload.model: the configuration of {self.hub} is not here yet; fetch it once (2 kB): {fetch}"
-        return f"workload.model: {self.file} is no file.{nearest_path(self.file)}"
+        if "://" in str(self.config):
+            return f"workload.model: {self.config} is an address; download it, and give the file"
+        if self.file.is_dir():
+            return f"workload.model: {self.file} is a folder; give the name of a file in it"
+        beside = FETCHED.with_name("campaigns") / self.file
+        hint = f' Did you mean "{beside}"?' if beside.is_file() else nearest_path(self.file)
+        return f"workload.model: {self.file} is no file.{hint}"
 
     @property
     def context(self) -> int | None:
@@ -117,6 +124,9 @@ def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
         raise UserError(f"{place} is no JSON: {shortened(str(error))}", key_) from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("model_type"), str):
         raise UserError(f'{place} is no configuration of transformers: it has no "model_type"', key_)
+    for name in SIZES:
+        if isinstance(size := architecture.get(name), int) and size < 1:
+            raise UserError(f"{place}: {name} cannot be {size}; allowed: a whole number from 1", key_)
     for reason in reasons_not_measurable(architecture):
         raise UserError(f"{place} ({architecture['model_type']}) cannot be measured exactly: {reason}", key_)
     return architecture

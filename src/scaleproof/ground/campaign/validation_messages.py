@@ -57,6 +57,7 @@ LIMITS = (
     ("maximum", "<=", operator.le),
     ("exclusiveMaximum", "<", operator.lt),
 )
+EMPTY_KEY = '""'  # as a key is written that has no name
 
 
 class Lines(dict[Place, int]):
@@ -87,7 +88,10 @@ def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Sch
     reported = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
     # By line; on one line what is wrong with the whole file last, then as they were reported.
     deepest.sort(key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
-    return [_fault_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]]
+    messages = {place: _fault_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]}
+    hints = " ".join(messages.values())  # a key that is missing because it is misspelt is told once, there
+    missing = {place: f'"{fault["loc"][-1]}"?' for place, fault in faults.items() if fault["type"] == "missing"}
+    return [message for place, message in messages.items() if missing.get(place, "\0") not in hints]
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
@@ -110,9 +114,6 @@ def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> li
     if not meant - strange:
         return errors
     return [error for error in errors if not any(error["loc"][: len(other)] == other for other in strange)]
-
-
-EMPTY_KEY = '""'
 
 
 def dotted(place: Place) -> str:
@@ -193,6 +194,8 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     The key meant is one of this section by another word, one of another section, or one that resembles it.
     """
     name = str(place[-1])
+    if name != name.strip():
+        return " A character beside it only looks like a space: type it again, indented with plain spaces."
     # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
     axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
     if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):

@@ -120,7 +120,8 @@ def no_campaign_error(path: Path) -> UserError:
     if not campaigns and (folder_hint := other_folder_hint()):
         return UserError(f"{path}: {what}{folder_hint}")
     more = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
-    return UserError(f"{path}: {what}.{hint} Campaign files: {', '.join(map(str, campaigns[:10])) or 'none'}{more}")
+    listed = ", ".join(map(str, campaigns[:10])) or "none; `scaleproof init NAME` makes a folder with one"
+    return UserError(f"{path}: {what}.{hint} Campaign files: {listed}{more}")
 
 
 def other_folder_hint() -> str:

@@ -1,5 +1,6 @@
 """Dense peak throughput of devices, by the arithmetic of the run. A device that is not listed has no peak."""
 
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -66,6 +67,8 @@ def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
     `device_name`: as the driver gives it; `precision`: fp32, tf32, bf16 or fp16.
     """
     known = peak(device_name, precision)
+    if not isinstance(flops_per_s, float | int) or not 0 <= flops_per_s < math.inf:
+        raise UserError(f"flops_per_s cannot be {flops_per_s!r}; allowed: a number from 0")
     return flops_per_s / known.flops if known else None
 
 
@@ -77,6 +80,8 @@ def peak(device_name: str, precision: str) -> DevicePeak | None:
     """
     if precision not in FORMATS:
         raise UserError(f'no peak for precision "{precision}"; allowed: {", ".join(FORMATS)}')
+    if not isinstance(device_name, str):
+        raise UserError(f"a device is named as its driver does, not {device_name!r}")
     if PARTS.search(device_name):
         return None
     for pattern, figures, source in DEVICES:

@@ -30,7 +30,7 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
     if not removed:
         return []
     for folder in removed:
-        shutil.rmtree(folder)
+        _remove(folder)
     # Without its record, a job of several runs is sent once more for the missing runs.
     names = {f"{folder.parent.name}/{folder.name}" for folder in removed}
     for record in campaign.glob("together/*.json"):
@@ -40,10 +40,18 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
         if path.name in MEASURED:
             continue
         if path.is_dir():
-            shutil.rmtree(path)
+            _remove(path)
         else:
             path.unlink()
     return removed
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder. Raises OSError that names it: shutil's may have the bare name of a file in it."""
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
 
 
 def _has_made_one_of(record: Path, runs: set[str]) -> bool:

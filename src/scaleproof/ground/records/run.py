@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from scaleproof.ground.errors import UserError, describe_first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault, path_fault
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.records.metrics import Failed, Measured, Timed, parse_metrics
 from scaleproof.ground.records.recomputed_window import WindowFigures, merge_steps, window_figures
@@ -194,5 +194,6 @@ def read_runs(folder: Path) -> list[Run]:
     files = sorted(folder.rglob(METRICS))
     folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
     if not folders:
-        raise UserError(f"{folder}: no run below; a run is a folder with {METRICS}")
+        fault = path_fault(folder) or f": no run below; a run is a folder with {METRICS}"
+        raise UserError(f"{folder}{fault}")
     return [read_run(place) for place in folders]

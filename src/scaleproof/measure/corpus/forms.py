@@ -152,7 +152,7 @@ def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line.removeprefix("\ufeff") if number == 1 else line)
             except RecursionError:
                 raise NotADocument(f"cannot be read as jsonl: line {number}: nested too deeply") from None
             except ValueError as error:
@@ -178,7 +178,7 @@ def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
     """Raise NotADocument where one of `fields` is not among the `names` at `where`."""
     for field in fields:
         if field not in names:
-            known_names = shortened(", ".join(names), 300)
+            known_names = shortened(", ".join(names), 300) or "none"
             key = "field" if field == "text" or len(fields) == 1 else "field or label"
             raise NotADocument(
                 f'{where}: has no field "{field}" (key: {key}).{did_you_mean(field, names)} Fields there: {known_names}'

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, plural
 
 COLUMN = "label"  # of documents.parquet: the class as the corpus names it
 DTYPE = np.dtype("<u2")
@@ -22,7 +22,7 @@ def order_classes(corpus: str, names: Collection[str]) -> list[str]:
     """
     if not 2 <= len(names) <= MOST_CLASSES:
         raise UserError(
-            f'config/corpora.yaml: corpus "{corpus}" has {len(names):,} different labels; '
+            f'config/corpora.yaml: corpus "{corpus}" has {plural(len(names), "class", "classes")} (key: label); '
             f"2 to {MOST_CLASSES:,} can be told apart"
         )
     numbers = all(name.removeprefix("-").isdecimal() for name in names)

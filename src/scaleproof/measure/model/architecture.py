@@ -1,6 +1,7 @@
 """Networks of `transformers` with random weights, as a campaign names them, and why some cannot be measured."""
 
 import importlib.util
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -33,12 +34,18 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
     Weights are random numbers of torch, as the caller has seeded it. Raises UserError where it cannot be measured
     exactly: the first of its faults.
     """
-    if isinstance(model, TransformersModel) and model.module:
-        network = _from_function(model, vocab_size)
-    else:
-        network = _from_config(_make_config(model), vocab_size, classes)
-    for reason in _network_faults(network, classifies=classes > 0):
-        name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
+    name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
+    try:
+        if isinstance(model, TransformersModel) and model.module:
+            network = _from_function(model, vocab_size)
+        else:
+            network = _from_config(_make_config(model), vocab_size, classes)
+        faults = list(_network_faults(network, classifies=classes > 0))
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with such numbers
+        raise UserError(f"workload.model: {_failure_text(model, error)}") from None
+    for reason in faults:
         raise UserError(f"workload.model: {name} ({type(network).__name__}) cannot be measured exactly: {reason}")
     return network
 
@@ -104,17 +111,26 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
     """The network that the function in the user's file (`model.module`: path:function) returns.
 
-    Raises UserError where it is no model of transformers, or cannot be measured exactly.
+    Raises UserError where it is no model of transformers, or cannot be measured exactly, and what the function raises.
     """
     path, _, name = str(model.module).partition(":")
-    function = _load_function(Path(path), name)
-    network = function(vocab_size=vocab_size)
+    network = _load_function(Path(path), name)(vocab_size=vocab_size)
     if not isinstance(network, PreTrainedModel):
         raise UserError(f"workload.model: {model.module} returns a {type(network).__name__}, no model of transformers")
     for reason in reasons_not_measurable(network.config.to_dict()):
         raise UserError(f"workload.model: {model.module} cannot be measured exactly: {reason}")
     network.config.use_cache = False
     return network
+
+
+def _failure_text(model: ModelShape | TransformersModel, error: BaseException) -> str:
+    """Return which file cannot be made a network, its line where it is Python's, and why."""
+    path = str(model.file) if isinstance(model, TransformersModel) else "the shape"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename.endswith(path)]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    what = shortened(f"{type(error).__name__}: {error}", 200)
+    return f"{path}{f', line {line}' if line else ''}: no network can be built: {what}"
 
 
 def _load_function(path: Path, name: str) -> Any:

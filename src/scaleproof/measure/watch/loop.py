@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from scaleproof.ground.errors import UserError
 from scaleproof.measure.watch.watcher import Watcher
 
 Batch = TypeVar("Batch")
@@ -19,6 +20,10 @@ class Watched(Generic[Batch]):
     def __init__(
         self, batches: Iterable[Batch], model: nn.Module, optimizer: Optimizer, folder: str | Path | None
     ) -> None:
+        is_iterable = any(hasattr(batches, name) for name in ("__iter__", "__next__", "__getitem__"))
+        if not is_iterable or not isinstance(model, nn.Module) or not hasattr(optimizer, "step"):
+            given = ", ".join(type(argument).__name__ for argument in (batches, model, optimizer))
+            raise UserError(f"watch takes batches, a model (a module of torch) and its optimizer, not {given}")
         self._batches = batches
         self._new_watcher = partial(Watcher, model, optimizer, folder, batches)
         self._watcher = self._new_watcher()

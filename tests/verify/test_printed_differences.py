@@ -1,0 +1,54 @@
+"""What `scaleproof verify` prints of results of which a file was changed: the cause, and not what follows from it."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import scaleproof
+
+PUBLISHED = next((Path(__file__).parents[2] / "results/published").glob("demo_*"))
+
+
+def no_comparison(folder: Path) -> None:
+    (folder / "comparison.json").write_text("null")
+
+
+def column_renamed(folder: Path) -> None:
+    path = folder / "cells.csv"
+    path.write_text(path.read_text().replace("tokens_per_s,", "tok_per_s,", 1))
+
+
+def no_charts(folder: Path) -> None:
+    shutil.rmtree(folder / "charts")
+
+
+def no_tables(folder: Path) -> None:
+    shutil.rmtree(folder / "tables")
+
+
+def steps_of_another_run(folder: Path) -> None:
+    shutil.copy(folder / "runs/ddp-n1x1/rep1/steps.csv", folder / "runs/ddp-n1x2/rep1")
+
+
+@pytest.mark.parametrize(
+    ("change", "file", "most_lines"),
+    [
+        (no_comparison, "comparison.json", 4),
+        (column_renamed, "cells.csv", 4),
+        (no_charts, "charts: 19 files are missing: batch_size.svg, ", 2),
+        (no_tables, "tables: 15 files are missing: comparison.csv, ", 3),
+        (steps_of_another_run, "runs/ddp-n1x2/rep1/steps.csv: sha256", 2),
+    ],
+)
+def test_the_changed_file_is_named_and_what_follows_is_counted(
+    tmp_path: Path, change: Callable[[Path], None], file: str, most_lines: int
+) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    change(tmp_path / "demo")
+    done = scaleproof("verify", "demo", cwd=tmp_path)
+    *lines, last = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert last.startswith("FAIL")
+    assert 1 <= len(lines) < most_lines
+    assert all(file in line or "in files that did not change" in line for line in lines)

@@ -152,6 +152,8 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor
         for one, other in product(_columns_of(figures, first), _columns_of(figures, second)):
             if one is other or (first == second and _are_of_one_quantity(one, other)):
                 continue  # their ratio is no constant
+            if _ordinal(figures, one) != _ordinal(figures, other):
+                continue  # the first "images/s" and the second "efficiency" are of two programs
             if name_two_precisions(one.heading, other.heading):
                 continue
             choices = [stages] if second == REPLICAS else _further_factors(figures, further, (one, other))
@@ -196,6 +198,11 @@ def _are_of_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
     if "latency_s" in (a.kind, b.kind):
         return True  # of what, nothing says
     return (a.kind, a.per_device, a.item) == (b.kind, b.per_device, b.item)
+
+
+def _ordinal(figures: FigureTable, column: FigureColumn) -> int:
+    """How many columns before this one have its heading."""
+    return sum(other.heading == column.heading for other in figures.columns[: figures.columns.index(column)])
 
 
 def _columns_of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:

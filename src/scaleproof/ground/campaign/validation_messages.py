@@ -76,10 +76,8 @@ def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Sch
     Of places inside each other the deepest counts, and of its faults the first.
     """
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
-    errors = sorted(
-        _errors_of_meant_alternative(error.errors(), data),
-        key=lambda fault: fault["type"] not in ("missing", "value_error"),
-    )
+    errors = _errors_of_meant_alternative(error.errors(), data)
+    errors.sort(key=lambda fault: fault["type"] not in ("missing", "value_error"))
     faults = {_file_place(fault["loc"], data): fault for fault in reversed(errors)}  # the first at each place
     # Each alternative of a union reports its own unknown keys; a key that another alternative knows is not a fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
@@ -146,8 +144,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     if error["type"] == "extra_forbidden":
         known = list(properties_at(schema, place[:-1]))
         if known:
-            hint = _key_hint(place, known, schema)
-            return f"{at}unknown key {dotted(place)}.{hint} Allowed here: {', '.join(known)}"
+            return f"{at}unknown key {dotted(place)}.{_key_hint(place, known, schema)} Allowed here: {', '.join(known)}"
         place = place[:-1]  # a mapping where a word is expected, such as a geometry
     if error["loc"][-1:] == ("[key]",):  # the fault is in the name of the key
         name = nearest_valid_name(str(place[-1]))

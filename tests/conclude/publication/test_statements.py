@@ -71,3 +71,12 @@ def test_a_difference_is_shown_where_it_begins():
 def test_names_are_short_texts():
     content = {"cell": "ddp-n1x2", "parts": ["host gaps", "Of many words this is a sentence"]}
     assert set(names_in(content)) == NAMES
+
+
+def test_a_pseudonym_stands_for_a_word_and_for_no_more():
+    def statements(text: str) -> list[Statement]:
+        return [Statement(text, text)]
+
+    assert list(differing(statements("devices per host1."), statements("devices per node."))) == []
+    assert list(differing(statements("devices per host1."), statements("devices per node and rank."))) != []
+    assert list(differing(statements("devices per rank."), statements("devices per node."))) != []

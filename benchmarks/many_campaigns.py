@@ -13,7 +13,7 @@ from scipy.special import chdtrc, fdtrc, stdtrit
 from simulated_campaigns import Draw, Random
 
 from scaleproof.conclude.analysis import simultaneous
-from scaleproof.conclude.analysis.studentized_range import studentized_range
+from scaleproof.conclude.analysis.studentized_range import studentized_range_quantile
 from scaleproof.ground import confidence
 from scaleproof.ground.confidence import CONFIDENCE
 
@@ -47,7 +47,7 @@ def families(logs: np.ndarray) -> Families:
     squares = (_residual(logs) ** 2).sum(axis=2)
     freedom = (k - 1) * (n - 1)
     pooled = np.sqrt(2 * squares.sum(axis=1) / freedom / n)
-    tukey = studentized_range(CONFIDENCE, k, freedom) / math.sqrt(2) * pooled
+    tukey = studentized_range_quantile(CONFIDENCE, k, freedom) / math.sqrt(2) * pooled
     alone, at_all_pairs = (float(stdtrit(n - 1, 1 - (1 - CONFIDENCE) / 2 / claims)) for claims in (1, k * (k - 1) // 2))
     quantile = np.where(_unequal(squares, n, simultaneous.UNEQUAL_NOISE), at_all_pairs, alone)
     half = np.maximum(tukey[:, None, None], quantile[:, None, None] * _of_pairs(logs))

@@ -22,7 +22,7 @@ from scaleproof.conclude.forecast.law import (
     check_support,
     expected_rate,
     half_widths,
-    sizes_for,
+    nearest_steps,
 )
 from scaleproof.conclude.forecast.memory import MemoryInputs, Peak, fit_memory
 from scaleproof.conclude.forecast.table_forecast import group_of_size
@@ -103,7 +103,7 @@ def public_forecasts(domain: str = "language") -> list[PublicForecast]:
 
 def _forecast(table: Table, sizes: tuple[MeasuredStep, ...], target: MeasuredStep) -> PublicForecast:
     at = Target(target.group, 1, 1)
-    nearest = sizes_for(sizes, at)
+    nearest = nearest_steps(sizes, at)
     try:
         check_support("it", nearest, at)
     except Unsupported as refusal:

@@ -12,7 +12,7 @@ import pandas as pd
 from sound_gpu_records import CPUS, on_gpus
 from synthetic import as_rows, cells, rewrite, write_run
 
-from scaleproof.conclude.checks.census import linear_flops, parameters_of
+from scaleproof.conclude.checks.census import inventory_of_run, linear_flops
 from scaleproof.conclude.checks.updates import learning_rate
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.config import shape_of
@@ -51,7 +51,7 @@ def census_of(
     work, execution = run.metrics.config["work"], run.metrics.config["execution"]
     optimizer, products = work["optimizer"], DTYPES[execution["precision"]]
     step_s = run.metrics.window.step_time_mean_s
-    parameters, strategy = parameters_of(run), execution["strategy"]
+    parameters, strategy = inventory_of_run(run).parameters, execution["strategy"]
     decayed = parameters - NOT_DECAYED
     norm = GRADIENT_NORM * (1 + NORM_ERROR[execution["precision"]] * float(chance.standard_normal()) if chance else 1)
     clipped = min(1.0, optimizer["max_grad_norm"] / (norm + 1e-6))
@@ -250,7 +250,7 @@ def write_reference(run: MeasuredRun, **changes: Any) -> None:
         train_sha256=run.metrics.data["train_sha256"],
         device="cpu",
         torch_version="2",
-        parameters=parameters_of(run),
+        parameters=inventory_of_run(run).parameters,
         losses=loss_series(run.steps).tolist(),
         total_steps=work["warmup_steps"] + work["steps"],
         validation_loss=VALIDATION_LOSS,
@@ -259,7 +259,7 @@ def write_reference(run: MeasuredRun, **changes: Any) -> None:
         window_chain=CHAIN,
         first_losses=FIRST_LOSSES,
         gradient_norms=[GRADIENT_NORM] * (work["warmup_steps"] + work["steps"] + 1),
-        decayed=parameters_of(run) - NOT_DECAYED,
+        decayed=inventory_of_run(run).parameters - NOT_DECAYED,
         seconds=1.0,
     ).model_copy(update=changes)
     path = run.folder.parents[2] / FOLDER / f"{name}.json"

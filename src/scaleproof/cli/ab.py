@@ -6,10 +6,14 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import Number, campaign_name, count, file_name, log_reader, text
 from scaleproof.ground.errors import UserError, did_you_mean, path_fault
+
+if TYPE_CHECKING:
+    from scaleproof.driver.ab import AbRequest
 
 USAGE = "scaleproof ab [OPTIONS] -- COMMAND A -- COMMAND B"
 SEPARATOR = "--"
@@ -20,7 +24,7 @@ SHELL_SIGNS = set("|&;<>")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options of `ab`, and what stands behind the first separator."""
+    """Return the words before the first "--", and those after it."""
     place = list(words).index(SEPARATOR) if SEPARATOR in words else len(words)
     return list(words[:place]), list(words[place + 1 :])
 
@@ -30,6 +34,26 @@ def ab(args: argparse.Namespace) -> None:
 
     Raises SystemExit with the verdict's exit code, UserError for wrong input.
     """
+    from dataclasses import asdict
+
+    from scaleproof.conclude.report.sentences.ab import EXIT_CODES
+    from scaleproof.driver.ab import run_comparison
+    from scaleproof.ground.snakemake_command import RESULTS
+
+    campaign, verdict = run_comparison(_checked_request(args), args.name, args.series)
+    page = RESULTS / campaign.stem / "report.html"
+    if args.json:
+        print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": str(page)}, indent=2))
+    else:
+        print(f"{verdict.sentence}\n{page}")
+    if code := EXIT_CODES[verdict.word]:
+        raise SystemExit(code)
+
+
+def _checked_request(args: argparse.Namespace) -> "AbRequest":
+    """Return what is compared, and how, from the command line. Raises UserError for wrong input."""
+    from scaleproof.driver.ab import AbRequest
+
     if args.seconds and (args.metric == "time" or args.steps):
         raise UserError("--seconds ends runs early, and --steps or --metric time times them to their end")
     if args.minutes < LEAST_MINUTES:
@@ -44,14 +68,9 @@ def ab(args: argparse.Namespace) -> None:
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     _check_program("A", a)
     _check_program("B", b)
-    from dataclasses import asdict
-
-    from scaleproof.conclude.report.sentences.ab import EXIT_CODES
-    from scaleproof.driver.ab import AbRequest, run_comparison
-    from scaleproof.ground.snakemake_command import RESULTS
-
-    request = AbRequest(
-        *(a, b),
+    return AbRequest(
+        a,
+        b,
         figures="whole" if args.metric == "time" or args.steps else args.figures,
         patterns=patterns,
         per_step=_per_step(args),
@@ -63,14 +82,6 @@ def ab(args: argparse.Namespace) -> None:
         minutes=args.minutes,
         accept_differences=args.accept_differences,
     )
-    campaign, verdict = run_comparison(request, args.name, args.series)
-    page = RESULTS / campaign.stem / "report.html"
-    if args.json:
-        print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": str(page)}, indent=2))
-    else:
-        print(f"{verdict.sentence}\n{page}")
-    if code := EXIT_CODES[verdict.word]:
-        raise SystemExit(code)
 
 
 def _check_program(name: str, words: Sequence[str]) -> None:
@@ -131,44 +142,22 @@ def add(commands: Group) -> None:
     parser = add_command(commands, "ab", ab, doc, example)
     parser.usage = USAGE
     parser.add_argument("--metric", choices=METRICS, help="what is compared (default: tokens/s, or as printed)")
-    parser.add_argument(
-        "--per-step",
-        type=Number(least=1, whole=True),
-        nargs="+",
-        metavar="N",
-        help="tokens (or --metric samples/s: samples) of one step; two numbers: of A and of B",
-    )
-    parser.add_argument(
-        "--figures", type=log_reader, default="auto", metavar="READER", help="who reads the logs (default: auto)"
-    )
-    parser.add_argument(
-        "--pattern", type=text, action="append", default=[], metavar="NAME=REGEX", help="a figure: step_ms, loss, ..."
-    )
-    parser.add_argument(
-        "--steps", type=count, nargs=2, metavar="N", help="time whole runs of two lengths, {steps} in both commands"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=Number("seconds"),
-        metavar="S",
-        help="end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 10 %%)",
-    )
-    parser.add_argument(
-        "--warmup-steps",
-        type=Number(least=3, whole=True),
-        metavar="N",
-        help="first steps that do not count (default: 10)",
-    )
-    parser.add_argument(
-        "--geometry", type=text, default="1x1", metavar="NxD", help="nodes x devices of both (default: 1x1)"
-    )
-    parser.add_argument(
-        "--difference",
-        type=Number("%", most=100),
-        default=2.0,
-        metavar="PERCENT",
-        help="the smallest that matters (default: 2)",
-    )
+    help_text = "tokens (or --metric samples/s: samples) of one step; two numbers: of A and of B"
+    parser.add_argument("--per-step", type=Number(least=1, whole=True), nargs="+", metavar="N", help=help_text)
+    help_text = "who reads the logs (default: auto)"
+    parser.add_argument("--figures", type=log_reader, default="auto", metavar="READER", help=help_text)
+    help_text = "a figure: step_ms, loss, ..."
+    parser.add_argument("--pattern", type=text, action="append", default=[], metavar="NAME=REGEX", help=help_text)
+    help_text = "time whole runs of two lengths, {steps} in both commands"
+    parser.add_argument("--steps", type=count, nargs=2, metavar="N", help=help_text)
+    help_text = "end each run after so long, what it printed until then counts (default: 4 %% of the minutes, or 10 %%)"
+    parser.add_argument("--seconds", type=Number("seconds"), metavar="S", help=help_text)
+    help_text = "first steps that do not count (default: 10)"
+    parser.add_argument("--warmup-steps", type=Number(least=3, whole=True), metavar="N", help=help_text)
+    help_text = "nodes x devices of both (default: 1x1)"
+    parser.add_argument("--geometry", type=text, default="1x1", metavar="NxD", help=help_text)
+    help_text = "the smallest that matters (default: 2)"
+    parser.add_argument("--difference", type=Number("%", most=100), default=2.0, metavar="PERCENT", help=help_text)
     parser.add_argument(
         "--minutes",
         type=Number("minutes", most=MOST_MINUTES),
@@ -176,11 +165,9 @@ def add(commands: Group) -> None:
         metavar="M",
         help="all that it may take, the page with it (default: 10)",
     )
-    parser.add_argument(
-        "--accept-differences", action="store_true", help="compare watched programs of other models or precisions too"
-    )
+    help_text = "compare watched programs of other models or precisions too"
+    parser.add_argument("--accept-differences", action="store_true", help=help_text)
     parser.add_argument("--name", type=campaign_name, metavar="NAME", help="of the campaign (default: ab- and a hash)")
-    parser.add_argument(
-        "--series", type=file_name, metavar="NAME", help="one error budget for all comparisons of this name"
-    )
+    help_text = "one error budget for all comparisons of this name"
+    parser.add_argument("--series", type=file_name, metavar="NAME", help=help_text)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a sentence")

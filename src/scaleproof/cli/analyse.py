@@ -89,7 +89,10 @@ def analyse(args: argparse.Namespace) -> None:
     all_findings = _read_findings(folder)
     read_series(timed_runs(runs))  # once, for all that follows
     report = scaling_report(
-        *(loaded.name, campaign.title, runs, all_findings),
+        loaded.name,
+        campaign.title,
+        runs,
+        all_findings,
         margin=campaign.margin,
         question=loaded.question,
         repeat_until=campaign.repeat_until,
@@ -122,9 +125,8 @@ def look(args: argparse.Namespace) -> None:
         raise UserError(f"{args.campaign}: repeats is a number; there is nothing to decide")
     # Rates alone decide when repeats end: what a check finds in them is for the report.
     unchecked = Findings(campaign=loaded.name, checks=[], findings=[])
-    report = scaling_report(
-        *(loaded.name, loaded.campaign.title, runs, unchecked), question=loaded.question, repeat_until=rule
-    )
+    title = loaded.campaign.title
+    report = scaling_report(loaded.name, title, runs, unchecked, question=loaded.question, repeat_until=rule)
     decision = report.repeats
     write_json(args.out, decision)
     what = "goes on" if decision and decision.goes_on else f"ends: {decision and decision.why}"
@@ -362,9 +364,8 @@ def add(commands: Group) -> None:
     parser.add_argument("--vary", nargs="+", default=[], metavar="FIELD", help="what is meant to differ, e.g. strategy")
     parser.add_argument("--may-differ", dest="vary", nargs="+", help=argparse.SUPPRESS)  # its name in the first version
     parser.add_argument("--json", action="store_true", help="print JSON instead of sentences")
-    parser.add_argument(
-        "--html", type=page_to_write, metavar="FILE", help="write a page: cells, chart, both machines side by side"
-    )
+    help_text = "write a page: cells, chart, both machines side by side"
+    parser.add_argument("--html", type=page_to_write, metavar="FILE", help=help_text)
 
 
 def add_stages(stages: Group) -> None:

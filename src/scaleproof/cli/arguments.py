@@ -204,7 +204,7 @@ def add_campaign_command(
     return sub
 
 
-def subcommands(group: Group, name: str, doc: str) -> Group:
+def add_subcommands(group: Group, name: str, doc: str) -> Group:
     """A group of commands with a common first word."""
     return group.add_parser(name, help=doc, description=doc).add_subparsers(required=True, metavar="COMMAND")
 
@@ -222,6 +222,5 @@ def add_results_option(parser: argparse.ArgumentParser) -> None:
 
 def add_fingerprints_option(parser: argparse.ArgumentParser) -> None:
     """Add `--fingerprints`: those of the cells when the workflow planned this job."""
-    parser.add_argument(
-        "--fingerprints", nargs="+", metavar="F", help="refuse to run if these are no longer the cells' fingerprints"
-    )
+    help_text = "refuse to run if these are no longer the cells' fingerprints"
+    parser.add_argument("--fingerprints", nargs="+", metavar="F", help=help_text)

@@ -40,13 +40,7 @@ def audit_results(args: argparse.Namespace) -> None:
     from scaleproof.auditor.audit import NoResult, audit_paths
     from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
 
-    given: dict[str, dict[str, int]] = {}  # part of a run's name -> what the user says of such runs
-    for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
-        for text in texts:
-            name, number = _parse_number(key, text)
-            if given.setdefault(name, {}).setdefault(key, number) != number:
-                option, of_runs = key.replace("_", "-"), f"runs with {name} in their name" if name else "all runs"
-                raise UserError(f"--{option} is {given[name][key]} and {number} for {of_runs}; give one of them")
+    given = _stated_of_runs(args)
     for place in args.paths:
         if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
             raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
@@ -166,6 +160,21 @@ def _key_of_campaign(name: str) -> str | None:
     return f"Key of a campaign: {entry['description']}" if "description" in entry else None
 
 
+def _stated_of_runs(args: argparse.Namespace) -> dict[str, dict[str, int]]:
+    """Return what --world-size and --global-batch say: part of a run's name -> {"world_size": 8}, "" for all runs.
+
+    They are given as "NAME=8" or "8". Raises UserError for any other text, and for two numbers of the same runs.
+    """
+    stated: dict[str, dict[str, int]] = {}
+    for key, texts in (("world_size", args.world_size), ("global_batch", args.global_batch)):
+        for text in texts:
+            name, number = _parse_number(key, text)
+            if stated.setdefault(name, {}).setdefault(key, number) != number:
+                option, of_runs = key.replace("_", "-"), f"runs with {name} in their name" if name else "all runs"
+                raise UserError(f"--{option} is {stated[name][key]} and {number} for {of_runs}; give one of them")
+    return stated
+
+
 def _parse_number(key: str, text: str) -> tuple[str, int]:
     """ "NAME=8" as ("NAME", 8), for runs whose name contains NAME; "8" as ("", 8), for all. `key`: the option.
 
@@ -192,24 +201,26 @@ def add(commands: Group) -> None:
         "pbpaste | scaleproof audit -                   # a table from the clipboard"
     )
     parser = add_command(commands, "audit", audit_results, doc, example)
-    text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
-    parser.add_argument("paths", type=path, nargs="+", metavar="PATH", help=text)
-    text = "how to print it: text, json, markdown (for an issue), sarif, github (notes beside the lines of a change)"
+    help_text = "files and folders, their formats recognised by their contents; -: a table or log on standard input"
+    parser.add_argument("paths", type=path, nargs="+", metavar="PATH", help=help_text)
+    help_text = (
+        "how to print it: text, json, markdown (for an issue), sarif, github (notes beside the lines of a change)"
+    )
     formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--format", choices=FORMATS, default="text", help=text)
+    formats.add_argument("--format", choices=FORMATS, default="text", help=help_text)
     for name in ("json", "markdown"):
-        text = f"the same as --format {name}"
-        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
-    text = "the least severity for which the exit code is 1 (default: suspect)"
-    parser.add_argument("--fail-on", choices=SEVERITIES, default="suspect", help=text)
-    text = "exit code 0 where no file has a result, as of a change that touches none"
-    parser.add_argument("--allow-empty", action="store_true", help=text)
+        help_text = f"the same as --format {name}"
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=help_text)
+    help_text = "the least severity for which the exit code is 1 (default: suspect)"
+    parser.add_argument("--fail-on", choices=SEVERITIES, default="suspect", help=help_text)
+    help_text = "exit code 0 where no file has a result, as of a change that touches none"
+    parser.add_argument("--allow-empty", action="store_true", help=help_text)
     parser.add_argument("--html", type=page_to_write, metavar="FILE", help="write a page as well")
-    text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
-    parser.add_argument("--link", needs="--html", type=url, metavar="URL", help=text)
+    help_text = "where the files can be seen, for links of the page: https://github.com/OWNER/NAME/blob/main"
+    parser.add_argument("--link", needs="--html", type=url, metavar="URL", help=help_text)
     for name, what in (("world-size", "world size"), ("global-batch", "global batch")):
-        text = f"{what}, where a file does not state it; NAME: part of its path"
-        parser.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=text)
+        help_text = f"{what}, where a file does not state it; NAME: part of its path"
+        parser.add_argument(f"--{name}", action="append", default=[], metavar="[NAME=]N", help=help_text)
 
     doc = (
         "what a finding means, how it is detected, how to fix it; what a word of a report means; without CODE, an index"

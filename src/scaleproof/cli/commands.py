@@ -20,7 +20,7 @@ from scaleproof.cli import (
     watched,
 )
 from scaleproof.cli import run as training
-from scaleproof.cli.arguments import Parser, subcommands
+from scaleproof.cli.arguments import Parser, add_subcommands
 from scaleproof.ground.errors import UserError
 
 STAGED = (prepare, training, trace, analyse, forecast)  # those that the workflow calls
@@ -49,7 +49,9 @@ def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
     if not stages_alone:
         for module in MODULES:
             module.add(commands)
-    stages = subcommands(commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name")
+    stages = add_subcommands(
+        commands, "stage", "the steps of the workflow: each rule of it calls the stage of its name"
+    )
     for module in STAGED:
         module.add_stages(stages)
     return top

@@ -35,16 +35,11 @@ def doctor(args: argparse.Namespace) -> None:
 
 def add(commands: Group) -> None:
     """Add the command `doctor` to `commands`."""
-    parser = add_command(
-        commands,
-        "doctor",
-        doctor,
-        "is this machine fit to measure, and does scaleproof measure right on it? exit code 1 where a check fails",
-        "scaleproof doctor\nscaleproof doctor --no-ranks   # without starting ranks: ten seconds",
-    )
-    text = "folder of all results, which is made where there is none (default: results)"
-    parser.add_argument("--results", type=folder_to_write, default=str(RESULTS), metavar="DIR", help=text)
-    parser.add_argument(
-        "--out", type=record_to_write, metavar="FILE", help="default: doctor.json in the folder of all results"
-    )
+    doc = "is this machine fit to measure, and does scaleproof measure right on it? exit code 1 where a check fails"
+    example = "scaleproof doctor\nscaleproof doctor --no-ranks   # without starting ranks: ten seconds"
+    parser = add_command(commands, "doctor", doctor, doc, example)
+    help_text = "folder of all results, which is made where there is none (default: results)"
+    parser.add_argument("--results", type=folder_to_write, default=str(RESULTS), metavar="DIR", help=help_text)
+    help_text = "default: doctor.json in the folder of all results"
+    parser.add_argument("--out", type=record_to_write, metavar="FILE", help=help_text)
     parser.add_argument("--no-ranks", action="store_true", help="leave out the steps of each strategy on real ranks")

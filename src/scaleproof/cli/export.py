@@ -4,7 +4,7 @@ import argparse
 import shutil
 from functools import partial
 
-from scaleproof.cli.arguments import Group, add_command, subcommands
+from scaleproof.cli.arguments import Group, add_command, add_subcommands
 from scaleproof.cli.values import file_to_write, new_folder, path
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_atomic
@@ -32,11 +32,11 @@ def prometheus(args: argparse.Namespace) -> None:
 def to_tracker(args: argparse.Namespace) -> None:
     """Write all runs of a campaign, those of its A/B comparisons too, for an experiment tracker; all or nothing."""
     from scaleproof.conclude.report.read_results import read_inputs
-    from scaleproof.conclude.report.trackers import TRACKERS, exported_runs
+    from scaleproof.conclude.report.trackers import TRACKERS, export_runs
     from scaleproof.ground.records.run import read_runs
 
     _, cells, report = read_inputs(args.results)
-    runs = exported_runs(read_runs(args.results), args.results)
+    runs = export_runs(read_runs(args.results), args.results)
     was_there = args.out.exists()
     try:
         TRACKERS[args.tracker](report.campaign, runs, cells, args.out)
@@ -50,16 +50,15 @@ def to_tracker(args: argparse.Namespace) -> None:
 
 def add(commands: Group) -> None:
     """Add the command `export` to `commands`."""
-    group = subcommands(commands, "export", "results for Prometheus, TensorBoard, Weights & Biases or MLflow")
+    group = add_subcommands(commands, "export", "results for Prometheus, TensorBoard, Weights & Biases or MLflow")
     doc = "write all cells as gauges of Prometheus, for the textfile collector of a node exporter"
     parser = add_command(group, "prometheus", prometheus, doc, "scaleproof export prometheus results/demo demo.prom")
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
     parser.add_argument("out", type=partial(file_to_write, replaced=(SUFFIX,)), metavar="FILE.prom", help="a file")
     for tracker, (what, _) in LOOK.items():
         doc = f"write all runs as {what}: loss, time and rate of every step, final figures, settings, and all cells"
-        parser = add_command(
-            group, tracker, to_tracker, doc, f"scaleproof export {tracker} results/demo {tracker}-demo"
-        )
+        example = f"scaleproof export {tracker} results/demo {tracker}-demo"
+        parser = add_command(group, tracker, to_tracker, doc, example)
         parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
         parser.add_argument("out", type=new_folder, metavar="FOLDER", help="a folder that is new or empty")
         parser.set_defaults(tracker=tracker)

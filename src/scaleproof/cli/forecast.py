@@ -89,7 +89,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.requirements import run_times
     from scaleproof.conclude.forecast.text import forecasts_text, pilots_text
 
-    evidence = evidence_of(args.campaign, args.results)
+    evidence = read_evidence(args.campaign, args.results)
     made = make_forecasts(evidence)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", made)
     print(forecasts_text(made))
@@ -120,23 +120,23 @@ def forecast(args: argparse.Namespace) -> None:
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
 
-    evidence = evidence_of(args.campaign, args.results)
+    evidence = read_evidence(args.campaign, args.results)
     written = write_forecasts(args.results / evidence.loaded.name / "forecasts", make_forecasts(evidence))
     write_json(args.out, {"forecasts": written.name})
 
 
 def forecast_report(args: argparse.Namespace) -> None:
     """Score earlier forecasts; write forecast.json with its table and charts."""
-    from scaleproof.conclude.forecast.report_data import report_of
+    from scaleproof.conclude.forecast.report_data import make_forecast_report
     from scaleproof.conclude.report.charts.forecast import draw_forecast
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
     from scaleproof.conclude.report.tables.forecast import write_forecast
 
-    evidence = evidence_of(args.campaign, args.results)
+    evidence = read_evidence(args.campaign, args.results)
     _score(evidence, args.results)
-    evidence = evidence_of(args.campaign, args.results)  # again: its ledger has the new scores now
+    evidence = read_evidence(args.campaign, args.results)  # again: its ledger has the new scores now
     folder = args.results / evidence.loaded.name
-    report = report_of(evidence, folder / "forecasts")
+    report = make_forecast_report(evidence, folder / "forecasts")
     write_json(folder / "forecast.json", report)
     write_forecast(report.forecasts, folder / "tables")
     draw_forecast(report.forecasts, folder / "charts")
@@ -159,7 +159,7 @@ def plan(args: argparse.Namespace) -> None:
     price = None
     if args.price is not None:
         price = Price(args.price, args.currency, args.price_date or date.today().isoformat())
-    evidence = evidence_of(args.campaign, args.results)
+    evidence = read_evidence(args.campaign, args.results)
     times = run_times(args.results, evidence.loaded.name)
     made = make_plan(evidence, price, args.budget, args.watts, args.count_memory, times)
     folder = args.results / evidence.loaded.name / PLANS
@@ -238,7 +238,7 @@ def _limit(loaded: "LoadedCampaign") -> float | None:
     return None if given is None else given * 1e9
 
 
-def evidence_of(campaign: Path, results: Path) -> "ForecastEvidence":
+def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
     """Read all that forecasts of a campaign are made from; its runs are checked. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
@@ -279,6 +279,13 @@ def _publish_sweep(made: "Sweep", folder: Path) -> None:
 
 def add(commands: Group) -> None:
     """Add `sweep`, `forecast`, `frontier` and `plan` to `commands`."""
+    _add_sweep(commands)
+    _add_forecast(commands)
+    _add_frontier(commands)
+    _add_plan(commands)
+
+
+def _add_sweep(commands: Group) -> None:
     doc = "measure collectives over sizes, in the groups that the campaign's cells use"
     example = (
         "scaleproof sweep config/campaigns/demo.yaml\n"
@@ -286,24 +293,19 @@ def add(commands: Group) -> None:
         "scaleproof sweep config/campaigns/mine.yaml --group 1x8 --nccl-tests all_reduce.json all_gather.json"
     )
     parser = add_campaign_command(commands, "sweep", sweep_groups, doc, example)
-    parser.add_argument(
-        "--group", type=text, metavar="KxG", help="only this group, as a cell's geometry is written (2x8)"
-    )
+    help_text = "only this group, as a cell's geometry is written (2x8)"
+    parser.add_argument("--group", type=text, metavar="KxG", help=help_text)
     parser.add_argument("--launches", type=count, default=3, metavar="N", help="fresh launches (default: 3)")
-    parser.add_argument(
-        "--link", type=Number("GB/s"), metavar="GB/s", help="what the link is said to carry, in one direction"
-    )
+    help_text = "what the link is said to carry, in one direction"
+    parser.add_argument("--link", type=Number("GB/s"), metavar="GB/s", help=help_text)
     source = "given by the user"
     parser.add_argument("--link-source", needs="--link", type=text, default=source, metavar="TEXT", help="who says so")
-    parser.add_argument(
-        "--nccl-tests",
-        type=file_to_read,
-        nargs="+",
-        metavar="FILE",
-        help="read files of `all_reduce_perf -J FILE` instead",
-    )
+    help_text = "read files of `all_reduce_perf -J FILE` instead"
+    parser.add_argument("--nccl-tests", type=file_to_read, nargs="+", metavar="FILE", help=help_text)
     add_results_option(parser)
 
+
+def _add_forecast(commands: Group) -> None:
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
     example = (
         "scaleproof forecast config/campaigns/demo.yaml\n"
@@ -319,16 +321,19 @@ def add(commands: Group) -> None:
     parser.add_argument("--devices-per-node", needs="--from", type=count, default=8, metavar="N", help=help_text)
     add_results_option(parser)
 
+
+def _add_frontier(commands: Group) -> None:
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
     example = "scaleproof frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
     parser = add_campaign_command(commands, "frontier", frontier_of_cell, doc, example)
     parser.add_argument("cell", metavar="CELL", help="slug of the cell, as `campaign show` lists it")
-    parser.add_argument(
-        "--limit", type=memory, metavar="GB", help="memory of a device (default: the GPU's; needed on a CPU)"
-    )
+    help_text = "memory of a device (default: the GPU's; needed on a CPU)"
+    parser.add_argument("--limit", type=memory, metavar="GB", help=help_text)
     parser.add_argument("--fastest", action="store_true", help="also compare the speed of a half and a quarter of it")
     add_results_option(parser)
 
+
+def _add_plan(commands: Group) -> None:
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (
         "scaleproof plan config/campaigns/demo.yaml\n"
@@ -358,9 +363,8 @@ def add_stages(stages: Group) -> None:
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the sweep")
     add_results_option(parser)
 
-    parser = add_campaign_command(
-        stages, "frontier", frontier, "the micro-batch of a cell that says largest or fastest"
-    )
+    doc = "the micro-batch of a cell that says largest or fastest"
+    parser = add_campaign_command(stages, "frontier", frontier, doc)
     parser.add_argument("cell", help="slug of the cell")
     add_fingerprints_option(parser)
     parser.add_argument("--tokens", type=path, required=True, metavar="DIR", help="folder of the cell's token files")

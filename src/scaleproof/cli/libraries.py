@@ -48,7 +48,7 @@ def _library_at_fault(error: BaseException) -> str | None:
         return None
     # Any other error that came up while a library was imported: the innermost library is at fault.
     if isinstance(error, SyntaxError):
-        libraries = [_of_file(Path(error.filename or ""))]
+        libraries = [_library_of_file(Path(error.filename or ""))]
     else:
         libraries = list(_libraries_being_imported(error.__traceback__))
     return next((name for name in reversed(libraries) if name not in {PACKAGE, *sys.stdlib_module_names}), None)
@@ -64,8 +64,8 @@ def _libraries_being_imported(trace: TracebackType | None) -> Iterator[str]:
             yield name
 
 
-def _of_file(path: Path) -> str:
-    """The library that a file belongs to, by the folder of libraries that it is in."""
+def _library_of_file(path: Path) -> str:
+    """Return the library that a file belongs to, by where it lies below `sys.path`; of any other file our package."""
     below = [path.relative_to(place).parts[0] for place in sys.path if place and path.is_relative_to(place)]
     return min(below, key=len, default=PACKAGE).partition(".")[0]
 

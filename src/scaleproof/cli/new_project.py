@@ -27,5 +27,5 @@ def add(commands: Group) -> None:
     """Add the command `init` to `commands`."""
     doc = "make a folder of campaigns that the installed workflow measures: Snakefile, a campaign, profiles"
     parser = add_command(commands, "init", init, doc, "scaleproof init my-benchmarks")
-    text = "a new folder, or one without such files (default: this one)"
-    parser.add_argument("folder", type=folder_to_write, nargs="?", default=".", metavar="FOLDER", help=text)
+    help_text = "a new folder, or one without such files (default: this one)"
+    parser.add_argument("folder", type=folder_to_write, nargs="?", default=".", metavar="FOLDER", help=help_text)

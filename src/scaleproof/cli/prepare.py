@@ -8,7 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from scaleproof.cli.arguments import Group, add_campaign_command, add_command, add_results_option, subcommands
+from scaleproof.cli.arguments import Group, add_campaign_command, add_command, add_results_option, add_subcommands
 from scaleproof.cli.values import count, file_to_read, folder, hub_name, path
 from scaleproof.cli.values import text as text_type
 from scaleproof.ground.errors import UserError, plural
@@ -96,22 +96,39 @@ def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
     return len(charts_of(loaded)) + len(tables_of(loaded)) + of_traces
 
 
-def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
-    """Load a campaign, and check its corpora and models. Raises UserError."""
-    from scaleproof.ground.campaign.cells import tokens_of
-    from scaleproof.ground.campaign.config import tokenizer_entries
-    from scaleproof.ground.campaign.loaded import LoadedCampaign
-    from scaleproof.measure.corpus.check import check_corpus, most_trainable_entries
-    from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
-    from scaleproof.measure.model.inventory import inventory_of
-
-    loaded = LoadedCampaign(campaign)
+def _check_memory_limit(loaded: "LoadedCampaign", campaign: Path) -> None:
+    """Raise UserError where a micro-batch is searched on a CPU and the file `campaign` states no limit of memory."""
     searched = [cell.slug for cell in loaded.cells if cell.searched and cell.execution.device == "cpu"]
     if searched and loaded.campaign.frontier.limit_gb is None:
         raise UserError(
             f"{campaign}: frontier.limit_gb is missing: the micro-batch of {searched[0]} is searched on a CPU, "
             "which has no memory of its own; write frontier: {limit_gb: 4} or what one process may use"
         )
+
+
+def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
+    """Load a campaign, and check its corpora and models. Raises UserError."""
+    from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.measure.model.inventory import inventory_of
+
+    loaded = LoadedCampaign(campaign)
+    _check_memory_limit(loaded, campaign)
+    _check_corpora(loaded)
+    for cell in loaded.cells:
+        try:
+            inventory_of(cell)
+        except UserError as error:
+            raise UserError(f"{campaign}: cell {cell.slug}: {error}") from None
+    return loaded
+
+
+def _check_corpora(loaded: "LoadedCampaign") -> None:
+    """Raise UserError where a corpus does not hold what its row says, or is too small to train a tokenizer on."""
+    from scaleproof.ground.campaign.cells import tokens_of
+    from scaleproof.ground.campaign.config import tokenizer_entries
+    from scaleproof.measure.corpus.check import check_corpus, most_trainable_entries
+    from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
+
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
         tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
@@ -119,13 +136,7 @@ def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
         most = most_trainable_entries(name, corpus, max(sizes.values(), default=FEWEST))
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
-                raise UserError(f"{campaign}: {error_for_small_text(tokenizer, most)}")
-    for cell in loaded.cells:
-        try:
-            inventory_of(cell)
-        except UserError as error:
-            raise UserError(f"{campaign}: cell {cell.slug}: {error}") from None
-    return loaded
+                raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most)}")
 
 
 def stale(args: argparse.Namespace) -> None:
@@ -167,10 +178,10 @@ def campaign_schema(args: argparse.Namespace) -> None:
 
 def corpus_list(args: argparse.Namespace) -> None:
     """Print the table of corpora."""
-    from scaleproof.conclude.forecast.requirements import corpora_text
+    from scaleproof.conclude.forecast.requirements import describe_corpora_table
     from scaleproof.ground.campaign.loaded import corpora
 
-    print(corpora_text(corpora()))
+    print(describe_corpora_table(corpora()))
 
 
 def corpus_check(args: argparse.Namespace) -> None:
@@ -256,7 +267,7 @@ def corpus_reread(args: argparse.Namespace) -> None:
 
 def add(commands: Group) -> None:
     """Add `campaign`, `model`, `corpus`, `stale` and `keep` to `commands`."""
-    campaign = subcommands(commands, "campaign", "look at a campaign before anything runs")
+    campaign = add_subcommands(commands, "campaign", "look at a campaign before anything runs")
     example = "scaleproof campaign validate config/campaigns/demo.yaml"
     doc = "check a campaign file and what it names; count what will run and estimate the time"
     add_results_option(add_campaign_command(campaign, "validate", campaign_validate, doc, example))
@@ -270,33 +281,30 @@ def add(commands: Group) -> None:
         "scaleproof campaign schema audit              # scaleproof audit --json"
     )
     parser = add_command(campaign, "schema", campaign_schema, doc, example)
-    text = f"{', '.join(MODELS)} (default: campaign)"
-    parser.add_argument("what", choices=list(MODELS), nargs="?", default="campaign", metavar="FILE", help=text)
+    help_text = f"{', '.join(MODELS)} (default: campaign)"
+    parser.add_argument("what", choices=list(MODELS), nargs="?", default="campaign", metavar="FILE", help=help_text)
 
-    model = subcommands(commands, "model", "look at models of the Hugging Face hub")
+    model = add_subcommands(commands, "model", "look at models of the Hugging Face hub")
     doc = "fetch the config.json of a model, once, and print the line that a campaign needs; no weights"
     parser = add_command(model, "fetch", model_fetch, doc, "scaleproof model fetch Qwen/Qwen3-0.6B")
     parser.add_argument("model", type=hub_name, help="owner/name on the hub, or on HF_ENDPOINT")
     parser.add_argument("--revision", type=text_type, default="main", help="a branch or a commit (default: main)")
 
-    corpus = subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
+    corpus = add_subcommands(commands, "corpus", "look at the corpora of config/corpora.yaml")
     doc = "list the corpora with their sources and sizes"
     add_command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
     doc = "open the files of a corpus, or ask the hub for them, and check that they hold what its row says"
     parser = add_command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
     parser.add_argument("corpus", help="a name in config/corpora.yaml")
-    parser = add_command(
-        commands,
-        "stale",
-        stale,
-        "what an upgrade or an edit would measure again, why, and how many device hours",
+    doc = "what an upgrade or an edit would measure again, why, and how many device hours"
+    example = (
         "scaleproof stale                                "
         "# all campaigns with results; exit code 1 if anything is stale\n"
-        "scaleproof stale config/campaigns/demo.yaml",
+        "scaleproof stale config/campaigns/demo.yaml"
     )
-    parser.add_argument(
-        "campaigns", nargs="*", type=path, metavar="CAMPAIGN", help="campaign files (default: all with results)"
-    )
+    parser = add_command(commands, "stale", stale, doc, example)
+    help_text = "campaign files (default: all with results)"
+    parser.add_argument("campaigns", nargs="*", type=path, metavar="CAMPAIGN", help=help_text)
     add_results_option(parser)
     doc = "let snakemake take finished runs as they are: those copied from another folder, and those of older code"
     add_results_option(add_campaign_command(commands, "keep", keep, doc, "scaleproof keep config/campaigns/demo.yaml"))
@@ -320,14 +328,13 @@ def add_stages(stages: Group) -> None:
     parser.add_argument("tokenizer", type=file_to_read, help="tokenizer.json")
     parser.add_argument("--processes", type=count, metavar="N", help="how many at a time (default: one per core)")
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the token files")
-    parser = add_command(
-        stages, "corpus_reread", corpus_reread, "hold token files against the documents of their corpus"
-    )
+    doc = "hold token files against the documents of their corpus"
+    parser = add_command(stages, "corpus_reread", corpus_reread, doc)
     parser.add_argument("tokens", type=folder, help="folder of train.bin, val.bin and tokens.json")
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="second_reading.json to write")
     _downloads_option(parser)
 
 
 def _downloads_option(parser: argparse.ArgumentParser) -> None:
-    text = "where downloaded files stay (default: results/downloads)"
-    parser.add_argument("--downloads", type=path, default=RESULTS / "downloads", metavar="DIR", help=text)
+    help_text = "where downloaded files stay (default: results/downloads)"
+    parser.add_argument("--downloads", type=path, default=RESULTS / "downloads", metavar="DIR", help=help_text)

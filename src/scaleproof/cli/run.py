@@ -14,7 +14,7 @@ from scaleproof.cli.arguments import (
     add_command,
     add_fingerprints_option,
     add_results_option,
-    subcommands,
+    add_subcommands,
 )
 from scaleproof.cli.values import count, path, text
 from scaleproof.ground.errors import UserError, nearest_path, plural, shortened
@@ -191,24 +191,8 @@ def retry(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign)
     cells = {name for name in args.cell if "/" not in name}
-    slugs = [cell.slug for cell in loaded.cells]
-    for name in args.cell:
-        if name.count("/") > 1 or not name.partition("/")[0]:
-            meant = " or ".join(part for part in Path(name).parts if part in slugs)
-            hint = f' Did you mean "{meant}"?' if meant else f" Cells: {', '.join(slugs)}"
-            raise UserError(f"--cell {shortened(name)}: a cell is named by its slug, and a run as CELL/rep1.{hint}")
-        loaded.cell(name.partition("/")[0])  # UserError where there is no such cell
     folder = args.results / loaded.name
-    if not folder.is_dir():
-        raise UserError(
-            f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
-        )
-    planned = {f"{place.parent.name}/{place.name}": place for place in loaded.runs(args.results)}
-    for run in sorted(set(args.cell) - cells - planned.keys()):
-        repeats = [name for name in planned if name.partition("/")[0] == run.partition("/")[0]]
-        raise UserError(f"--cell {run}: the campaign plans no such run; of this cell: {', '.join(repeats)}")
-    named = [run for run in planned if run in args.cell or run.partition("/")[0] in cells]
-    runs = [planned[run] for run in named] if args.cell else list(planned.values())
+    runs = _chosen_runs(loaded, args)
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in cells]
     before = sorted(folder.iterdir())
     again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
@@ -225,6 +209,28 @@ def retry(args: argparse.Namespace) -> None:
         print(f"{amount} will be repeated by: {again}")
     else:
         print("no run failed: there is nothing to remove")
+
+
+def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Path]:
+    """Return the folders of the runs that `--cell` names (CELL, CELL/rep1), else of all runs. Raises UserError."""
+    slugs = [cell.slug for cell in loaded.cells]
+    for name in args.cell:
+        if name.count("/") > 1 or not name.partition("/")[0]:
+            meant = " or ".join(part for part in Path(name).parts if part in slugs)
+            hint = f' Did you mean "{meant}"?' if meant else f" Cells: {', '.join(slugs)}"
+            raise UserError(f"--cell {shortened(name)}: a cell is named by its slug, and a run as CELL/rep1.{hint}")
+        loaded.cell(name.partition("/")[0])  # UserError where there is no such cell
+    folder = args.results / loaded.name
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder}: no such folder; no run of {args.campaign} is there (option --results).{nearest_path(folder)}"
+        )
+    planned = {f"{place.parent.name}/{place.name}": place for place in loaded.runs(args.results)}
+    for run in sorted(name for name in args.cell if "/" in name and name not in planned):
+        repeats = [name for name in planned if name.partition("/")[0] == run.partition("/")[0]]
+        raise UserError(f"--cell {run}: the campaign plans no such run; of this cell: {', '.join(repeats)}")
+    named = [run for run in planned if run in args.cell or run.partition("/")[0] in args.cell]
+    return [planned[run] for run in (named if args.cell else planned)]
 
 
 def cluster_check(args: argparse.Namespace) -> None:
@@ -255,21 +261,14 @@ def add(commands: Group) -> None:
     parser.add_argument("--cell", type=text, action="append", default=[], metavar="CELL", help=help_text)
     add_results_option(parser)
 
-    cluster = subcommands(commands, "cluster", "look at a cluster before a campaign is sent there")
+    cluster = add_subcommands(commands, "cluster", "look at a cluster before a campaign is sent there")
     doc = "try what a campaign needs of the cluster, on compute nodes too; exit code 1 if something must be fixed"
-    parser = add_command(
-        cluster, "check", cluster_check, doc, "scaleproof cluster check config/campaigns/v100_two_node_buckets.yaml"
-    )
-    parser.add_argument(
-        "campaign", type=path, nargs="?", metavar="CAMPAIGN", help="a campaign whose jobs the scheduler is asked about"
-    )
-    parser.add_argument(
-        "--profile",
-        type=path,
-        default=Path(PROFILE),
-        metavar="DIR",
-        help=f"the profile's folder or name (default: {PROFILE})",
-    )
+    example = "scaleproof cluster check config/campaigns/v100_two_node_buckets.yaml"
+    parser = add_command(cluster, "check", cluster_check, doc, example)
+    help_text = "a campaign whose jobs the scheduler is asked about"
+    parser.add_argument("campaign", type=path, nargs="?", metavar="CAMPAIGN", help=help_text)
+    help_text = f"the profile's folder or name (default: {PROFILE})"
+    parser.add_argument("--profile", type=path, default=Path(PROFILE), metavar="DIR", help=help_text)
     add_results_option(parser)
 
 

@@ -9,7 +9,7 @@ from scaleproof.cli.arguments import (
     add_command,
     add_fingerprints_option,
     add_results_option,
-    subcommands,
+    add_subcommands,
 )
 from scaleproof.cli.run import look_up_planned, stoppable
 from scaleproof.cli.values import count, file_to_read, folder, folder_to_write, path
@@ -22,9 +22,8 @@ from scaleproof.ground.files import write_atomic, write_json
 def trace_capture(args: argparse.Namespace) -> None:
     """Take a trace of one cell and print what came of it.
 
-    The workflow publishes a capture that fails too, so that the campaign's report has its reason; whoever asked for one
-    trace alone asked for nothing else, and gets SystemExit. Raises UserError, which the trace's log has as well where
-    the workflow asked.
+    Raises SystemExit(1) where that failed, but not in the workflow, whose report has the reason. Raises UserError,
+    which in the workflow the trace's log has as well.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
     from scaleproof.measure.trace.capture.capture import LOG, capture_trace
@@ -50,11 +49,11 @@ def trace_capture(args: argparse.Namespace) -> None:
     else:
         why = f" ({result.tool_reason})" if result.tool_reason else ""
         print(f"{cell.slug}: {result.steps} steps traced with {result.tool}{why}")
-    _end(args, result.status)
+    _fail_by_hand(args, result.status)
 
 
-def _end(args: argparse.Namespace, status: str) -> None:
-    """Raise SystemExit where a command by hand has no trace."""
+def _fail_by_hand(args: argparse.Namespace, status: str) -> None:
+    """Raise SystemExit(1) where there is no trace, and the command was typed by hand: no stage of the workflow."""
     if status != "ok" and not args.is_stage:
         raise SystemExit(1)
 
@@ -74,7 +73,7 @@ def trace_summary(args: argparse.Namespace) -> None:
             write_json(args.out / PROFILE, profile.model_dump(mode="json"))
     for sentence in trace_sentences(profile):
         print(sentence)
-    _end(args, profile.status)
+    _fail_by_hand(args, profile.status)
 
 
 def trace_interconnect(args: argparse.Namespace) -> None:
@@ -133,8 +132,8 @@ def trace_charts(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `trace` with its subcommands to `commands`."""
-    traces = subcommands(commands, "trace", "where the time of a step goes")
+    """Add the command `trace` with its add_subcommands to `commands`."""
+    traces = add_subcommands(commands, "trace", "where the time of a step goes")
     doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
     example = "scaleproof trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"
     _add_capture_arguments(add_campaign_command(traces, "capture", trace_capture, doc, example))
@@ -149,26 +148,24 @@ def add(commands: Group) -> None:
     example = "scaleproof trace diff results/demo/traces/ddp-n1x2 results/demo/traces/zero2-n1x2"
     parser = add_command(traces, "diff", trace_diff, doc, example)
     for name in ("a", "b"):
-        text = "folder of a summarised capture, a profile_summary.json, or a trace file"
-        parser.add_argument(name, type=path, help=text)
+        help_text = "folder of a summarised capture, a profile_summary.json, or a trace file"
+        parser.add_argument(name, type=path, help=help_text)
     parser.add_argument("--ranks", type=count, metavar="N", help="of text reports: how many ranks they are of")
     parser.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of each run")
 
     doc = "say over which links a run really communicated"
-    parser = add_command(
-        traces, "interconnect", trace_interconnect, doc, "scaleproof trace interconnect nccl.log topo.xml"
-    )
-    text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
-    parser.add_argument("files", type=file_to_read, nargs="+", metavar="FILE", help=text)
+    example = "scaleproof trace interconnect nccl.log topo.xml"
+    parser = add_command(traces, "interconnect", trace_interconnect, doc, example)
+    help_text = "NCCL log, nccl_topo.xml, nvidia-smi topo -m, ibstat"
+    parser.add_argument("files", type=file_to_read, nargs="+", metavar="FILE", help=help_text)
 
 
 def add_stages(stages: Group) -> None:
     """Add the stages of this module to `stages`."""
     doc = "a trace of one cell, in a run of its own"
     _add_capture_arguments(add_campaign_command(stages, "trace_capture", trace_capture, doc), is_stage=True)
-    _add_summary_arguments(
-        add_command(stages, "trace_summary", trace_summary, "profile_summary.json of a trace"), is_stage=True
-    )
+    doc = "profile_summary.json of a trace"
+    _add_summary_arguments(add_command(stages, "trace_summary", trace_summary, doc), is_stage=True)
     doc = "traces.json: all traces of a campaign beside its timed runs"
     add_results_option(add_campaign_command(stages, "trace_report", trace_report, doc))
     parser = add_command(stages, "trace_charts", trace_charts, "the charts of a campaign's traces as SVG and PNG")
@@ -179,33 +176,28 @@ def _add_capture_arguments(sub: argparse.ArgumentParser, is_stage: bool = False)
     """Add the arguments of a capture to `sub`. A stage makes the folders above that of --out."""
     sub.set_defaults(is_stage=is_stage)
     sub.add_argument("cell", help="slug of the cell, as `campaign show` lists it")
-    text = "folder of train.bin and tokens.json (default: the cell's own)"
-    sub.add_argument("--tokens", type=path, metavar="DIR", help=text)
-    sub.add_argument(
-        "--out",
-        type=path if is_stage else folder_to_write,
-        metavar="DIR",
-        help="default: results/<campaign>/traces/<cell>",
-    )
+    help_text = "folder of train.bin and tokens.json (default: the cell's own)"
+    sub.add_argument("--tokens", type=path, metavar="DIR", help=help_text)
+    help_text = "default: results/<campaign>/traces/<cell>"
+    sub.add_argument("--out", type=path if is_stage else folder_to_write, metavar="DIR", help=help_text)
     add_results_option(sub)
     add_fingerprints_option(sub)
     sub.add_argument("--steps", type=count, metavar="N", help="steps to trace (default: trace.steps of the campaign)")
     tools = ("auto", "nsys", "torch.profiler")
     sub.add_argument("--tool", choices=tools, help="profiler (default: trace.tool of the campaign)")
-    text = "nodes to trace (default: trace.nodes of the campaign)"
-    sub.add_argument("--nodes", choices=("first", "all"), help=text)
+    help_text = "nodes to trace (default: trace.nodes of the campaign)"
+    sub.add_argument("--nodes", choices=("first", "all"), help=help_text)
 
 
 def _add_summary_arguments(sub: argparse.ArgumentParser, is_stage: bool = False) -> None:
     """Add the arguments of a summary to `sub`."""
     sub.set_defaults(is_stage=is_stage)
-    text = (
+    help_text = (
         "folder of a capture; or files: .sqlite of nsys export (one per node), .json(.gz) of torch.profiler "
         "(one per rank), text or CSV of nsys stats"
     )
-    sub.add_argument("trace", type=path, nargs="+", metavar="TRACE", help=text)
+    sub.add_argument("trace", type=path, nargs="+", metavar="TRACE", help=help_text)
     sub.add_argument("--ranks", type=count, metavar="N", help="of files: how many ranks they should hold")
     sub.add_argument("--steps", type=count, metavar="N", help="of text reports: optimizer steps of the run")
-    sub.add_argument(
-        "--out", type=folder_to_write, metavar="DIR", help="of files: folder to write profile_summary.json into"
-    )
+    help_text = "of files: folder to write profile_summary.json into"
+    sub.add_argument("--out", type=folder_to_write, metavar="DIR", help=help_text)

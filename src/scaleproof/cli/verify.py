@@ -10,6 +10,7 @@ from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.snakemake_command import RESULTS
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def verify(args: argparse.Namespace) -> None:
 
     folder = folder_of(args.results)
     try:
-        from scaleproof.conclude.publication.gate import left_out, verify_and_audit, why_rules_differ
+        from scaleproof.conclude.publication.gate import findings_left_out, verify_and_audit, why_rules_differ
         from scaleproof.conclude.publication.made_again import written_again
     except ImportError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
@@ -45,13 +46,13 @@ def verify(args: argparse.Namespace) -> None:
         if not differences and (reservation := written_again(folder).reservation):
             print(reservation)
         if not differences and (reason := why_rules_differ(folder)):
-            for difference in left_out(folder):
+            for difference in findings_left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
     for line in _lines_of(differences):
         print(line)
-    counted = f"{integer(figures)} figures recomputed from {integer(runs)} run{'s' if runs != 1 else ''}"
+    counted = f"{integer(figures)} figures recomputed from {plural(runs, 'run')}"
     if differences:
-        print(f"FAIL  {len(differences)} difference{'s' if len(differences) != 1 else ''}; {counted}")
+        print(f"FAIL  {plural(len(differences), 'difference')}; {counted}")
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # a page alone was given
     print(f"PASS  {counted}; every file{of_folder} is the one that the report was made from")
@@ -112,7 +113,6 @@ def publish(args: argparse.Namespace) -> None:
 
 def gate(args: argparse.Namespace) -> None:
     """Compare throughput with earlier results, or over a history. Raises SystemExit(1) where it has become worse."""
-
     if args.history:
         _history(args)
         return
@@ -172,18 +172,14 @@ def _history(args: argparse.Namespace) -> None:
 
 def _draw_history(series: "History", out: Path) -> None:
     """Write the chart of a history to `out`, an .svg, and a .png beside it."""
-    from scaleproof.conclude.report.charts.history import Rate, draw_history
+    from scaleproof.conclude.report.charts.history import draw_history
 
-    tracks: dict[str, dict[int, Rate]] = {cell: {} for cell in series.cells}  # cell -> number of a session -> its rate
-    for number, session in enumerate(series.sessions):
-        for cell in series.cells:
-            if cell in session.rates:
-                tracks[cell][number] = session.rates[cell]
+    sessions = list(enumerate(series.sessions))
+    tracks = {cell: {n: one.rates[cell] for n, one in sessions if cell in one.rates} for cell in series.cells}
     labels = [f"{session.commit[:7]} {session.date[:10]}" for session in series.sessions]
-    places: dict[str, list[int]] = {}  # series -> the sessions that a shift leads to
-    for shift in series.shifts:
-        places.setdefault(shift.series, []).append(shift.session)
-    draw_history(tracks, labels, places, out.with_suffix(""))
+    shifts = group_by(series.shifts, lambda shift: shift.series)
+    first_after = {name: [shift.session for shift in of_series] for name, of_series in shifts.items()}
+    draw_history(tracks, labels, first_after, out.with_suffix(""))
     print(f"{out}: tokens/s over commits")
 
 
@@ -194,7 +190,7 @@ def index(args: argparse.Namespace) -> None:
     if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
         raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
-    print(f"{args.results}/index.html: {len(entries)} campaign{'s' if len(entries) != 1 else ''}")
+    print(f"{args.results}/index.html: {plural(len(entries), 'campaign')}")
 
 
 def add(commands: Group) -> None:
@@ -203,25 +199,21 @@ def add(commands: Group) -> None:
     parser = add_command(commands, "verify", verify, doc, "scaleproof verify results/demo")
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
     example = "scaleproof why results/demo cells/ddp-n1x2/speedup"
-    parser = add_command(
-        commands, "why", why, "where a figure of the report comes from: value, formula, files, hashes", example
-    )
+    doc = "where a figure of the report comes from: value, formula, files, hashes"
+    parser = add_command(commands, "why", why, doc, example)
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>, or its report.html")
-    parser.add_argument(
-        "figure", metavar="FIGURE", help="the figure's id, as a click on it shows: cells/<cell>/<column>"
-    )
+    help_text = "the figure's id, as a click on it shows: cells/<cell>/<column>"
+    parser.add_argument("figure", metavar="FIGURE", help=help_text)
     doc = "pack a verified campaign as a folder that can be cited: figures, series, tables, page, licence, RO-Crate"
     example = 'scaleproof publish results/demo --author "Jane Doe"'
     parser = add_command(commands, "publish", publish, doc, example)
     parser.add_argument("results", type=path, metavar="RESULTS", help="results/<campaign>")
-    parser.add_argument(
-        "--author", type=text, action="append", required=True, help="who measured; repeat it for several"
-    )
+    help_text = "who measured; repeat it for several"
+    parser.add_argument("--author", type=text, action="append", required=True, help=help_text)
     parser.add_argument("--licence", choices=("CC-BY-4.0", "CC0-1.0"), default="CC-BY-4.0", help="of the results")
     parser.add_argument("--notes", default="", help="what a reader must know: interconnect, clocks, what is special")
-    parser.add_argument(
-        "--sign", type=file_to_read, metavar="KEY", help="sign the manifest with this SSH key (ssh-keygen -Y sign)"
-    )
+    help_text = "sign the manifest with this SSH key (ssh-keygen -Y sign)"
+    parser.add_argument("--sign", type=file_to_read, metavar="KEY", help=help_text)
     parser.add_argument("--anonymous", action="store_true", help="without host names")
     parser.add_argument("--out", type=folder_to_write, default=RESULTS / "published", help="default: results/published")
     doc = "has throughput become worse than in earlier results, or shifted in their history? exit code 1 if so"

@@ -39,12 +39,9 @@ def watched(args: argparse.Namespace) -> None:
 def add(commands: Group) -> None:
     """Add the command `watched` to `commands`."""
     doc = "what scaleproof.watch has recorded: steps, rates, checks that need no formula; exit code 1 with findings"
-    parser = add_command(
-        commands,
-        "watched",
-        watched,
-        doc,
+    example = (
         "scaleproof watched scaleproof-watch\n"
-        "scaleproof watched ddp/scaleproof-watch zero2/scaleproof-watch      # and whether both did the same work",
+        "scaleproof watched ddp/scaleproof-watch zero2/scaleproof-watch      # and whether both did the same work"
     )
+    parser = add_command(commands, "watched", watched, doc, example)
     parser.add_argument("folders", nargs="+", type=folder, metavar="DIR", help="folders with watched.<rank>.json")

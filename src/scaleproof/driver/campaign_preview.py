@@ -35,14 +35,15 @@ def preview_campaign(loaded: LoadedCampaign) -> str:
         f"{campaign.title}\n\n{table}\n\n{plural(len(rows), 'cell')} x {repeats_text(campaign.repeats)} = "
         f"{_runs_text(fewest, most)}, {tokens_text} timed tokens; {_time_limit_text(campaign, most, in_pairs)}"
         f"{_jobs_line(loaded)}{_padding_line(loaded)}{_comparison_lines(loaded)}"
-        f"{requirements.models_list(loaded)}{requirements.memory_note(loaded, gpus)}{requirements.corpora_list(loaded)}"
+        f"{requirements.describe_models(loaded)}{requirements.memory_note(loaded, gpus)}"
+        f"{requirements.describe_corpora(loaded)}"
         f"{_cpu_paragraph(loaded, gpus, lost)}{unsupported_cells_text(loaded, gpus)}"
     )
 
 
 def _training_row(cell: Cell) -> dict[str, Any]:
     """Return heading -> entry of a cell's row in the table."""
-    state, tokens = requirements.one_device_state(cell), cell.batch.global_ * cell.workload.seq_len
+    state, tokens = requirements.device_state_bytes(cell), cell.batch.global_ * cell.workload.seq_len
     return {
         "cell": cell.slug,
         "global = micro x accum. x devices": cell.planned_batch if cell.is_open else str(cell.batch),

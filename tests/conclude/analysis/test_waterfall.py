@@ -131,8 +131,8 @@ def test_a_step_of_documents_is_as_long_as_its_samples_take():
         for cell, n in (("one", 1), ("two", 2))
     ]
     points = {cell: point(cell) for cell in ("one", "two")}
-    report_of = scaling(series=[series(baseline="one", runs=points)])
-    (entry,) = waterfall_report("c", pd.DataFrame(rows), report_of, {}).cells
+    make_forecast_report = scaling(series=[series(baseline="one", runs=points)])
+    (entry,) = waterfall_report("c", pd.DataFrame(rows), make_forecast_report, {}).cells
     assert entry.measured_ms == pytest.approx(50)
     assert entry.ideal_ms == pytest.approx(50)
 

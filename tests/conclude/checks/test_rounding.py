@@ -6,7 +6,13 @@ from sound_records import GRADIENT_NORM, VALIDATION_LOSS, sealed, write_referenc
 from synthetic import as_rows
 
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.conclude.checks.replayed import QUIET, QUIET_NORM, comparable, reference_for, rounding_amplification
+from scaleproof.conclude.checks.replayed import (
+    QUIET,
+    QUIET_NORM,
+    comparable_steps,
+    reference_for,
+    rounding_amplification,
+)
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.ground.records.steps import loss_series, window_steps
 from scaleproof.measure.reference.schema import FOLDER, Reference, Repetition
@@ -167,5 +173,5 @@ def test_factors(sound):
 
 
 def test_a_comparison_that_has_ended_does_not_begin_again():
-    assert comparable(np.array([1e-5, 0.2, 1e-5])) == 1
-    assert comparable(np.array([1e-5, 1e-3])) == 2
+    assert comparable_steps(np.array([1e-5, 0.2, 1e-5])) == 1
+    assert comparable_steps(np.array([1e-5, 1e-3])) == 2

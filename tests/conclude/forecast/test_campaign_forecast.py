@@ -15,7 +15,7 @@ from scaleproof.conclude.forecast.ledger import MODEL_VERSION, Score, score_fore
 from scaleproof.conclude.forecast.memory import Tracked, memory_inputs
 from scaleproof.conclude.forecast.plan import make_plan
 from scaleproof.conclude.forecast.planner import Price
-from scaleproof.conclude.forecast.report_data import report_of
+from scaleproof.conclude.forecast.report_data import make_forecast_report
 from scaleproof.conclude.forecast.spent import compare_with_spent, record_plan
 from scaleproof.conclude.forecast.sweep_file import Calls, Launch, Sweep
 from scaleproof.conclude.forecast.text import forecasts_text, plan_text, spent_text
@@ -254,7 +254,7 @@ def test_forecast_json_has_bands_scores_and_sweeps(tmp_path):
     make_runs(made, tmp_path)
     first = evidence(made, tmp_path, sweeps=[swept(2), swept(4)])
     write_forecasts(tmp_path / "forecasts", make_forecasts(first))
-    data = report_of(first, tmp_path / "forecasts")
+    data = make_forecast_report(first, tmp_path / "forecasts")
     assert ForecastReport.model_validate_json(data.model_dump_json()) == data
     assert {row.cell for row in data.forecasts} == {"ddp-n1x4", "fsdp-n1x4"}
     assert data.coverage.n == 0

@@ -16,7 +16,7 @@ from scaleproof.conclude.forecast.law import (
     expected_rate,
     half_widths,
     hold_largest_out,
-    sizes_for,
+    nearest_steps,
     stretch_factor,
 )
 
@@ -54,14 +54,17 @@ def test_between_sizes_and_below_them():
 
 def test_of_each_size_the_setting_that_is_nearest_counts():
     measured = [step(2, 1.0, micro=4), step(2, 2.0, micro=16), step(2, 3.0, 8, accumulation=2), step(1, 4.0)]
-    assert [s.rate for s in sizes_for(measured, target(4, micro=16))] == [pytest.approx(4), pytest.approx(2)]
-    assert [s.rate for s in sizes_for(measured, target(4, 8, accumulation=2))] == [pytest.approx(4), pytest.approx(3)]
+    assert [s.rate for s in nearest_steps(measured, target(4, micro=16))] == [pytest.approx(4), pytest.approx(2)]
+    assert [s.rate for s in nearest_steps(measured, target(4, 8, accumulation=2))] == [
+        pytest.approx(4),
+        pytest.approx(3),
+    ]
 
 
 def test_of_as_many_devices_those_that_stand_as_the_target_does_count():
     one_node, two_nodes = MeasuredStep(Group(1, 8), 8, 1, 1.0), MeasuredStep(Group(2, 4), 8, 1, 2.0)
-    assert sizes_for([two_nodes, one_node], Target(Group(2, 8), 8, 1)) == [one_node]
-    assert sizes_for([one_node, two_nodes], Target(Group(4, 4), 8, 1)) == [two_nodes]
+    assert nearest_steps([two_nodes, one_node], Target(Group(2, 8), 8, 1)) == [one_node]
+    assert nearest_steps([one_node, two_nodes], Target(Group(4, 4), 8, 1)) == [two_nodes]
 
 
 @pytest.mark.parametrize(
@@ -96,8 +99,8 @@ def test_what_people_have_is_answered(sizes, target_step):
 
 def test_the_largest_size_is_held_out():
     one = hold_largest_out([step(1, 100.0), step(4, 80.0)])
-    assert one.doublings == 2
     assert one.residual == pytest.approx(math.log(100 / 80) - 2 * FIRST_LOSS)
+    assert one.residual_per_doubling == one.residual / 2
     assert hold_largest_out([step(2, 1.0), step(2, 2.0, micro=16)]) is None
 
 

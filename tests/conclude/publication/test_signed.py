@@ -11,7 +11,7 @@ from verify.test_verify import finished
 
 from scaleproof.cli.verify import verify as verify_command
 from scaleproof.conclude.publication import gate
-from scaleproof.conclude.publication.gate import left_out, verify_and_audit, why_rules_differ
+from scaleproof.conclude.publication.gate import findings_left_out, verify_and_audit, why_rules_differ
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -78,7 +78,7 @@ def test_a_finding_that_a_stage_dropped_is_named(
     """The checks find something in the runs that findings.json does not have; by other rules it does not count."""
     copy = tmp_path / "synthetic"
     shutil.copytree(folder, copy)
-    assert left_out(copy) == []
+    assert findings_left_out(copy) == []
     stated = gate.read_findings(copy / "findings.json")
     serious = Finding(
         code="clock-differs", severity="invalid", cells=["ddp-n1x2"], runs=["ddp-n1x2/rep1"], evidence="e", advice=""

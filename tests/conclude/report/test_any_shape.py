@@ -168,7 +168,7 @@ def _profiles(have: SimpleNamespace, folder: Path) -> dict[Path, Profile]:
     return {place / PROFILE: Profile(**known, **fields)}
 
 
-def report_of(have: SimpleNamespace, folder: Path) -> str:
+def make_forecast_report(have: SimpleNamespace, folder: Path) -> str:
     """The text of the page; the paper is made, too."""
     made = inputs(have, folder)
     write_page(made, folder / "report.html")
@@ -190,7 +190,7 @@ def undrawn(monkeypatch):
 
 
 def test_the_whole_campaign_has_every_section(tmp_path):
-    html = report_of(whole(tmp_path), tmp_path / "out")
+    html = make_forecast_report(whole(tmp_path), tmp_path / "out")
     sections = ("cells", "lost", "forecast", "pairs", "charts", "step", "findings", "failed")
     assert [name for name in sections if f'<section id="{name}">' not in html] == []
     folded = ("strong", "protocol", "environment", "definitions", "sources")
@@ -203,7 +203,7 @@ def test_the_whole_campaign_has_every_section(tmp_path):
 def test_a_campaign_that_lacks_something_has_a_report(tmp_path, shape):
     have = whole(tmp_path)
     SHAPES[shape](have)
-    html = report_of(have, tmp_path / "out")
+    html = make_forecast_report(have, tmp_path / "out")
     assert '<p class="verdict">' in html
     assert not re.search(r">\s*(?:undefined|nan|inf)\s*[<\[]", html.partition("<script")[0], re.IGNORECASE)
 
@@ -215,4 +215,4 @@ def test_a_campaign_that_lacks_two_things_has_a_report(tmp_path, shape, undrawn)
         have = SimpleNamespace(**vars(sound))
         SHAPES[shape](have)
         SHAPES[other](have)
-        assert '<p class="verdict">' in report_of(have, tmp_path / f"out{nth}"), other
+        assert '<p class="verdict">' in make_forecast_report(have, tmp_path / f"out{nth}"), other

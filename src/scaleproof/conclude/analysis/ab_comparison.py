@@ -65,12 +65,12 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
     return read_record(path, pairs)
 
 
-def runs_of(pairs: list[Pair]) -> list[Run]:
+def runs_with_ratio(pairs: list[Pair]) -> list[Run]:
     """The runs of the pairs in which both runs have numbers; ratios are made of these."""
     return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
 
 
-def damaged_runs_of(pairs: list[Pair]) -> list[Run]:
+def unreadable_runs(pairs: list[Pair]) -> list[Run]:
     """The runs of pairs whose metrics cannot be read."""
     return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
 
@@ -135,7 +135,7 @@ def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
 
     Beside these it is seen what the machine does differently between the pairs and the campaign's own runs.
     """
-    runs = [run for run in runs_of(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
+    runs = [run for run in runs_with_ratio(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
     alike = [other.slug for other in cells if do_same_work(cell, other)]
     return ArmRate(tokens_per_s=Estimated.of(cell_rate(runs)), same_work=alike)
 

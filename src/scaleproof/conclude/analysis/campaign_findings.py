@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from scaleproof.conclude.analysis.ab_comparison import Pair, damaged_runs_of, runs_of
+from scaleproof.conclude.analysis.ab_comparison import Pair, runs_with_ratio, unreadable_runs
 from scaleproof.conclude.analysis.measured_cells import measured_cells
 from scaleproof.conclude.analysis.scaling import scaling_series
 from scaleproof.conclude.checks.all_checks import audit, audit_campaign
@@ -32,9 +32,9 @@ def campaign_findings(
     """
     comparisons = comparisons or {}
     series = scaling_series(measured_cells(runs))
-    runs_of_pairs = {name: [*runs_of(pairs), *damaged_runs_of(pairs)] for name, pairs in comparisons.items()}
+    runs_of_pairs = {name: [*runs_with_ratio(pairs), *unreadable_runs(pairs)] for name, pairs in comparisons.items()}
     traced = traced_cells(profiles, measured_runs(runs))
-    arms = [_pairs_of_comparison(name, pairs) for name, pairs in comparisons.items()]
+    arms = [_arms_of(name, pairs) for name, pairs in comparisons.items()]
     findings_of_runs = audit(campaign, runs)
     if audit_log:
         command_runs = [run for run in timed_runs(runs) if run.metrics.evidence == "printed"]
@@ -50,11 +50,10 @@ def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> 
     return [finding.model_copy(update=of_run) for finding in serious]
 
 
-def _pairs_of_comparison(name: str, pairs: list[Pair]) -> Arms:
-    """The pairs of a comparison as the checks take them: of A and B, then of A twice; only pairs that have a ratio."""
+def _arms_of(name: str, pairs: list[Pair]) -> Arms:
+    """The comparison `name` as the checks take it: only pairs that have a ratio, those of A twice apart."""
     whole = [pair for pair in pairs if pair.ratio is not None]
-    of_a_and_b = tuple((pair.a, pair.b) for pair in whole if not pair.null)
-    of_a_twice = tuple((pair.a, pair.b) for pair in whole if pair.null)
+    of_a_and_b, of_a_twice = (tuple((p.a, p.b) for p in whole if p.null == null) for null in (False, True))
     return Arms(name, of_a_and_b, of_a_twice)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scaleproof.conclude.analysis.ab_comparison import configuration_differences
 from scaleproof.conclude.analysis.measured_cells import cell_provenance, unintended_differences
-from scaleproof.conclude.analysis.run_tables import cell_rate, runs_by_cell
+from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.comparison import (
     Compared,
@@ -18,18 +18,20 @@ from scaleproof.ground.comparison import (
 )
 from scaleproof.ground.confidence import ratio_of_independent
 from scaleproof.ground.errors import UserError, path_fault, shortened
+from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.records.evidence import lowest_level
+from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.run import METRICS, TimedRun, read_run
 from scaleproof.ground.snakemake_command import RESULTS
 
 
 def are_all_own(*paths: Path) -> bool:
     """Whether every path that exists holds runs of scaleproof. Whoever reads missing paths reports them."""
-    return all(not path.exists() or any(_is_own(file) for file in _metrics_files(path)) for path in paths)
+    return all(not path.exists() or any(map(_begins_as_own, _metrics_files(path))) for path in paths)
 
 
-def _is_own(path: Path) -> bool:
-    """Whether a file begins as a metrics file of scaleproof does, of schema 3."""
+def _begins_as_own(path: Path) -> bool:
+    """Whether a file begins as the metrics files of scaleproof do (of schema 3)."""
     with path.open(errors="replace") as file:
         return '"schema_version": "3.' in file.read(200)
 
@@ -72,8 +74,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     `vary`: fields that are meant to differ, e.g. strategy. Returns the comparisons, and names of cells that are on one
     side alone. Raises UserError where nothing can be compared.
     """
-    runs_a = read_runs_by_cell(a)
-    runs_b = read_runs_by_cell(b)
+    runs_a, runs_b = read_runs_by_cell(a), read_runs_by_cell(b)
     if a.resolve() == b.resolve():
         raise UserError(f"{a} and {b} are the same results")
     alone: list[str] = []
@@ -94,25 +95,15 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
 
     `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ.
     """
-    first_a = runs_a[0].metrics
-    first_b = runs_b[0].metrics
+    first_a, first_b = runs_a[0].metrics, runs_b[0].metrics
     configured = list(configuration_differences(first_a.config, first_b.config))
     provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not configured)
     differing = [*configured, *provenance]
     unexpected = [field for field in differing if not vary & _names_of(field)]
-    findings = audit("compare", [*runs_a, *runs_b]).findings
     expected = _expected_codes(configured)
-    serious = [finding for finding in findings if finding.code not in expected]
-    invalid = {finding.code: finding.evidence for finding in serious if finding.severity == "invalid"}
-    suspect = {finding.code for finding in serious if finding.severity == "suspect"}
-    why = None
-    if unexpected:
-        why = why_incomparable(unexpected, sorted(vary))
-    elif invalid:
-        evidence = shortened(next(iter(invalid.values())), 300)
-        why = f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
-    rate_a = cell_rate(runs_a)
-    rate_b = cell_rate(runs_b)
+    findings = [one for one in audit("compare", [*runs_a, *runs_b]).findings if one.code not in expected]
+    why = why_incomparable(unexpected, sorted(vary)) if unexpected else _why_invalid(findings, a, b)
+    rate_a, rate_b = cell_rate(runs_a), cell_rate(runs_b)
     b_over_a = ratio_of_independent(rate_b, rate_a)
     return Compared(
         a=_compared_name(a, first_a.cell),
@@ -126,9 +117,18 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
         ratio=None if why else b_over_a.value,
         low=None if why else b_over_a.low,
         high=None if why else b_over_a.high,
-        suspect=sorted(suspect),
+        suspect=sorted({finding.code for finding in findings if finding.severity == "suspect"}),
         freedom=b_over_a.freedom,
     )
+
+
+def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:
+    """The codes of `invalid` findings, what one of them says, and the command that lists all; None without any."""
+    invalid = {finding.code: finding.evidence for finding in findings if finding.severity == "invalid"}
+    if not invalid:
+        return None
+    evidence = shortened(next(iter(invalid.values())), 300)
+    return f"invalid: {', '.join(sorted(invalid))}: {evidence} (scaleproof audit {a} {b})"
 
 
 def _compared_name(path: str, cell: str) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -47,8 +48,7 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
     """The parts of the variance of a run's log rate; None without two cells of FEWEST_REPEATS repeats that match."""
     repeats = [sorted(runs, key=lambda run: run.metrics.repeat) for runs in cells.values()]
     numbers = {tuple(run.metrics.repeat for run in runs) for runs in repeats}
-    matched = len(numbers) == 1
-    if len(repeats) < 2 or not matched or len(repeats[0]) < FEWEST_REPEATS:
+    if len(repeats) < 2 or len(numbers) > 1 or len(repeats[0]) < FEWEST_REPEATS:
         return None
     logs = np.log([[run.metrics.window.tokens_per_s for run in runs] for runs in repeats])  # cells x repeats
     n_cells, n_repeats = logs.shape
@@ -73,11 +73,10 @@ def _window_variance(runs: Iterable[MeasuredRun]) -> float:
 
 
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
-    """The split into repeats and steps that a campaign has, and the best split of the same time: it shows the smallest
-    difference.
+    """The split into repeats and steps that a campaign has, and the best one of the same time.
 
-    `cells`: cell -> its runs. None where the parts of the variance are not known, or no other split shows a difference
-    that is smaller by a tenth (WORTH).
+    Best is what shows the smallest difference. `cells`: cell -> its runs. None where the parts of the variance are not
+    known, or no split is better by a tenth (WORTH).
     """
     parts = variance_parts(cells)
     if parts is None:
@@ -89,7 +88,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     def in_deviations(number: int) -> float:  # by the report's formula, whose unit is that of a pair of runs: sqrt(2)
         return math.sqrt(2) * simultaneous.detectable_ratio_of_cells(number, len(cells), CONFIDENCE, freedom)
 
-    return _current_and_best(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
+    return _current_and_best_split(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
@@ -108,13 +107,11 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     total = float(squares) / (n_pairs - 1 + n_nulls)
     parts = VarianceParts.of(total, 2 * _window_variance(runs))  # of the steps of both runs of a pair
 
-    def in_deviations(number: int) -> float:
-        return paired_test.detectable_by_pairs(number, n_nulls)
-
-    return _current_and_best(runs, parts, n_pairs, PAIRS, in_deviations, beside=n_nulls)
+    in_deviations = partial(paired_test.detectable_by_pairs, nulls=n_nulls)
+    return _current_and_best_split(runs, parts, n_pairs, PAIRS, in_deviations, beside=n_nulls)
 
 
-def _current_and_best(
+def _current_and_best_split(
     runs: Sequence[MeasuredRun],
     parts: VarianceParts,
     repeats: int,
@@ -130,10 +127,8 @@ def _current_and_best(
     work = runs[0].metrics.config["work"]
     steps, warmup = int(work["steps"]), int(work["warmup_steps"])
     step_s = float(np.mean([run.metrics.window.wall_time_s for run in runs])) / steps
-    jobs_s = [run.metrics.total_wall_time_s for run in runs]
-    run_s = float(np.mean([seconds for seconds in jobs_s if seconds is not None] or [0.0]))
-    # What a run takes outside of its steps.
-    start_s = max(run_s - (steps + warmup) * step_s, 0.0)
+    run_s = float(np.mean([run.metrics.total_wall_time_s for run in runs]))
+    start_s = max(run_s - (steps + warmup) * step_s, 0.0)  # outside of its steps
 
     def split(number: int, steps_of_run: int) -> Split:
         deviation = math.sqrt(parts.run + parts.steps * steps / steps_of_run)
@@ -142,9 +137,9 @@ def _current_and_best(
     now = split(repeats, steps)
     possible = [now]
     for number in numbers:
-        # Steps for which so many runs take the time of those that were made.
-        run_s_of_number = run_s * (repeats + beside) / (number + beside)
-        fitting_steps = math.floor((run_s_of_number - start_s) / step_s) - warmup
+        # So many runs may take this long each to take together the time of those that were made.
+        allowed_s = run_s * (repeats + beside) / (number + beside)
+        fitting_steps = math.floor((allowed_s - start_s) / step_s) - warmup
         if fitting_steps >= FEWEST_STEPS and fitting_steps * step_s >= SHORTEST_S:
             possible.append(split(number, fitting_steps))
     best = min(possible, key=lambda candidate: candidate.difference)

@@ -53,10 +53,20 @@ def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
     for cell, runs in groups.items():
         longest = max((len(run.elapsed) for run in runs), default=0)
         steps = max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * longest))  # one number for all runs of the cell
-        curves[cell] = [
-            _curve(_loss_kind(run), run.losses, _smoothed_losses(run.losses, steps), run.elapsed) for run in runs
-        ]
+        curves[cell] = [_curve(run, steps) for run in runs]
     return curves
+
+
+def _curve(run: TimedRun, steps: int) -> Curve:
+    """The curve of a run, smoothed over so many `steps`. Its window is its last part."""
+    step = np.arange(len(run.losses))
+    timed = step >= len(step) - len(run.elapsed)  # `elapsed` has one value a step of the window
+    seconds = np.full(len(step), np.nan)
+    seconds[timed] = run.elapsed
+    # What the losses are of: those of a command are of its own program.
+    workload = run.metrics.config["workload"]
+    kind = (*(workload.get(name) for name in SAME_LOSS), workload.get("command"))
+    return Curve(kind, step, timed, run.losses, _smoothed_losses(run.losses, steps), seconds)
 
 
 def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
@@ -69,18 +79,6 @@ def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
     in_window = counts[ends] - counts[begins]
     means: np.ndarray = np.where(in_window, (sums[ends] - sums[begins]) / np.maximum(in_window, 1), np.nan)
     return means
-
-
-def _curve(kind: tuple, loss: np.ndarray, smoothed: np.ndarray, ends: np.ndarray) -> Curve:
-    """The curve of a run. `loss`, `smoothed`: of each step; `ends`: seconds at the end of each step of the window.
-
-    The window is the last part of a run.
-    """
-    step = np.arange(len(loss))
-    timed = step >= len(step) - len(ends)  # `ends` has one value a step of the window
-    seconds = np.full(len(step), np.nan)
-    seconds[timed] = ends
-    return Curve(kind, step, timed, loss, smoothed, seconds)
 
 
 def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
@@ -169,9 +167,3 @@ def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
         least = LEARNT * typical if typical > 0 else typical
         reached[kind] = max(loss for loss, fall in zip(lowest, falls, strict=True) if fall >= least)
     return reached
-
-
-def _loss_kind(run: TimedRun) -> tuple:
-    """What the losses of a run are of, as a key; the losses of a command are of its own program."""
-    workload = run.metrics.config["workload"]
-    return (*(workload.get(name) for name in SAME_LOSS), workload.get("command"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scaleproof.conclude.analysis.run_tables import cell_rate, configuration_columns, measured_by_cell, rates_of_cells
-from scaleproof.conclude.checks.comparability import equal_things
+from scaleproof.conclude.checks.comparability import equal_in_campaign
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, Estimate, paired_ratio, ratio_of_independent
 from scaleproof.ground.errors import damaged_file, describe_first_fault
 from scaleproof.ground.records.metrics import Measured, Printed
@@ -33,7 +33,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
     values: dict[str, set[str]] = {}
     for run in runs:
         try:
-            fields = dict(equal_things(run))
+            fields = dict(equal_in_campaign(run))
         except (LookupError, TypeError, AttributeError, ValueError) as error:  # parts of the record that have no schema
             raise damaged_file(run.folder / METRICS, describe_first_fault(error)) from None
         if isinstance(run.metrics, Measured):

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.conclude.analysis.simultaneous import DRAWS, POWER, sd_interval
+from scaleproof.conclude.analysis.simultaneous import DRAWS, sd_interval, shown_effect
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.records.comparison_report import Paired
 
@@ -18,16 +18,13 @@ MOST_PAIRS = 1000
 def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     """The mean ratio B/A with its interval, and what it allows to claim; from two or more ratios B/A and A/A each.
 
-    Each ratio comes from two runs side by side, so that drift and the choice of the node cancel in it; the interval is
-    Student's t over the logarithms. Faster or slower is claimed where the interval leaves 1 out and the mean is beyond
-    the floor, the size that noise alone reaches for n pairs. Both shrink with the number of pairs. What is detectable
-    is computed under this very rule; its range is that of the standard deviation (chi-square).
+    Faster or slower is claimed where Student's interval over the logarithms leaves 1 out, and the mean is beyond the
+    floor: the size that noise alone reaches for so many pairs. What is detectable follows from this rule and the
+    standard deviation, whose interval (chi-square) makes it a range.
     """
-    logs = np.log(ratios)
-    null_logs = np.log(null_ratios)
+    logs, null_logs = np.log(ratios), np.log(null_ratios)
     n, nulls = len(logs), len(null_logs)
-    mean = float(np.mean(logs))
-    sd = float(np.std(logs, ddof=1))
+    mean, sd = float(np.mean(logs)), float(np.std(logs, ddof=1))
     freedom = n - 1 + nulls  # the mean of A/A pairs is known: 0
     pooled_sd = math.sqrt((sd**2 * (n - 1) + float((null_logs**2).sum())) / freedom)
     half = _t_quantile(n - 1) * sd / math.sqrt(n)
@@ -60,10 +57,9 @@ def _t_quantile(freedom: float) -> float:
 
 @lru_cache(maxsize=4096)
 def detectable_by_pairs(n: int, nulls: int) -> float:
-    """Log effect, in units of the sd of a pair, that n pairs beside `nulls` A/A pairs claim with probability POWER.
+    """Return the log ratio that n pairs beside `nulls` A/A pairs show with probability POWER.
 
-    By draws of the noise: with z the error of the mean and t a threshold (as in `compare_ratios`), the claim
-    is made from an effect of t - z on, and the POWER quantile of these effects is the answer.
+    In standard deviations of a pair. By draws of the noise, under the rule of `compare_ratios`.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
@@ -72,20 +68,19 @@ def detectable_by_pairs(n: int, nulls: int) -> float:
     interval = _t_quantile(n - 1) * np.sqrt(own / (n - 1))
     floor = _t_quantile(n - 1 + nulls) * np.sqrt((own + of_null) / (n - 1 + nulls))
     threshold = np.maximum(interval, floor)  # a claim must pass both
-    return float(np.quantile(threshold - z, POWER)) / math.sqrt(n)
+    return shown_effect(threshold, z, n)
 
 
-def pairs_needed(sd: float, nulls: int, effect: float = RESOLVE) -> int | None:
-    """The smallest even number of pairs, from FEWEST_PAIRS on, that detects `effect`; None above MOST_PAIRS.
+def pairs_needed(sd: float, nulls: int) -> int | None:
+    """The smallest even number of pairs, from FEWEST_PAIRS on, that detects 2 % (RESOLVE); None above MOST_PAIRS.
 
-    `sd`: of the logarithm of a pair's ratio; `nulls`: the number of A/A pairs; `effect`: 0.02 for 2 %.
+    `sd`: of the logarithm of a pair's ratio; `nulls`: the number of A/A pairs.
     """
-    log_effect = math.log1p(effect)
+    log_effect = math.log1p(RESOLVE)
     if detectable_by_pairs(MOST_PAIRS, nulls) * sd > log_effect:
         return None
     # By bisection, in units of two pairs: what is detectable shrinks with the number of pairs.
-    too_few = FEWEST_PAIRS // 2 - 1
-    enough = MOST_PAIRS // 2
+    too_few, enough = FEWEST_PAIRS // 2 - 1, MOST_PAIRS // 2
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
         if detectable_by_pairs(2 * middle, nulls) * sd > log_effect:

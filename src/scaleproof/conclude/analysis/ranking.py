@@ -18,12 +18,14 @@ from scaleproof.conclude.analysis.simultaneous import (
 from scaleproof.ground.campaign.strategies import simplicity
 from scaleproof.ground.confidence import FEWEST_REPEATS
 from scaleproof.ground.findings.finding import Findings, codes_above_note
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import (
     AnsweredQuestion,
     RankedCell,
     Recommendation,
     ScalingReport,
+    ScalingSeries,
     SizeRanking,
 )
 
@@ -40,33 +42,31 @@ def choose_recommendation(
     beats_single: Mapping[str, bool | None],
     margin: float,
 ) -> Recommendation | None:
-    """Which cell to use among comparable `cells` of one size, fastest first; None for a single cell.
+    """Which cell to use among the comparable `cells` of one size, fastest first; None for a single cell.
 
-    `family`: these cells are its first. A cell qualifies if no other cell may be faster by more than
-    `margin` (non-inferiority, by Hsu's comparisons with the best), it is shown to beat one device where there is one,
-    and nothing disturbed its runs. The simplest of these is recommended; of equally simple ones the faster. `cell` is
-    None where none qualifies: then `candidate` is the simplest that further repeats may show to qualify. `worst`: the
-    part by which that cell or candidate may be slower than another cell. `beats_single`: cell -> whether it is shown
-    to beat one device; None where no single device was measured.
+    It is the simplest cell that qualifies; of equally simple ones the faster. A cell qualifies if no other may be
+    faster by more than `margin` (non-inferiority, by Hsu's comparisons with the best), if it is not known to lose
+    against one device (`beats_single`, by cell; None: unknown), and if nothing disturbed its runs. Where none does,
+    `candidate` is the simplest that further repeats may show to qualify.
+
+    `family`: of `family_of_size`. The answer's `worst`: the part by which the cell, or candidate, may be slower than
+    another.
     """
     if len(cells) < 2:
         return None
-    count = len(cells)
-    advice = Recommendation(fastest=cells[0].cell, margin=margin)
+    count, advice = len(cells), Recommendation(fastest=cells[0].cell, margin=margin)
     if family is None:
         advice.why = "too-few-repeats"
         return advice
-    matched = family.method == "tukey-blocks"
-    codes = DISTURBED if matched else DISTURBED_UNPAIRED
-    disturbed = [cell.cell for cell in cells if codes & set(codes_above_note(findings.of(cell.cell)))]
-    advice.disturbed = disturbed
+    codes = DISTURBED if family.method == "tukey-blocks" else DISTURBED_UNPAIRED  # by blocks: repeats match
+    advice.disturbed = [cell.cell for cell in cells if codes & set(codes_above_note(findings.of(cell.cell)))]
     promising = [cell.cell for cell in cells if beats_single.get(cell.cell) is not False]
     # Bounds of the ratio of each cell to the fastest of the others; the family may hold more cells than these.
     lows = family.lower_bounds(count)
     highs = np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
     simplicities = [simplicity(cell.values["strategy"]) for cell in cells]
     simplest_first = sorted(range(count), key=lambda i: (simplicities[i], i))
-    sound = [i for i in simplest_first if cells[i].cell in promising and cells[i].cell not in disturbed]
+    sound = [i for i in simplest_first if cells[i].cell in promising and cells[i].cell not in advice.disturbed]
     qualified = [i for i in sound if lows[i] >= 1 - margin]
     possible = [i for i in sound if highs[i] >= 1 - margin]
     if qualified:
@@ -76,12 +76,11 @@ def choose_recommendation(
         advice.worst = 1 - min(float(lows[chosen]), 1.0)
         advice.simpler = cells[simpler[0]].cell if simpler else None
     elif possible:
-        candidate = possible[0]
         advice.why = "undecided"
-        advice.candidate = cells[candidate].cell
-        advice.worst = 1 - float(lows[candidate])
+        advice.candidate = cells[possible[0]].cell
+        advice.worst = 1 - float(lows[possible[0]])
     else:
-        advice.why = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
+        advice.why = "disturbed" if set(promising) & set(advice.disturbed) else "none-beats-one-device"
     return advice
 
 
@@ -96,6 +95,11 @@ def largest_group(ranking: Sequence[SizeRanking]) -> SizeRanking | None:
     return several[-1] if several else None
 
 
+def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | ScalingSeries | None:
+    """What the answer is made from: the campaign's question; else its largest group; else its first series, if any."""
+    return report.question or largest_group(report.ranking) or next(iter(report.series_of_sizes), None)
+
+
 def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
     """Speed-up of a cell over the best single device; None where no comparable one was measured."""
     return next((point.speedup_vs_best_single for point in report.points if point.cell == cell), None)
@@ -106,9 +110,7 @@ def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[Measure
 
     Groups with few devices come first, in a group the cells that are short of repeats last.
     """
-    groups: dict[tuple, list[MeasuredCell]] = {}
-    for cell in cells.values():
-        groups.setdefault(tuple(cell.values[key] for key in GROUPED_BY), []).append(cell)
+    groups = group_by(cells.values(), lambda cell: tuple(cell.values[key] for key in GROUPED_BY))
     for members in groups.values():
         short = _cells_without_interval(members)
         members.sort(key=lambda cell: (cell.cell in short, -cell.rate.value))
@@ -147,11 +149,10 @@ def rank_cells(
     margin: float = MARGIN,
     effect: float | None = None,
 ) -> SizeRanking:
-    """The ranking of the cells of one size. `key`, `members`: of `cells_by_size`; `family`: theirs.
+    """The ranking of the cells of one size. `key`, `members`: of `cells_by_size`; `family`: of `family_of_size`.
 
-    `beats_single`: as of `recommend`.
-    `margin`: by which part a recommended cell may be slower than any other. `effect`: the difference that further
-    repeats are planned for; the margin, if none is given.
+    `beats_single`, `margin`: as of `choose_recommendation`. `effect`: the difference that further repeats are planned
+    for; the margin, if none is given.
     """
     fastest = members[0]
     why_not = _why_not_compared(members)

@@ -3,7 +3,7 @@
 import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from scaleproof.ground.confidence import Estimate, pooled_rate, rate_with_interv
 from scaleproof.ground.files import sha256_of
 from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest_level
+from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 
@@ -196,12 +197,12 @@ def _cell_row(
         "tokens_per_s": rate and rate.value,
         "tokens_per_s_low": rate and rate.low,
         "tokens_per_s_high": rate and rate.high,
-        "tokens_per_s_median": _median_figure(repeats, "tokens_per_s"),
+        "tokens_per_s_median": _average_figure(repeats, "tokens_per_s"),
         "samples_per_s": rate and samples_per_second(repeats),
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
         **_step_quantiles(repeats),
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
-        **{name: _mean_figure(repeats, name) for name in combined_columns("mean")},
+        **{name: _average_figure(repeats, name, statistics.fmean) for name in combined_columns("mean")},
         "target_loss": reached.target,
         "time_to_loss_s": reached.seconds and reached.seconds.value,
         "time_to_loss_s_low": reached.seconds and reached.seconds.low,
@@ -211,12 +212,12 @@ def _cell_row(
         **{name: _largest_figure(repeats, name) for name in combined_columns("largest")},
         "mfu": _scaled_mfu(repeats, rate),
         "joules_per_token": _joules_per_token(repeats),
-        "startup_s": _median_figure(repeats, "startup_s"),
-        "warmup_s": _median_figure(repeats, "warmup_s"),
-        "window_s": _median_figure(repeats, "wall_time_s"),
-        "total_wall_time_s": _median_of([run.metrics.total_wall_time_s for run in repeats]),
-        "device_load": _median_of(loads),
-        "data_wait_share": _median_figure(repeats, "data_wait_share"),
+        "startup_s": _average_figure(repeats, "startup_s"),
+        "warmup_s": _average_figure(repeats, "warmup_s"),
+        "window_s": _average_figure(repeats, "wall_time_s"),
+        "total_wall_time_s": statistics.median(run.metrics.total_wall_time_s for run in repeats) if repeats else None,
+        "device_load": statistics.median(loads) if loads else None,
+        "data_wait_share": _average_figure(repeats, "data_wait_share"),
         "failures": "; ".join(dict.fromkeys(f"{f.failure_class}: {f.reason}" for f in failures)),
         "findings": " ".join(sorted({f.code for f in findings.of(cell)})),
     }
@@ -246,21 +247,12 @@ def _largest_figure(runs: Sequence[TimedRun], name: str) -> float | None:
     return max((figure for figure in figures if figure is not None), default=None)
 
 
-def _mean_figure(runs: Sequence[TimedRun], name: str) -> float | None:
-    """Mean figure of column `name` over runs; None without runs, or where a run lacks the figure."""
+def _average_figure(
+    runs: Sequence[TimedRun], name: str, average: Callable[[list[float]], float] = statistics.median
+) -> float | None:
+    """Median, or another `average`, of column `name` over runs; None without runs, or where a run lacks the figure."""
     figures = [_column_value(run.metrics, name) for run in runs]
-    return None if not figures or None in figures else statistics.fmean(figures)
-
-
-def _median_figure(runs: Sequence[TimedRun], name: str) -> float | None:
-    """Median figure of column `name` over runs; None without runs, or where a run lacks the figure."""
-    figures = [_column_value(run.metrics, name) for run in runs]
-    return None if None in figures else _median_of(figures)
-
-
-def _median_of(values: list[float]) -> float | None:
-    """Median of `values`; None for no values."""
-    return statistics.median(values) if values else None
+    return average(figures) if figures and None not in figures else None
 
 
 def _device_load(metrics: Measured) -> float | None:
@@ -281,7 +273,7 @@ def _device_load(metrics: Measured) -> float | None:
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
     """MFU (model FLOP utilization) of a cell at its `rate` in tokens/s, as a fraction; None if unknown.
 
-    That of the first run scaled by the rates: so it is of all tokens over all time, never a mean of ratios.
+    It is the first run's, times the cell's rate over that run's: so of all tokens over all time, no mean of ratios.
     """
     if not runs or rate is None:
         return None
@@ -303,14 +295,3 @@ def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
 def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[TimedRun]]:
     """The runs with numbers of each cell; [] for a cell without any."""
     return {cell: timed_runs(group) for cell, group in runs_by_cell(runs).items()}
-
-
-AnyRun = TypeVar("AnyRun", bound=Run)
-
-
-def runs_by_cell(runs: Iterable[AnyRun]) -> dict[str, list[AnyRun]]:
-    """The runs of each cell, cells in the order in which they come."""
-    grouped: dict[str, list[AnyRun]] = {}
-    for run in runs:
-        grouped.setdefault(run.metrics.cell, []).append(run)
-    return grouped

@@ -23,6 +23,7 @@ from scaleproof.ground.confidence import (
 )
 from scaleproof.ground.findings.finding import Findings, codes_above_note
 from scaleproof.ground.records.evidence import lowest_level
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run, timed_runs
 from scaleproof.ground.records.scaling_report import Kind, ScalingPoint, ScalingReport, ScalingSeries
@@ -42,17 +43,13 @@ def scaling_report(
     repeat_until: RepeatUntil | None = None,
     snakemake: str | None = None,
 ) -> ScalingReport:
-    """The report of each series of cells that differ in nothing but their devices, and the ranking of each size.
+    """scaling_report.json: each series of cells that differ in nothing but their devices, and the ranking of each size.
 
-    The baseline of a speed-up is the same series at its smallest number of devices; a second one is the fastest
-    measured cell with one device and the same batch. No ratio is formed between cells whose provenance differs:
-    `incomparable` names the fields. `status` is `invalid_comparison` where an `invalid` finding concerns a cell, and
-    `mismatches` are the codes; figures are kept, so that they can be looked at, with the codes of their findings.
-    Intervals of speed-ups and efficiencies are not adjusted for multiple comparisons; the intervals of the ranking of a
-    size are simultaneous, ratios to single devices and baselines included (ranking.py). `snakemake`: the options by
-    which the campaign goes on; if not given, by what its runs record.
-    `margin`, `question` and `repeat_until` are the campaign's. With `repeat_until` results decide when repeats end, so
-    intervals of ratios have the higher level that this needs (stopping.py), which makes them 95 % all the same.
+    No ratio is formed between cells whose provenance differs. With an `invalid` finding about a cell its `status` is
+    `invalid_comparison`, and its figures are kept, so that they can be looked at.
+    `margin`, `question`, `repeat_until`: the campaign's; with the last results decide when repeats end, so intervals of
+    ratios have a higher level, which makes them 95 % all the same (stopping.py). `snakemake`: the options by which the
+    campaign goes on; by default those that its runs record.
     """
     last = max((run.metrics.repeat for run in runs), default=0)
     confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
@@ -67,12 +64,10 @@ def scaling_report(
         _set_intervals_of_families(series, cells, references, ranked)
     else:
         _set_intervals_of_largest_sizes(series, cells)
+    _set_findings(series, findings)
     beats_single = _beats_single(series)
-    for one_series in series:
-        for point in one_series.points:
-            point.findings = codes_above_note(findings.of(point.cell))
-    numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
-    invalid = sorted({f.code for f in numbers if f.severity == "invalid"})
+    on_numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
+    invalid = sorted({finding.code for finding in on_numbers if finding.severity == "invalid"})
     report = ScalingReport(
         campaign=campaign,
         title=title,
@@ -109,23 +104,19 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
     None where the cell has one device itself, or no comparable single device was measured.
     """
     beats: dict[str, bool | None] = {}
-    for one_series in series:
-        for point in one_series.points:
-            speedup = point.speedup_vs_best_single if point.devices > 1 else None
-            beats[point.cell] = None if speedup is None else speedup.low is not None and speedup.low > 1
+    for point in (point for one_series in series for point in one_series.points):
+        speedup = point.speedup_vs_best_single if point.devices > 1 else None
+        beats[point.cell] = None if speedup is None else speedup.low is not None and speedup.low > 1
     return beats
 
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
-    """The series of a campaign with their figures; findings are made from these (conclude/checks/campaign_parts.py).
+    """The series of a campaign with their figures, none of whose intervals is adjusted for multiple comparisons.
 
-    Intervals against the best one-device cell are not adjusted for multiple comparisons. `effect`: the difference that
-    further repeats are planned for.
+    `effect`: the difference that further repeats are planned for.
     """
-    singles: dict[tuple, list[MeasuredCell]] = {}
-    for cell in cells.values():
-        if cell.values["devices"] == 1:
-            singles.setdefault(_work_key(cell.values, cell.values["global_batch"]), []).append(cell)
+    of_one_device = [cell for cell in cells.values() if cell.values["devices"] == 1]
+    singles = group_by(of_one_device, lambda cell: _work_key(cell.values, cell.values["global_batch"]))
     return [_series_entry(name, members, singles, effect) for name, members in _series_members(cells).items()]
 
 
@@ -137,8 +128,7 @@ def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, Measur
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
         for point in one_series.points:
-            comparable_baseline = one_series.baseline if point.speedup else None
-            reference = point.best_single or comparable_baseline
+            reference = point.best_single or (one_series.baseline if point.speedup else None)
             if reference and point.devices > 1 and len(cells[reference].runs) >= FEWEST_REPEATS:
                 references[point.cell] = cells[reference]
     return references
@@ -150,10 +140,10 @@ def _set_intervals_of_families(
     references: Mapping[str, MeasuredCell],
     families: Sequence[Family],
 ) -> None:
-    """Set `speedup_vs_best_single` and `speedup_in_answer` of ranked cells to intervals that hold with the ranking.
+    """Give the speed-ups of ranked cells intervals that hold together with those of the ranking.
 
-    With single intervals the cell that is picked because it looks best would beat one device too often by chance.
-    `references`: cell -> the cell it is held against; `families`: of each ranked size, its cells and their references.
+    Else a cell that is picked because it looks best would beat one device too often by chance. `references`: cell ->
+    the cell it is held against; `families`: of each ranked size, its cells and their references.
     """
     # Of a family's cells only the ranked ones have a reference.
     family_of = {cell: family for family in families for cell in family.cells if cell in references}
@@ -174,6 +164,13 @@ def _set_intervals_of_families(
             point.speedup_in_answer = speedup if reference == one_series.baseline else None
 
 
+def _set_findings(series: Sequence[ScalingSeries], findings: Findings) -> None:
+    """Set `findings` of each point: the codes above `note` about its cell."""
+    for one_series in series:
+        for point in one_series.points:
+            point.findings = codes_above_note(findings.of(point.cell))
+
+
 def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> None:
     """Set `speedup_in_answer` of each series at its largest size: without a ranking the answer states these alone."""
     answered = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]  # points: smallest size first
@@ -190,9 +187,7 @@ def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCe
 
     Whatever else a campaign varies is in the slug, and so makes another series.
     """
-    grouped: dict[str, list[MeasuredCell]] = {}
-    for cell in cells.values():
-        grouped.setdefault(GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-"), []).append(cell)
+    grouped = group_by(cells.values(), lambda cell: GEOMETRY_IN_SLUG.sub("", cell.cell).strip("-"))
     return {
         name: sorted(members, key=lambda cell: (cell.values["devices"], cell.values["nodes"]))
         for name, members in grouped.items()
@@ -256,7 +251,6 @@ def _series_point(
     `kind`: of the series; without one no speed-up is defined. `singles`: `_work_key` -> the cells with one device.
     """
     devices = cell.values["devices"]
-    plain_strategy = without_offload(cell.values["strategy"])
     incomparable = unintended_differences(base.provenance, cell.provenance, same_program=True) if kind else []
     has_speedup = kind and cell is not base and not incomparable
     relative = cell.relative_to(base) if has_speedup else None
@@ -266,6 +260,7 @@ def _series_point(
     by_job = Estimated.of(_job_ratio(cell, base)) if has_speedup and kind == "strong" else None
     from_one = kind == "strong" and base.values["devices"] == 1
     single, single_incomparable = _best_single(cell, kind, singles)
+    is_overhead_only = devices == 1 and without_offload(cell.values["strategy"]) in SHARDING  # nothing is sharded
     return ScalingPoint(
         cell=cell.cell,
         devices=devices,
@@ -284,7 +279,7 @@ def _series_point(
         best_single=single and single.cell,
         speedup_vs_best_single=Estimated.of(cell.relative_to(single)) if single and single is not cell else None,
         best_single_incomparable=single_incomparable,
-        overhead_only=devices == 1 and plain_strategy in SHARDING,  # with one device there is nothing to shard
+        overhead_only=is_overhead_only,
     )
 
 
@@ -302,25 +297,22 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 def _best_single(
     cell: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
-    """The fastest comparable cell with one device that does the same work; else None, and the reason.
+    """The fastest comparable cell with one device that does the same work, and []; else None, and why not.
 
-    The reason: the fields of provenance that differ, empty where no single device does the same work. That is to train
-    with the same global batch, or in weak scaling with one device's part of it. `singles`: cells by their `_work_key`.
+    Why not: the fields of provenance that differ; [] where no single device does the same work. The same work has the
+    same global batch, or in weak scaling one device's part of it. `singles`: cells by their `_work_key`.
     """
     values = cell.values
     if values["global_batch"] is None:  # whether another cell does the same work is not known
         return None, []
     batch = values["global_batch"] / values["devices"] if kind == "weak" else values["global_batch"]
-    comparable: list[MeasuredCell] = []
     differing_fields: set[str] = set()
-    for single in singles.get(_work_key(values, batch), ()):
+    for single in sorted(singles.get(_work_key(values, batch), ()), key=lambda single: -single.rate.value):
         differing = unintended_differences(single.provenance, cell.provenance, same_program=False)
-        differing_fields |= set(differing)
         if not differing:
-            comparable.append(single)
-    if not comparable:
-        return None, sorted(differing_fields)
-    return max(comparable, key=lambda single: single.rate.value), []
+            return single, []
+        differing_fields |= set(differing)
+    return None, sorted(differing_fields)
 
 
 def efficiency_verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:

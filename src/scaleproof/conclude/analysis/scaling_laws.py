@@ -37,11 +37,11 @@ def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
 
 
 def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: float = CONFIDENCE) -> ScalingLaw:
-    """The law of scaling fitted to a series. `rates`: devices -> repeat -> tokens/s; repeats of all sizes count.
+    """The law of scaling fitted to a series, with its serial fraction f; or `undefined`, which says why there is none.
 
-    strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988.
-    `fraction` is f by least squares over the sizes; each repeat gives one fit, and the interval is Student's t over
-    repeats, because sizes share their baseline and are not independent. `undefined` says why no fit was made.
+    strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988. Each
+    repeat gives one f, by least squares over the sizes; the interval is Student's t over repeats, as sizes share their
+    baseline. `rates`: devices -> repeat -> tokens/s; only repeats that all sizes have count.
     """
     law = LAWS[kind]
     if len(rates) < FEWEST_SIZES:
@@ -61,20 +61,19 @@ def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: 
     solve = {"amdahl": _amdahl_fraction, "gustafson": _gustafson_fraction}[law]
     fractions = np.array([solve(of_repeat) for of_repeat in speedups])
     value = float(fractions.mean())
-    low = None
-    high = None
+    low = high = None
     repeats = len(shared)
     if repeats > 1:
         half = float(stdtrit(repeats - 1, (1 + confidence) / 2)) * float(fractions.std(ddof=1)) / math.sqrt(repeats)
         low, high = value - half, value + half
-    lack = _lack_of_fit(law, fractions, speedups)
+    lack = _find_lack_of_fit(law, fractions, speedups)
     # By Amdahl no number of devices is faster than 1/f; a law that misses is no basis for that.
     limit = 1 / value if law == "amdahl" and 0 < value <= 1 and not lack else None
     fraction = Estimated(value=value, low=low, high=high, n=repeats)
     return ScalingLaw(law=law, fraction=fraction, limit=limit, lack_of_fit=lack)
 
 
-def _lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
+def _find_lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
     """The size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
 
     `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. Residuals are of each repeat about its own

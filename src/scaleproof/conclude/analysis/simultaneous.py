@@ -22,9 +22,17 @@ from itertools import takewhile
 import numpy as np
 from scipy.special import chdtri, fdtri, stdtrit
 
-from scaleproof.conclude.analysis.studentized_range import largest_of_others, studentized_range
+from scaleproof.conclude.analysis.studentized_range import dunnett_quantile, studentized_range_quantile
 from scaleproof.ground.campaign.repeats import GROWTH, repeats_at_looks
-from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, OWN_NOISE, UNEQUAL_NOISE, Estimate, are_unequal
+from scaleproof.ground.confidence import (
+    CONFIDENCE,
+    FEWEST_REPEATS,
+    OWN_NOISE,
+    UNEQUAL_NOISE,
+    Estimate,
+    are_unequal,
+    remove_means,
+)
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
 POWER = 0.8  # probability with which the smallest detectable difference is shown
@@ -50,9 +58,9 @@ class Noise:
     unequal: bool  # whether Bartlett's test finds that the cells are not equally noisy
 
     def own_quantile(self, probability: float, claims: int) -> np.ndarray:
-        """Student's quantile of each pair, as a matrix indexed [i, j]. `probability`: of a value above the quantile.
+        """Student's quantile of each pair, as a matrix indexed [i, j], which a value exceeds with `probability`.
 
-        Where the cells are not equally noisy, Bonferroni's for `claims` pairs: a part of the probability for each.
+        Where the cells are not equally noisy, `claims` pairs share the probability (Bonferroni).
         """
         above = probability / claims if self.unequal else probability
         return np.asarray(stdtrit(self.own_freedom, 1 - above))
@@ -95,7 +103,7 @@ class Family:
         %.
         """
         noise = self.noise
-        dunnett = largest_of_others(self.confidence, count, noise.freedom) * noise.pooled
+        dunnett = dunnett_quantile(self.confidence, count, noise.freedom) * noise.pooled
         own = noise.own_quantile(1 - self.confidence, count - 1) * noise.own
         lowest = self.log_ratio - np.maximum(dunnett, own)
         np.fill_diagonal(lowest, 0.0)  # a cell and itself: a ratio of 1
@@ -112,17 +120,16 @@ def compare_all(
     `rates`: cell -> repeat -> tokens/s; `values`: cell -> the rate that is printed, around which intervals lie; without
     them, around geometric means. None where a cell has fewer than FEWEST_REPEATS runs, or there is one cell.
     """
-    cells = list(rates)
-    repeats = [sorted(rates[cell]) for cell in cells]
-    fewest = min((len(own_repeats) for own_repeats in repeats), default=0)
-    n_cells = len(cells)
+    cells, n_cells = list(rates), len(rates)
+    repeats = [sorted(own) for own in rates.values()]
+    fewest = min(map(len, repeats), default=0)
     if n_cells < 2 or fewest < FEWEST_REPEATS:
         return None
-    logs = [np.log([rates[cell][repeat] for repeat in sorted(rates[cell])]) for cell in cells]
+    logs = [np.log([own[repeat] for repeat in sorted(own)]) for own in rates.values()]
     matched = all(own_repeats == repeats[0] for own_repeats in repeats)
     noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
     # The wider of two intervals: by the noise of all cells, and by the noise of the pair alone.
-    tukey = studentized_range(confidence, n_cells, noise.freedom) / math.sqrt(2) * noise.pooled
+    tukey = studentized_range_quantile(confidence, n_cells, noise.freedom) / math.sqrt(2) * noise.pooled
     own = noise.own_quantile((1 - confidence) / 2, n_cells * (n_cells - 1) // 2) * noise.own
     half = np.maximum(tukey, own)
     np.fill_diagonal(half, 0.0)
@@ -137,8 +144,7 @@ def _noise_in_blocks(logs: np.ndarray) -> Noise:
     Pooled, it is what is left after the means of cells and rounds; of a pair, the scatter of its differences.
     """
     n_cells, n_rounds = logs.shape
-    residual = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
-    squares = (residual**2).sum(axis=1)  # of each cell
+    squares = (remove_means(logs) ** 2).sum(axis=1)  # of each cell
     freedom = (n_cells - 1) * (n_rounds - 1)
     # A difference of two means has twice the variance of one.
     pooled = np.full((n_cells, n_cells), math.sqrt(2 * float(squares.sum()) / freedom / n_rounds))
@@ -208,9 +214,8 @@ def resolution_of_family(family: Family, effect: float) -> Resolution:
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:
-        return math.expm1(
-            detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal) * sd
-        )
+        sds = detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal)
+        return math.expm1(sds * sd)
 
     return _make_resolution(family.n, effect, family.confidence, shown_by)
 
@@ -239,9 +244,7 @@ def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callabl
     each of which ends in a look at the results: so their numbers are those of looks, judged at ROUND_CONFIDENCE. That
     the noise is itself an estimate is allowed for (`detectable_ratio_of_cells`).
     """
-    looks = [
-        repeats for repeats in takewhile(lambda repeats: repeats <= MOST_REPEATS, repeats_at_looks(n)) if repeats > n
-    ]
+    looks = [look for look in takewhile(lambda look: look <= MOST_REPEATS, repeats_at_looks(n)) if look > n]
     in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
     enough = (repeats for repeats in looks if shown_by(repeats, ROUND_CONFIDENCE) <= effect)
     return Resolution(
@@ -254,9 +257,9 @@ def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callabl
 
 
 def _sd_of_pair(family: Family) -> tuple[float, float]:
-    """Standard deviation of the log ratio of two runs, and its degrees of freedom.
+    """Standard deviation of the log ratio of two runs, and its degrees of freedom: pooled over all cells.
 
-    Pooled; of the noisiest pair where cells are not equally noisy, so that no difference needs more repeats.
+    Where cells are not equally noisy, that of the noisiest pair: no difference needs more repeats than that one.
     """
     noise = family.noise
     if noise.unequal:
@@ -266,11 +269,10 @@ def _sd_of_pair(family: Family) -> tuple[float, float]:
     return float(noise.pooled[any_pair]) * math.sqrt(family.n), float(noise.freedom)
 
 
-def sd_interval(sd: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Interval of a standard deviation of normal values by chi-square. `sd`: its estimate, with `freedom` degrees."""
-    tail = (1 - confidence) / 2
-    low = sd * math.sqrt(freedom / float(chdtri(freedom, tail)))
-    high = sd * math.sqrt(freedom / float(chdtri(freedom, 1 - tail)))
+def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
+    """The 95 % interval by chi-square of a standard deviation whose estimate `sd` has `freedom` degrees."""
+    tail = (1 - CONFIDENCE) / 2
+    low, high = (sd * math.sqrt(freedom / float(chdtri(freedom, above))) for above in (tail, 1 - tail))
     return low, high
 
 
@@ -281,10 +283,8 @@ def detectable_ratio_of_cells(
     """The log ratio of two of k cells that n repeats show with probability POWER, in standard deviations of a pair.
 
     By the rule of `compare_all` for repeats that match. `unequal`: for a pair that is noisier than the others.
-    `freedom`: degrees of freedom of the estimated deviation, if the answer is to be in units of the estimate; its error
-    then counts, so that a printed sentence is as often true as it says.
-    Computed from draws of the noise: with z the error of the mean and t the threshold, effects from t - z on are
-    claimed; the answer is the POWER quantile of t - z.
+    `freedom`: as of `shown_effect`; with it the error of the estimate counts, so that a printed sentence is as often
+    true as it says.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
@@ -297,14 +297,11 @@ def detectable_ratio_of_cells(
     if not unequal:
         freedom_of_all = (k - 1) * (n - 1)
         pooled_sd = np.sqrt((own + others) / freedom_of_all)
-        tukey = studentized_range(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
+        tukey = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
         alone = float(stdtrit(n - 1, 1 - tail)) * own_sd
         taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)  # Bartlett's test errs in so many
         threshold = np.where(taken_for_unequal, threshold, np.maximum(tukey, alone))
-    effects = threshold - z
-    if freedom is not None:
-        effects = effects / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
-    return float(np.quantile(effects, POWER)) / math.sqrt(n)
+    return shown_effect(threshold, z, n, freedom, random)
 
 
 @lru_cache(maxsize=4096)
@@ -312,7 +309,7 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
     """Log ratio, in sds of a pair of runs, that n repeats of two cells show with a probability of POWER.
 
     By the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts as
-    well, unless the pair's noise is shown to be larger. `freedom`, and the method: as of `detectable_ratio_of_cells`.
+    well, unless the pair's noise is shown to be larger. `freedom`: as of `shown_effect`.
     """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)
@@ -327,7 +324,22 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
         both_freedom = own_freedom + rest_freedom
         pooled = float(stdtrit(both_freedom, 1 - tail)) * np.sqrt((own + rest) / both_freedom)
         threshold = np.where(noisier, threshold, pooled)
-    effects = threshold - z
-    if freedom is not None:
+    return shown_effect(threshold, z, n, freedom, random)
+
+
+def shown_effect(
+    thresholds: np.ndarray,
+    errors: np.ndarray,
+    n: int,
+    freedom: float | None = None,
+    random: np.random.Generator | None = None,
+) -> float:
+    """The log ratio that n repeats (or pairs) show with probability POWER, in standard deviations of one pair.
+
+    An effect is claimed from threshold - error on, where `thresholds` and `errors` of the mean are draws of the noise.
+    `freedom`: degrees of freedom of the deviation, where the answer is in units of its estimate, drawn by `random`.
+    """
+    effects = thresholds - errors
+    if freedom is not None and random is not None:
         effects = effects / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
     return float(np.quantile(effects, POWER)) / math.sqrt(n)

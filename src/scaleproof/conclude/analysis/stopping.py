@@ -115,7 +115,7 @@ def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
             ratios.append(over_single_device)
     else:
         # The points of a series begin with the smallest size.
-        largest = [series.points[-1] for series in report.series if len(series.runs) > 1]
+        largest = [series.points[-1] for series in report.series_of_sizes]
         ratios = [point.speedup for point in largest if point.speedup]
     if not ratios:
         return None

@@ -19,8 +19,10 @@ FARTHEST = 8.5  # standard deviations of a mean; what lies beyond has a probabil
 
 
 @lru_cache(maxsize=4096)
-def studentized_range(confidence: float, k: int, freedom: int) -> float:
-    """Quantile of the range of k >= 2 means over an estimate of their standard deviation with `freedom` degrees.
+def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float:
+    """The value that (largest - smallest of k equal means) / their standard deviation exceeds with 1 - `confidence`.
+
+    The deviation is an estimate with `freedom` degrees; k >= 2.
 
     P(Q <= q) = E[H(q S)], S^2 a chi-square of v degrees over v, and H the distribution of the range of k standard
     normal values, H(w) = k * integral of phi(z) (Phi(z + w) - Phi(z))^(k-1) dz (Tukey 1953; Hsu 1996, appendix B). To
@@ -41,11 +43,13 @@ def studentized_range(confidence: float, k: int, freedom: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def largest_of_others(confidence: float, k: int, freedom: int) -> float:
-    """Quantile of the largest of k - 1 differences to one mean, over the standard deviation of such a difference.
+def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
+    """The value that the largest of k - 1 differences to one equal mean exceeds with 1 - `confidence`.
+
+    In estimated standard deviations of such a difference, which have `freedom` degrees.
 
     One-sided, for equal numbers of runs: P(D <= d) = E[integral of phi(z) Phi(z + sqrt(2) d S)^(k-1) dz] (Dunnett
-    1955; Hsu 1996, chapter 4), with the symbols of `studentized_range`. For k = 2 it is Student's.
+    1955; Hsu 1996, chapter 4), with the symbols of `studentized_range_quantile`. For k = 2 it is Student's.
     """
     if k == 2:
         return float(stdtrit(freedom, confidence))

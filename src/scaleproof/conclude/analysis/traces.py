@@ -3,7 +3,7 @@
 from pathlib import Path
 from statistics import geometric_mean
 
-from scaleproof.conclude.checks.traces import timed_ms
+from scaleproof.conclude.checks.traces import mean_steps_ms
 from scaleproof.ground.confidence import ratio_to_mean
 from scaleproof.ground.records.profile_schema import Profile, mean_of_field
 from scaleproof.ground.records.result_file import Estimated
@@ -44,7 +44,7 @@ def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
 
 def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
     """Step time under the profiler over the step time of the cell's timed `runs`; None where either is missing."""
-    timed_steps_ms = timed_ms(profile, measured_runs(runs))  # of each run of the cell
+    timed_steps_ms = mean_steps_ms(profile, measured_runs(runs))  # of each run of the cell
     if not timed_steps_ms or not profile.step_time_ms:
         return None
     profiled_step_ms = sum(profile.step_time_ms) / len(profile.step_time_ms)

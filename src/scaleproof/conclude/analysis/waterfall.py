@@ -83,15 +83,13 @@ def _cell_waterfall(
     ideal_ms = _step_ms(base) * ideal_scale
     cell_shares = step_shares(traced.get(cell["cell"], []))
     base_shares = step_shares(traced.get(base["cell"], []))
-    parts = (
-        [_local_batch_part(cell, ideal_ms, cells)] if kind == "strong" else []
-    )  # in weak scaling it is the baseline's
-    parts += [
+    parts = [
+        # In weak scaling the local batch is the baseline's.
+        *([_local_batch_part(cell, ideal_ms, cells)] if kind == "strong" else []),
         *_communication_parts(cell_shares, measured_ms),
         WaterfallPart(name="waiting for data", ms=_data_ms(cell) - ideal_scale * _data_ms(base), source="timed runs"),
         _gap_part(cell_shares, base_shares, cell, base, ideal_scale),
     ]
-    unexplained = measured_ms - ideal_ms - sum(part.ms or 0 for part in parts)
     return WaterfallCell(
         cell=cell["cell"],
         strategy=cell["strategy"],
@@ -101,7 +99,7 @@ def _cell_waterfall(
         measured_ms=measured_ms,
         ideal_ms=ideal_ms,
         parts=parts,
-        unexplained_ms=unexplained,
+        unexplained_ms=measured_ms - ideal_ms - sum(part.ms or 0 for part in parts),
         compute_to_communication=cell_shares and cell_shares.compute_to_communication,
         transfer_exposed=cell_shares and cell_shares.transfer_exposed,
     )
@@ -145,11 +143,7 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
     """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if cell_shares is None:
-        needed = "needs a trace of this cell"
-        return [
-            WaterfallPart(name=transfer, ms=None, source=needed),
-            WaterfallPart(name=waiting, ms=None, source=needed),
-        ]
+        return [WaterfallPart(name=name, ms=None, source="needs a trace of this cell") for name in (transfer, waiting)]
     if cell_shares.exposed_wait is None:
         together = "is in exposed communication: an older version summarised the trace"
         whole = WaterfallPart(name="exposed communication", ms=cell_shares.exposed * measured_ms, source="trace")

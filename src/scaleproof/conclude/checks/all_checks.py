@@ -109,9 +109,9 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     if any_level := [*with_numbers, *commands]:
         findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, any_level)]
     subjects: list[tuple[Iterable, Sequence]] = [
-        *((register, with_numbers) for register in (of_run, of_runs, of_all_runs)),
-        *((of_printed, commands), (of_watched, watched), (of_timed, any_level)),
+        (register, with_numbers) for register in (of_run, of_runs, of_all_runs)
     ]
+    subjects += [(of_printed, commands), (of_watched, watched), (of_timed, any_level)]
     return Findings(
         campaign=campaign,
         rules_version=RULES_VERSION,
@@ -261,9 +261,8 @@ def audit_campaign(
         for finding in audit(own.campaign, pair_runs).findings
         if finding.code != "single-run"  # both arms of a pair run once by design
     ]
-    parts: list[tuple[Register, Sequence]] = [
-        *((of_series, series), (of_trace, traces), (of_arms, arms), (of_excluded_node, excluded)),
-    ]
+    parts: list[tuple[Register, Sequence]] = [(of_series, series), (of_trace, traces), (of_arms, arms)]
+    parts.append((of_excluded_node, excluded))
     checks = [name for register, subjects in parts if subjects for name in check_names(register)]
     findings = [finding for register, subjects in parts for finding in register.findings_on(subjects)]
     return own.model_copy(

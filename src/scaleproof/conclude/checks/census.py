@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from scaleproof.conclude.checks.updates import learning_rate, unclipped_steps, wrong_update_settings
+from scaleproof.conclude.checks.updates import clipping_problems, learning_rate, update_problems
 from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 from scaleproof.ground.campaign.strategies import is_deepspeed, is_offloaded, zero_stage
 from scaleproof.ground.errors import plural
@@ -33,13 +33,9 @@ def inventory_of_run(run: MeasuredRun) -> Inventory:
     described = run.metrics.config["workload"]["model_shape"]
     shape_type = EncoderShape if "d_model" in described else ModelShape  # an encoder's shape has other keys
     shape = shape_type.model_validate(described)
-    return inventory_of_shape(shape, vocabulary_of(run), len(run.metrics.data.get("classes", [])))
-
-
-def vocabulary_of(run: MeasuredRun) -> int:
-    """Return the number of rows of the embedding: as configured, or as many as the corpus has different tokens."""
-    rows = run.metrics.config["workload"]["vocab_size"]
-    return rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
+    rows = run.metrics.config["workload"]["vocab_size"]  # of the embedding, or "derive"
+    vocabulary = rows if isinstance(rows, int) else run.metrics.data["vocab_size"]
+    return inventory_of_shape(shape, vocabulary, len(run.metrics.data.get("classes", [])))
 
 
 @lru_cache(maxsize=AT_A_TIME)
@@ -49,18 +45,7 @@ def counts_of_run(run: MeasuredRun) -> Counts:
     return count_parameters_and_flops(inventory_of_run(run), ledger.tokens_consumed / ledger.samples_consumed)
 
 
-def geometry_of(run: MeasuredRun) -> tuple[int, int]:
-    """Nodes, and devices on each."""
-    nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
-    return nodes, per_node
-
-
-def parameters_of(run: MeasuredRun) -> int:
-    """Parameters of the configured model, by the formula."""
-    return inventory_of_run(run).parameters
-
-
-@of_run.finds("model-differs", "invalid")
+@of_run.finds("model-differs", "invalid", only_first=True)
 def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
     """The model that was trained is not the configured one: other layers, tables that are not tied, frozen parts.
 
@@ -68,21 +53,19 @@ def model_is_the_configured_one(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Benchmarks whose model is one layer short of its name.
     Repair: Quote the figures of no run of this model; correct what builds it.
     """
-    expected = parameters_of(run)
+    expected = inventory_of_run(run).parameters
     counted = {"the trained model": run.metrics.model.parameters}
     for rank, census in enumerate(run.metrics.census or []):
         counted[f"the model of rank {rank}"] = census.parameters
         if census.trainable != census.parameters:
             frozen = census.parameters - census.trainable
             yield Flag(f"on rank {rank} {integer(frozen)} of {integer(census.parameters)} parameters are not trained")
-            return
     for what, parameters in counted.items():
         if parameters != expected:
             yield Flag(f"{what} has {integer(parameters)} parameters; the configured shape has {integer(expected)}")
-            return
 
 
-@of_run.finds("operations-differ", "invalid")
+@of_run.finds("operations-differ", "invalid", only_first=True)
 def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
     """A step did more or less arithmetic than its configuration needs, or did it with other kernels.
 
@@ -101,30 +84,23 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
             problem = _flops_problem(run, step) or _kernel_problem(run, step)
             if problem:
                 yield Flag(f"rank {rank}, step {step.step}, {when} the window: {problem}")
-                return
         if census.modes_in_window:
             yield Flag(
                 f"on rank {rank} {plural(census.modes_in_window, 'dispatch mode')} watched all operations of the window"
             )
-            return
         if census.slowed_by:
             yield Flag(f"on rank {rank}, {', '.join(census.slowed_by)} slowed all operations of the window")
-            return
-        problem = _window_problem(run, census) or _describe_other_witness(census)
+        problem = _window_problem(run, census) or _witness_problem(census)
         if problem:  # never seen in a sound run on a CPU; nobody has looked on a GPU
-            yield Flag(f"rank {rank}: {problem}", severity=None if on_cpu(run) else "suspect")
-            return
+            yield Flag(f"rank {rank}: {problem}", severity=None if run.is_on_cpus else "suspect")
     yield from _flag_different_ranks(run)
 
 
-def on_cpu(run: MeasuredRun) -> bool:
-    return run.metrics.ranks[0]["device_name"] == "cpu"
-
-
 def _window_problem(run: MeasuredRun, census: Census) -> str | None:
-    """Return how the window's number of autograd nodes differs from as many probed steps; None if it does not.
+    """Return in words what was counted in the window and is not as often in as many steps beside it; None if all is.
 
-    Compiled cells are not compared: their probed steps build another graph.
+    That is autograd nodes, collectives, tokens inside the model. Compiled cells are not compared: their probed steps
+    build another graph.
     """
     steps, nodes = run.metrics.window.step_time_n, census.nodes_in_window
     if nodes is None or run.metrics.config["execution"]["compile"]:
@@ -136,9 +112,8 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
                 f"{significant(nodes / steps, 6)} a step, and {integer(step.nodes)} in the probed step {when} it"
             )
     begun, of_step = census.collectives_in_window, census.collectives_of_step
-    if run.metrics.window.skipped_optimizer_steps:  # an update that is skipped may exchange nothing
-        of_step = None
-    if begun is not None and of_step is not None and begun != steps * of_step:
+    may_skip = run.metrics.window.skipped_optimizer_steps > 0  # a skipped update may exchange nothing
+    if begun is not None and of_step is not None and begun != steps * of_step and not may_skip:
         a_step = significant(begun / steps, 6)
         return f"{a_step} collectives a step were begun in the window, and {integer(of_step)} in the step before it"
     inside = census.tokens_inside_window
@@ -150,23 +125,21 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
     return None
 
 
-def _describe_other_witness(census: Census) -> str | None:
-    """Return which step of a rank's witness ran other things than the probed steps of the run; None: no step.
+def _witness_problem(census: Census) -> str | None:
+    """Return in words which step of a rank's witness ran other things than the run's probed steps; None: none did.
 
-    Only from the first probed step on, because engines lay out their buckets in the first steps. With the shortest
-    warm-up DDP and ZeRO-3 do so in the probed step itself; later steps are then compared with the step after the
-    window (DDP), or lack the exchange in which ZeRO-3's ranks tell each other the order of modules.
+    Engines lay out their buckets in the first steps. So nothing is compared before the first probed step; and with the
+    shortest warm-up, where that step lays them out itself, later steps may be as the one after the window (DDP), or
+    lack the exchange in which ranks tell each other the order of modules (ZeRO-3).
     """
     names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
     before, after = census.before, census.after
-    kinds = census.witness.kinds if census.witness else []
-    of_orders = {name: calls for name, calls in before.collectives.items() if calls["dtypes"] == ["int64"]}
-    laid_out = {name: calls for name, calls in before.collectives.items() if name not in of_orders}
-    for step in kinds:
+    without_orders = {name: calls for name, calls in before.collectives.items() if calls["dtypes"] != ["int64"]}
+    for step in census.witness.kinds if census.witness else []:
         changed = [name for name in names if getattr(step, name) != getattr(before, name)]
-        as_after = after and all(getattr(step, name) == getattr(after, name) for name in names)
-        is_laid_out = changed == ["collectives"] and step.collectives == laid_out
-        if step.step >= before.step and changed and not as_after and not is_laid_out:
+        is_as_after = after and all(getattr(step, name) == getattr(after, name) for name in names)
+        lacks_orders = changed == ["collectives"] and step.collectives == without_orders
+        if step.step >= before.step and changed and not is_as_after and not lacks_orders:
             value, probed = getattr(step, changed[0]), getattr(before, changed[0])
             return f"{changed[0]} of step {step.step} of the witness are {value}, in the probed step {probed}"
     return None
@@ -175,8 +148,8 @@ def _describe_other_witness(census: Census) -> str | None:
 def linear_flops(run: MeasuredRun) -> tuple[float, float]:
     """Return the least and the most FLOPs of products with weights in one step of one rank.
 
-    Forward and backward make 6 a weight and position. With activation checkpointing the blocks' forward pass is made
-    again, less what nothing needs: at least half of it. A loss in chunks makes the head's forward pass twice.
+    Forward and backward pass make 6 for each weight and position. Activation checkpointing makes the blocks' forward
+    pass again, at least half of it; a loss in chunks may make that of the head again.
     """
     config, training = run.metrics.config, run.metrics.training_config
     samples = training.micro_batch * training.accumulation
@@ -232,7 +205,7 @@ OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 
 
 def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank whose probed step differs from rank 0's, or else whose steps changed during the run."""
+    """Flag each difference of a rank's probed step from rank 0's, then each between its two probed steps."""
     censuses = run.metrics.census or []
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
@@ -245,7 +218,6 @@ def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
                     yield Flag(
                         f"{name} differ between ranks {when} the window: {value_of_0} on rank 0, {value} on rank {rank}"
                     )
-                    return
     for rank, census in enumerate(censuses):
         if not census.after:
             continue
@@ -255,7 +227,6 @@ def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
                 yield Flag(
                     f"{name} of rank {rank} changed during the run: {before} before the window, {after} after it"
                 )
-                return
 
 
 SETTINGS_DIFFER = Code(
@@ -273,7 +244,7 @@ SETTINGS_DIFFER = Code(
 )
 
 
-@of_run.check(SETTINGS_DIFFER)
+@of_run.check(SETTINGS_DIFFER, only_first=True)
 def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank on which a setting that was read back is not the configured one."""
     for rank, census in enumerate(run.metrics.census or []):
@@ -282,12 +253,11 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
             *_optimizer_problems(run, census.before),
             *(_optimizer_problems(run, census.after) if census.after else ()),
             *_engine_problems(run, census),
-            *unclipped_steps(run, rank),
-            *wrong_update_settings(run, census),
+            *clipping_problems(run, rank),
+            *update_problems(run, census),
         ]
         if problems:
             yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")
-            return
 
 
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
@@ -301,8 +271,12 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
             yield f"the process may use cores {census.cores}, recorded are {record['cores']}"
         if record["cores"] and len(census.cores) > threads:
             yield f"the process may use {len(census.cores)} cores, {threads} are configured"
-    if census.wrapper and run.metrics.training_config.strategy == "single" and not execution["compile"]:
-        yield f"the model is wrapped in {census.wrapper}, though the strategy is single"
+    yield from _machine_problems(run, record, census)
+    yield from _compile_problems(run, census)
+
+
+def _machine_problems(run: MeasuredRun, record: Rank, census: Census) -> Iterator[str]:
+    """Yield in words what a rank saw of its machine that is not what is recorded of it."""
     node = node_of(run, record)
     recorded = {"torch_version": run.metrics.env.get("torch_version"), "cpu_model": node.get("cpu_model")}
     for name, value in recorded.items():
@@ -314,6 +288,13 @@ def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]
         yield f"the rank sees {plural(cpus, 'CPU')}, recorded are {node['cpu_count']}"
     if memory and node.get("memory_bytes") and not abs(memory / node["memory_bytes"] - 1) <= SAME_MEMORY:
         yield f"the rank sees {megabytes(memory)} of memory, recorded are {megabytes(node['memory_bytes'])}"
+
+
+def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
+    """Yield in words what is wrapped or compiled on a rank, or is not, otherwise than configured."""
+    execution = run.metrics.config["execution"]
+    if census.wrapper and run.metrics.training_config.strategy == "single" and not execution["compile"]:
+        yield f"the model is wrapped in {census.wrapper}, though the strategy is single"
     if execution["compile"] and not census.compiled_graphs:
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:

@@ -2,7 +2,6 @@
 
 import csv
 import math
-from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +10,7 @@ from scaleproof.conclude.checks.copies import start_epoch_s
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Code, Flag, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import BENCHMARK, MeasuredRun
 
@@ -49,12 +49,10 @@ CLOCK_DIFFERS = Code(
 )
 
 
-@of_run.check(CLOCK_DIFFERS)
+@of_run.check(CLOCK_DIFFERS, only_first=True)
 def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run of which two clocks disagree, with the first disagreement: the others follow from it."""
-    disagreement = next(_disagreeing_clocks(run), None)
-    if disagreement:
-        yield Flag(disagreement)
+    yield from map(Flag, _disagreeing_clocks(run))
 
 
 def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
@@ -70,7 +68,7 @@ def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
         )
     # The window by the clock that each rank read before and after it; the slowest rank's is the window's.
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
-    if around and not abs(max(around) - wall) <= _tolerance_s(run):
+    if around and not abs(max(around) - wall) <= _timer_tolerance_s(run):
         yield f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
     # What the other phases of the run leave for the window.
     remaining = window_by_other_phases(run)
@@ -130,7 +128,7 @@ def _slowdown_of_window(run: MeasuredRun) -> float:
     return float(min(MOST_SLOWED, max(by_steps, by_waiting)))
 
 
-def _tolerance_s(run: MeasuredRun) -> float:
+def _timer_tolerance_s(run: MeasuredRun) -> float:
     """Return the seconds by which the step timer and the clock around the window may differ.
 
     A rank may lose its core between the two readings, for no longer than all that it lost in the window.
@@ -176,7 +174,7 @@ def window_by_other_phases(run: MeasuredRun) -> float | None:
     return metrics.total_wall_time_s - others - validation
 
 
-@of_run.finds("clock-stepped", "suspect")
+@of_run.finds("clock-stepped", "suspect", only_first=True)
 def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
     """The time of day was set during the window, or one of the machine's clocks runs wrong.
 
@@ -193,7 +191,6 @@ def time_of_day_runs_on(run: MeasuredRun) -> Iterator[Flag]:
                     f"the time of day of {rank['host']} moved by {fixed(shift, 3, signed=True)} s against its "
                     "monotonic clock"
                 )
-                return
 
 
 @of_run.finds("ranks-start-apart", "suspect")
@@ -204,12 +201,10 @@ def ranks_start_together(run: MeasuredRun) -> Iterator[Flag]:
     Seen: A barrier that is missing; monitors that take different times to start.
     Repair: Let all ranks meet right before the window; run the cell again on a quiet machine.
     """
-    starts: dict[str, list[float]] = defaultdict(list)
-    for rank in run.metrics.ranks:
-        if "window_start_epoch_s" in rank:
-            starts[rank["host"]].append(rank["window_start_epoch_s"])
+    timed = [rank for rank in run.metrics.ranks if "window_start_epoch_s" in rank]
     wall = run.metrics.window.wall_time_s
-    for host, times in starts.items():
+    for host, ranks in group_by(timed, lambda rank: rank["host"]).items():
+        times = [rank["window_start_epoch_s"] for rank in ranks]
         spread = max(times) - min(times)
         if spread > APART_SHARE * wall + APART_S:
             yield Flag(

@@ -1,28 +1,28 @@
 """May these runs be compared: did they train and learn alike, with one code, versions and hardware, often enough?"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from scaleproof.conclude.checks.replayed import (
     MEANINGLESS,
     SMALL_LOSS,
-    comparable,
+    comparable_steps,
     reference_for,
     rounding_amplification,
 )
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs, of_timed
 from scaleproof.ground.findings.shared_codes import SINGLE_RUN
 from scaleproof.ground.number_format import fixed, integer, number, scientific, significant
+from scaleproof.ground.records.grouping import group_by, runs_by_cell
 from scaleproof.ground.records.metrics import Measured, Printed
 from scaleproof.ground.records.run import MeasuredRun, TimedRun
 from scaleproof.measure.corpus.reader import digest_of_ids, held_out_ids
 
-AnyRun = TypeVar("AnyRun", bound=TimedRun)
 # Relative difference of losses, step by step, that order of summation alone can explain; seen values are far below.
 TOLERANCE = {"fp32": 2e-4, "tf32": 2e-3, "bf16": 1e-2, "fp16": 1e-2}
 # A classifier's loss is the mean of a few samples, not of thousands of tokens: the rounding of low precision is not
@@ -56,7 +56,8 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
             steps = min(len(losses), len(expected))  # that both runs made
             loosest = max(loss_tolerance(reference), loss_tolerance(run))
             tolerance = loss_tolerances(loosest, steps) * rounding_amplification(reference_for(reference)).of(steps)
-            tolerance[comparable(tolerance) :] = np.inf  # from where training amplifies rounding too far to compare
+            # From some step on training may amplify rounding too far to compare.
+            tolerance[comparable_steps(tolerance) :] = np.inf
             # A loss that is not a number makes a difference of NaN, which is above no tolerance.
             difference = np.abs(losses[:steps] - expected[:steps]) / scale[:steps]
             if len(losses) != len(expected) or (difference > tolerance).any():
@@ -77,7 +78,7 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: One commit for one GPU, another for four.
     Repair: Something other than the compared keys changed; run all cells again in one environment.
     """
-    recorded = [dict(equal_things(run)) for run in runs]
+    recorded = [dict(equal_in_campaign(run)) for run in runs]
     values_of: dict[str, set[str]] = defaultdict(set)
     for fields in recorded:
         for field, value in fields.items():
@@ -99,7 +100,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: Shared machines.
     Repair: Run the cell again on a quiet machine (scaleproof retry FILE --cell CELL); nothing is dropped silently.
     """
-    for repeats in _group_by(runs, lambda run: run.metrics.cell):
+    for repeats in runs_by_cell(runs).values():
         rates = [run.metrics.window.tokens_per_s for run in repeats]
         middle = median(rates)
         for run, rate in zip(repeats, rates, strict=True):
@@ -117,7 +118,7 @@ def runs_stay_together(runs: list[TimedRun]) -> Iterator[Flag]:
 @of_timed.check(SINGLE_RUN)
 def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
     """Flag all cells that were run once: an interval needs two runs."""
-    alone = [repeats[0] for repeats in _group_by(runs, lambda run: run.metrics.cell) if len(repeats) == 1]
+    alone = [repeats[0] for repeats in runs_by_cell(runs).values() if len(repeats) == 1]
     if alone:
         advice = "Raise `repeats`; 5 or more make intervals useful."
         yield Flag("n=1: there is no interval", about=alone, advice=advice)
@@ -138,22 +139,13 @@ def loss_tolerances(loosest: float, steps: int) -> np.ndarray:
 
 def loss_tolerance(run: MeasuredRun) -> float:
     """Return the relative difference of losses that order of summation alone can explain in a run's precision."""
-    classifies = run.metrics.config["workload"]["task"] == "classification"
-    return (CLASSIFIER_TOLERANCE if classifies else TOLERANCE)[run.metrics.training_config.precision]
+    return (CLASSIFIER_TOLERANCE if run.is_classifier else TOLERANCE)[run.metrics.training_config.precision]
 
 
 def groups_of_same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
     """Yield groups of runs that should make the same steps; the first in each, the smallest world, is the reference."""
-    for group in _group_by(runs, _training_identity):
+    for group in group_by(runs, _training_identity).values():
         yield sorted(group, key=lambda run: (len(run.metrics.ranks), run.metrics.cell, run.metrics.repeat))
-
-
-def _group_by(runs: list[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
-    """Return the runs as lists, one for each value of `key`, in the order in which they come."""
-    grouped: dict[str, list[AnyRun]] = defaultdict(list)
-    for run in runs:
-        grouped[key(run)].append(run)
-    return list(grouped.values())
 
 
 def _training_identity(run: MeasuredRun) -> str:
@@ -163,7 +155,7 @@ def _training_identity(run: MeasuredRun) -> str:
     return repr((config["workload"], work, run.metrics.data["train_sha256"]))
 
 
-def equal_things(run: TimedRun) -> Iterator[tuple[str, Any]]:
+def equal_in_campaign(run: TimedRun) -> Iterator[tuple[str, Any]]:
     """Yield (name, value) of what must be equal in all runs of a campaign: code, versions, environment, hardware.
 
     Versions and variables come twice: of the launcher's process, and of rank 0's own.
@@ -226,11 +218,11 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Reduced precision without master weights; gradients that are summed where they should be averaged.
     Repair: Find the difference before quoting its speed; until then compare time to loss, not tokens/s.
     """
-    for group in groups_of_same_training([run for run in runs if run.metrics.validation]):
-        reference = group[0]
-        expected, amplified = _validation_loss(reference), rounding_amplification(reference_for(reference)).later
-        for run in group[1:]:
-            loss = _validation_loss(run)
+    losses = {run: run.metrics.validation.loss for run in runs if run.metrics.validation}  # in nats
+    for reference, *others in groups_of_same_training(list(losses)):
+        expected, amplified = losses[reference], rounding_amplification(reference_for(reference)).later
+        for run in others:
+            loss = losses[run]
             precisions = {run.metrics.training_config.precision, reference.metrics.training_config.precision}
             tolerance = max(OF_VALIDATION[precision] for precision in precisions) * amplified
             difference = abs(loss - expected) / max(expected, SMALL_LOSS)
@@ -241,9 +233,3 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
                     f"{scientific(tolerance, 0)} is allowed",
                     about=[reference, run],
                 )
-
-
-def _validation_loss(run: MeasuredRun) -> float:
-    """Return the validation loss in nats of a run that was validated."""
-    assert run.metrics.validation is not None
-    return run.metrics.validation.loss

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from scaleproof.conclude.checks.census import on_cpu
 from scaleproof.conclude.checks.cpu_time import machine_was_free
 from scaleproof.conclude.checks.execution import moved_bytes
 from scaleproof.ground.campaign.strategies import zero_stage
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
+from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 
 # Of the bare loop's step, and seconds, that nobody has to explain. Seven sound runs on a machine with four times the
@@ -38,48 +38,58 @@ def steps_are_explained(run: MeasuredRun) -> Iterator[Flag]:
     Seen: gc.collect() in the step; loggers that write to disk; polling loops; debugging that was left on.
     Repair: Take it out of the step, or say that it belongs to what is compared. A trace shows what it is.
     """
-    habit = _describe_other_work(run) or _functions_beside_training(run) or _busier_main_thread(run)
+    habit = _habit_beside_training(run) or _functions_beside_training(run) or _busier_main_thread(run)
     if habit:
         yield Flag(f"{habit}{_bare_loop_evidence(run)}")
     else:
         yield from _flag_longer_than_bare_loop(run)
 
 
-def _describe_other_work(run: MeasuredRun) -> str | None:
-    """Return a sentence on what the first such rank does in its steps besides training; None where no rank does.
+def _habit_beside_training(run: MeasuredRun) -> str | None:
+    """Return in words what a rank does in many of its steps beside training; None where no rank does.
 
-    It starts processes or collects garbage in half of the steps, writes a page to files in each step, or keeps other
-    threads busy. Judged in windows of several steps.
+    It starts processes or collects garbage in half of them, writes a page to files in each, or keeps other threads
+    busy. A window of fewer than STEPS steps shows no habit.
     """
     steps = run.metrics.window.step_time_n
     if steps < STEPS:
         return None
+    in_window = f"in the {steps} steps of the window"
+    # On a CPU, stage 3 of DeepSpeed 0.19 itself starts numactl in each step, to count NUMA nodes.
+    starts_processes = zero_stage(run.metrics.training_config.strategy) == 3
     for number, census in enumerate(run.metrics.census or []):
         updates = census.updates_in_window
-        # On a CPU, stage 3 of DeepSpeed 0.19 itself starts numactl in each step, to count NUMA nodes.
-        is_known = zero_stage(run.metrics.training_config.strategy) == 3
-        if updates and updates.children >= COLLECTED * steps and not is_known:
-            times = plural(updates.children, "time")
-            return f"processes that rank {number} had started ended {times} in the {steps} steps of the window"
+        if updates and updates.children >= COLLECTED * steps and not starts_processes:
+            return f"processes that rank {number} had started ended {plural(updates.children, 'time')} {in_window}"
     for rank in run.metrics.ranks:
         collections, written = rank.get("full_collections") or 0, rank.get("bytes_written") or 0
         if collections >= COLLECTED * steps:
-            times = plural(collections, "time")
-            return f"rank {rank['rank']} collected all garbage {times} in the {steps} steps of the window"
+            return f"rank {rank['rank']} collected all garbage {plural(collections, 'time')} {in_window}"
         if written >= PAGE * steps:
-            return f"rank {rank['rank']} wrote {megabytes(written)} to files in the {steps} steps of the window"
-        of_main, allowed_s = rank.get("main_thread_s"), LEAST_S + BYTE_S * _exchanged_bytes(run)
-        has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
-        if of_main and has_one_thread and run.metrics.training_config.strategy in WHOLE:
-            beside_s = (rank["cpu_s"] - of_main) / steps
-            if beside_s > SHARE * of_main / steps + allowed_s:
-                return f"other threads of rank {rank['rank']} computed for {fixed(beside_s * 1e3, 1)} ms of each step"
+            return f"rank {rank['rank']} wrote {megabytes(written)} to files {in_window}"
+        beside_s = _other_threads_s(run, rank)
+        if beside_s:
+            return f"other threads of rank {rank['rank']} computed for {fixed(beside_s * 1e3, 1)} ms of each step"
     return None
+
+
+def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
+    """Return the seconds of a step in which other threads than a rank's main one compute; None where these are few.
+
+    Of whole models on CPU devices with one thread: elsewhere there is work for other threads.
+    """
+    has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
+    main_s, steps = rank.get("main_thread_s"), run.metrics.window.step_time_n
+    if not main_s or not has_one_thread or run.metrics.training_config.strategy not in WHOLE:
+        return None
+    beside_s = (rank["cpu_s"] - main_s) / steps
+    few_s = SHARE * main_s / steps + LEAST_S + BYTE_S * _exchanged_bytes(run)
+    return beside_s if beside_s > few_s else None
 
 
 def _functions_beside_training(run: MeasuredRun) -> str | None:
     """Return in words which functions beside training a rank of a CPU ran in its steps; None where that is little."""
-    if not on_cpu(run):  # the host's thread runs ahead of a GPU
+    if not run.is_on_cpus:  # the host's thread runs ahead of a GPU
         return None
     for rank, witness in enumerate(census.witness for census in run.metrics.census or []):
         times = witness.beside if witness else {}
@@ -95,7 +105,7 @@ def _busier_main_thread(run: MeasuredRun) -> str | None:
 
     Not where other programs used the machine in the window: they slow a processor's caches, too.
     """
-    if not on_cpu(run) or any(machine_was_free(run)):
+    if not run.is_on_cpus or any(machine_was_free(run)):
         return None
     for rank, census in zip(run.metrics.ranks, run.metrics.census or [], strict=False):
         plain_s = census.witness.plain_s if census.witness else None
@@ -116,21 +126,19 @@ def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
     On a CPU it is judged by processor time, which other programs do not lengthen much. What sharding costs beside its
     traffic has no formula: it has a time for each collective, on CPUs. Not several GPUs, whose overlap a trace shows.
     """
-    controls = [census.control for census in run.metrics.census or []]  # the bare loop of each rank
-    strategy = run.metrics.training_config.strategy
-    if strategy not in WHOLE + SHARDED or not controls or None in controls:
+    censuses, strategy = run.metrics.census or [], run.metrics.training_config.strategy
+    on_gpu = not run.is_on_cpus
+    controls = [census.control for census in censuses if census.control]  # the bare loop of each rank
+    if not controls or len(controls) < len(censuses) or (on_gpu and run.n_devices > 1):
         return
-    collectives = 0 if strategy in WHOLE else (run.metrics.census or [])[0].collectives_of_step
-    if collectives is None or (strategy in SHARDED and not on_cpu(run)):
+    if strategy not in (WHOLE if on_gpu else WHOLE + SHARDED):
         return
-    on_gpu = run.metrics.ranks[0]["device_name"] != "cpu"
-    if on_gpu and run.n_devices > 1:
+    collectives = 0 if strategy in WHOLE else censuses[0].collectives_of_step
+    if collectives is None:
         return
     steps, exchanged = run.metrics.window.step_time_n, _exchanged_bytes(run)
     times = []  # (seconds of a step, seconds of it that are explained) of each rank
     for rank, control in zip(run.metrics.ranks, controls, strict=True):
-        if control is None:
-            return
         step_s, bare_s = (run.median_step_s, control.step_s) if on_gpu else (rank["cpu_s"] / steps, control.cpu_s)
         times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + BYTE_S * exchanged + COLLECTIVE_S * collectives))
     step_s, explained_s = min(times, key=lambda pair: pair[0] - pair[1])  # of the rank with the least unexplained
@@ -145,20 +153,14 @@ def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _bare_loop_evidence(run: MeasuredRun) -> str:
-    """Return the end of the evidence: a step's time beside that of the bare loop; "" where no bare loop was run."""
-    bare = _bare_s(run)
-    if bare is None:
-        return ""
-    return f": a step took {fixed(run.median_step_s * 1e3, 1)} ms, in a bare loop {fixed(bare * 1e3, 1)} ms"
-
-
-def _bare_s(run: MeasuredRun) -> float | None:
-    """Return the seconds of a bare loop's step, the longest of all ranks; None unless every rank ran such a loop."""
+    """Return the end of the evidence: a step's time beside that in the bare loop; "" unless all ranks ran one."""
     controls = [census.control for census in run.metrics.census or []]
     times = [control.step_s for control in controls if control]
-    return max(times) if times and len(times) == len(controls) else None
+    if not times or len(times) < len(controls):
+        return ""
+    return f": a step took {fixed(run.median_step_s * 1e3, 1)} ms, in a bare loop {fixed(max(times) * 1e3, 1)} ms"
 
 
 def _exchanged_bytes(run: MeasuredRun) -> int:
-    """Bytes that the ranks exchange in a step."""
+    """Return the bytes that the ranks exchange in a step."""
     return sum(moved_bytes(run).values()) if run.n_devices > 1 else 0

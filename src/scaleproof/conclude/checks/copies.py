@@ -18,6 +18,7 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.findings.registry import Code, Flag, Register, of_run, of_runs
 from scaleproof.ground.findings.shared_codes import RUN_COPIED
 from scaleproof.ground.number_format import fixed, seconds
+from scaleproof.ground.records.grouping import group_by, runs_by_cell
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import (
     COMPLETE,
@@ -56,25 +57,18 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
     }
     reported: set[frozenset[str]] = set()
     for what, identity in identities.items():
-        groups: dict[Any, list[MeasuredRun]] = defaultdict(list)
-        for run in runs:
-            value = identity(run)
-            if value is not None:
-                groups[value].append(run)
-        for value, group in groups.items():
-            if len(group) < 2:
-                continue
+        for value, group in group_by(runs, identity).items():
             folders = frozenset(str(run.folder) for run in group)
-            if folders not in reported:
+            if value is not None and len(group) > 1 and folders not in reported:
                 reported.add(folders)
                 yield Flag(f"{' and '.join(run.name for run in group)} have the same {what}: {value}", about=group)
     yield from _flag_scaled_copies(runs, reported)
 
 
 def _waits_digest(run: MeasuredRun) -> str | None:
-    """Return the digest of a run's waits for data, in all steps of all ranks; None where they tell no run from another.
+    """Return the digest of a run's waits for data, in all steps of all ranks.
 
-    That is where they have fewer than DISTINCT different values, which two runs may share by chance.
+    None where they have fewer than DISTINCT different values, which two runs may share by chance.
     """
     if len(np.unique(run.waits)) < DISTINCT:
         return None
@@ -145,12 +139,14 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _span_on_devices(run: MeasuredRun) -> tuple[float, float]:
-    """Return begin and end, in epoch seconds, of a time that a run surely spent on its devices."""
+    """Return begin and end, in epoch seconds, of a time that a run surely spent on its devices: its window.
+
+    Older files have the whole run alone, rounded to seconds, and it is shortened: neighbours must not seem to overlap.
+    """
     ranks = run.metrics.ranks
     if all("window_start_epoch_s" in rank for rank in ranks):
-        first_start = min(rank["window_start_epoch_s"] for rank in ranks)
-        return first_start, max(rank["window_end_epoch_s"] for rank in ranks)
-    began = start_epoch_s(run)  # of older files; shortened by the rounding, so that neighbours do not seem to overlap
+        return min(rank["window_start_epoch_s"] for rank in ranks), max(rank["window_end_epoch_s"] for rank in ranks)
+    began = start_epoch_s(run)
     return began, began + run.metrics.total_wall_time_s - SLACK_S
 
 
@@ -175,7 +171,7 @@ def _ran_apart(first: MeasuredRun, second: MeasuredRun) -> bool:
 
 
 def start_epoch_s(run: MeasuredRun) -> float:
-    """Epoch seconds of the launcher's start."""
+    """Return the epoch seconds of the launcher's start."""
     return datetime.fromisoformat(run.metrics.timestamp_utc.replace("Z", "+00:00")).timestamp()
 
 
@@ -193,17 +189,15 @@ def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Options that a launcher drops on the way to the program.
     Repair: Find out where the key is lost; run the cells again.
     """
-    by_fingerprint: dict[str, dict[str, MeasuredRun]] = defaultdict(dict)
-    for run in runs:
-        if not any(word in run.metrics.cell for word in SEARCHED):
-            by_fingerprint[run.metrics.fingerprint].setdefault(run.metrics.cell, run)  # one run of each cell
-    for alike in by_fingerprint.values():
-        if len(alike) > 1:
-            evidence = f"{' and '.join(sorted(alike))} have one configuration"
-            yield Flag(evidence, about=list(alike.values()))
+    planned = [run for run in runs if not any(word in run.metrics.cell for word in SEARCHED)]
+    for alike in group_by(planned, lambda run: run.metrics.fingerprint).values():
+        cells = runs_by_cell(alike)
+        if len(cells) > 1:
+            first_runs = [repeats[0] for repeats in cells.values()]
+            yield Flag(f"{' and '.join(sorted(cells))} have one configuration", about=first_runs)
 
 
-@of_runs.finds("measured-apart", "note")
+@of_runs.finds("measured-apart", "note", only_first=True)
 def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Cells were measured hours apart and not in turns: what changed on the machine meanwhile is in the comparison.
 
@@ -211,9 +205,7 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Baselines of another day.
     Repair: Run all cells again in one session, repeat by repeat.
     """
-    times: dict[str, list[float]] = defaultdict(list)  # cell -> epoch seconds at which its runs began
-    for run in runs:
-        times[run.metrics.cell].append(start_epoch_s(run))
+    times = {cell: [start_epoch_s(run) for run in of_cell] for cell, of_cell in runs_by_cell(runs).items()}
     cells = sorted(times, key=lambda cell: min(times[cell]))
     starts = [min(times[cell]) for cell in cells]  # ascending
     for cell in cells:
@@ -224,7 +216,6 @@ def cells_were_interleaved(runs: list[MeasuredRun]) -> Iterator[Flag]:
             both = [cell, cells[place]]
             evidence = f"{cells[place]} was measured {fixed(hours, 1)} h after {cell}"
             yield Flag(evidence, cells=both, about=both)
-            return
 
 
 @of_run.finds("record-edited", "invalid")
@@ -236,26 +227,27 @@ def record_is_as_it_was_written(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Figures corrected by hand.
     Repair: Restore the file, or run the cell again.
     """
-    metrics, problems = run.metrics, []
-    launcher = run.folder / LAUNCHER
-    seal = None  # the sha256 of the metrics as the launcher wrote them; older launchers left none
-    if launcher.is_file():
-        seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL))
-    if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
-        problems.append(f"{METRICS} is not the file whose sha256 {LAUNCHER} has")
-    config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
-    if hashlib.sha256(config.encode()).hexdigest()[:16] != metrics.fingerprint:
-        problems.append("`fingerprint` is not that of `config`")
-    repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)
-    if repeat_folder and int(repeat_folder[1]) != metrics.repeat:
-        problems.append(f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}")
-    problems += _seal_problems(run)
-    if problems:
+    if problems := [*_traces_of_edits(run), *_seal_problems(run)]:
         yield Flag("; ".join(problems))
 
 
+def _traces_of_edits(run: MeasuredRun) -> Iterator[str]:
+    """Yield in words what in a run's metrics does not fit their sha256, the configuration or the folder."""
+    metrics, launcher = run.metrics, run.folder / LAUNCHER
+    # The sha256 of the metrics as the launcher wrote them; older launchers left none.
+    seal = read_record(launcher, lambda data: json.loads(data).get(METRICS_SEAL)) if launcher.is_file() else None
+    if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
+        yield f"{METRICS} is not the file whose sha256 {LAUNCHER} has"
+    config = json.dumps(metrics.config, sort_keys=True, separators=(",", ":"))
+    if hashlib.sha256(config.encode()).hexdigest()[:16] != metrics.fingerprint:
+        yield "`fingerprint` is not that of `config`"
+    repeat_folder = REPEAT_FOLDER.fullmatch(run.folder.name)
+    if repeat_folder and int(repeat_folder[1]) != metrics.repeat:
+        yield f"`repeat` is {metrics.repeat}, but the folder is {run.folder.name}"
+
+
 def _seal_problems(run: MeasuredRun) -> Iterator[str]:
-    """Yield in words which figures in RUN_COMPLETE.txt, written as name=value, differ from the metrics."""
+    """Yield in words which figures in RUN_COMPLETE.txt, written as name=value, are not those of the metrics."""
     complete = run.folder / COMPLETE
     if not complete.is_file():
         return
@@ -305,16 +297,12 @@ def _seal_problems(run: MeasuredRun) -> Iterator[str]:
     ),
 )
 def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
-    """Flag what a reader of the figures should know of how they came about.
+    """Flag repeats that failed or are missing, code without a commit, and runs launched on several hosts by hand.
 
-    That is repeats that failed or are missing, code without a commit, and runs launched on several hosts by hand. Cells
-    of which no run was measured have no figures, and no flag.
+    Cells without a measured run have no figures, and no flag of their repeats.
     """
     measured_cells = {run.metrics.cell for run in measured_runs(runs)}
-    failures: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        if not run.ok:
-            failures[run.metrics.cell].append(run)
+    failures = runs_by_cell(run for run in runs if not run.ok)
     for cell in sorted(measured_cells & failures.keys()):
         failed = failures[cell]
         reasons = ", ".join(f"{run.name}: {run.metrics.failure.failure_class}" for run in failed if run.metrics.failure)
@@ -343,6 +331,5 @@ def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iter
             if repeat not in folders[cell] and not (cell_folder / f"rep{repeat}").exists()
         ]
         if missing and len(folders[cell]) > 1:  # one run alone may have been picked out to be looked at
-            plural_s = "s" if len(missing) > 1 else ""
-            repeats = f"repeat{plural_s} {', '.join(map(str, missing))}"
+            repeats = f"repeat{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
             yield Flag(f"{cell} has no {repeats} of {most}", cells=[cell], about=[cell], code="repeat-missing")

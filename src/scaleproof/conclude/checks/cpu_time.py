@@ -1,6 +1,5 @@
 """Who used the cores during the window: the ranks, evenly, or other programs, or nobody?"""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.findings.registry import Flag, of_printed, of_run
 from scaleproof.ground.number_format import fixed, percent, seconds
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun, TimedRun
 
@@ -26,8 +26,8 @@ UNEVEN_SHARE = 0.05  # of the window
 def busy_time_error_s(cpu_s: float) -> float:
     """Return by how many seconds the kernel may miscount `cpu_s` seconds of busy time, of one core or several.
 
-    Rounding, and the standard deviation of sampling a core that is busy half of the time. For 18 ranks on a quiet
-    machine, in windows of 1.6 to 3.2 s, the count was within 3.5 %, where this allows 4 to 6 %.
+    By rounding, and by sampling: the standard deviation for a core that is busy half of the time. Of 18 ranks on a
+    quiet machine, in windows of 1.6 to 3.2 s, the count was within 3.5 %, where this allows 4 to 6 %.
     """
     return ROUNDED_S + 0.5 * float((TICK_S * cpu_s) ** 0.5)
 
@@ -65,11 +65,8 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
 
     One rank on each host is enough, because every rank counted the busy time of its whole machine.
     """
-    ranks_by_host: dict[str, list[Rank]] = defaultdict(list)
-    for rank in run.metrics.ranks:
-        ranks_by_host[rank["host"]].append(rank)
-    for host, ranks in ranks_by_host.items():
-        capacity = ranks[0]["machine_cpus"] * _window_s(ranks[0])
+    for host, ranks in group_by(run.metrics.ranks, lambda rank: rank["host"]).items():
+        capacity = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
         others = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
         if capacity and others - busy_time_error_s(capacity) > BUSY * capacity:
             bound = _bound_ranks(run)
@@ -84,7 +81,7 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
             )
 
 
-@of_run.finds("process-starved", "suspect")
+@of_run.finds("process-starved", "suspect", only_first=True)
 def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
     """A rank had to share its cores with other programs, or the host of a virtual machine took them away.
 
@@ -94,7 +91,8 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
     Repair: Keep other programs off these cores and run the cell again.
     """
     ranks = _bound_ranks(run)
-    if _share_a_core(ranks):
+    cores = [(rank["host"], core) for rank in ranks for core in rank["cores"]]
+    if len(set(cores)) < len(cores):  # two ranks share one: `cores-shared` says so
         return
     for rank in ranks:
         available, lost = _available_s(rank), _taken_s(rank)
@@ -103,7 +101,6 @@ def ranks_had_their_cores(run: MeasuredRun) -> Iterator[Flag]:
                 f"others used {percent(lost / available)} of the cores of rank {rank['rank']}: "
                 f"{seconds(lost, 2)} of the window lost"
             )
-            return
 
 
 @of_run.finds("process-idle", "suspect")
@@ -130,7 +127,7 @@ def cores_were_used(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(f"the cores of the ranks stood idle for {shares} of the window")
 
 
-@of_run.finds("step-idle", "suspect")
+@of_run.finds("step-idle", "suspect", only_first=True)
 def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     """A rank sleeps in its steps: it neither computes, nor communicates, nor waits for a core.
 
@@ -145,18 +142,18 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     if run.metrics.config["execution"]["threads_per_device"] != 1:  # the first thread waits for the others
         return
     window = run.metrics.window
-    for rank in range(len(run.metrics.census or [])):
-        idle = _least_of_probes(run, rank, "idle_s")
+    for rank, census in enumerate(run.metrics.census or []):
+        probed = [step.idle_s for step in (census.before, census.after) if step and step.idle_s is not None]
+        idle = min(probed) if len(probed) == 2 else 0.0  # of one probe it may be chance
         # Time that the host of a virtual machine takes looks like sleep: the guest sees neither use nor waiting.
         stolen = (run.metrics.ranks[rank].get("machine_steal_s") or 0.0) / window.step_time_n
-        if idle is not None and idle > max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S) + stolen:
+        if idle > max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S) + stolen:
             lost = idle * window.step_time_n
             yield Flag(
                 f"rank {rank} slept for {fixed(idle * 1e3, 1)} ms or more in the probed steps; the mean step takes "
                 f"{fixed(window.step_time_mean_s * 1e3, 1)} ms: about {seconds(lost, 2)} of "
                 f"{seconds(window.wall_time_s, 2)} lost"
             )
-            return
 
 
 @of_run.finds("ranks-uneven", "suspect")
@@ -198,13 +195,6 @@ def _excess_over_median(values: list[Any], place: int) -> tuple[float, float]:
     return ratio, values[place] - others
 
 
-def _least_of_probes(run: MeasuredRun, rank: int, name: str) -> float | None:
-    """Return the smaller value of a rank's census field `name` in its two probed steps; None unless both are known."""
-    census = (run.metrics.census or [])[rank]
-    values = [getattr(step, name) for step in (census.before, census.after) if step]
-    return min(values) if len(values) == 2 and None not in values else None
-
-
 def cores_used(run: MeasuredRun) -> float | None:
     """Return the part of its cores that a rank used in the window, the least of all ranks; None where not counted."""
     ranks = _bound_ranks(run)
@@ -236,21 +226,10 @@ def _taken_s(rank: Rank) -> float:
 
 
 def _stolen_s(rank: Rank) -> float:
-    """Seconds that the host of a virtual machine took from a rank's cores, if it took as much from each."""
+    """Return the seconds that a virtual machine's host took from a rank's cores, if it took as much from each core."""
     return float(rank["machine_steal_s"] * len(rank["cores"]) / rank["machine_cpus"])
 
 
-def _share_a_core(ranks: list[Rank]) -> bool:
-    """Return whether two of the ranks are bound to one core."""
-    cores = [(rank["host"], core) for rank in ranks for core in rank["cores"]]
-    return len(set(cores)) < len(cores)
-
-
-def _window_s(rank: Rank) -> float:
-    """Return the seconds of a rank's window; 0 where they are not recorded."""
-    return window_length(rank) or 0.0
-
-
 def _available_s(rank: Rank) -> float:
-    """Processor seconds of the rank's cores in the window."""
-    return len(rank["cores"]) * _window_s(rank)
+    """Return the processor seconds of the rank's cores in the window; 0 where its length is not recorded."""
+    return len(rank["cores"]) * (window_length(rank) or 0.0)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from scaleproof.conclude.checks.census import geometry_of, inventory_of_run
+from scaleproof.conclude.checks.census import inventory_of_run
 from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, without_offload
 from scaleproof.ground.facts import traffic
 from scaleproof.ground.findings.registry import Flag, of_run
@@ -49,7 +49,7 @@ def expected_bytes(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     metrics = run.metrics
     config = metrics.training_config
     blocks = sum(inventory_of_run(run).blocks)
-    nodes, per_node = geometry_of(run)
+    nodes, per_node = run.geometry
     return traffic.step_traffic(
         config.strategy,
         config.precision,
@@ -137,7 +137,7 @@ def utilization_is_possible(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag(f"MFU is {percent(utilization.mfu)} of {significant(tera, 6)} TFLOP/s ({utilization.peak_source})")
 
 
-@of_run.finds("replicas-differ", "invalid")
+@of_run.finds("replicas-differ", "invalid", only_first=True)
 def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
     """Ranks that hold the whole model have different weights after the last step: they did not train one model
     together.
@@ -158,7 +158,6 @@ def replicas_are_equal(run: MeasuredRun) -> Iterator[Flag]:
         if different:
             ranks = ", ".join(map(str, different))
             yield Flag(f"after the last step the weights of rank {ranks} are not those of rank {first}")
-            return
 
 
 def _kind_of_device(run: MeasuredRun, rank: Rank) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from scaleproof.conclude.checks.census import on_cpu
 from scaleproof.ground.campaign.strategies import LOW, is_deepspeed, is_offloaded
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
@@ -14,7 +13,7 @@ PEAK = 0.95  # of the memory of a process by another count, for pages that are c
 NEAR_FULL = 0.95  # part of a device: beyond, the allocator gives back and asks again, and throughput falls
 
 
-@of_run.finds("near-memory-cliff", "note")
+@of_run.finds("near-memory-cliff", "note", only_first=True)
 def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
     """The allocator holds nearly all of the device, or had to give memory back and ask again: throughput falls there,
     and a slightly longer sample is out of memory.
@@ -26,7 +25,6 @@ def memory_has_room(run: MeasuredRun) -> Iterator[Flag]:
     memory = run.metrics.memory
     if memory.cuda_alloc_retries:
         yield Flag(f"the allocator retried {memory.cuda_alloc_retries} times in the window")
-        return
     totals = [device_bytes(gpu.get("memory", "")) for gpu in run.metrics.hardware.get("gpus") or []]
     known = [total for total in totals if total]
     reserved = memory.max_cuda_reserved_bytes
@@ -59,7 +57,7 @@ def state_is_the_formulas(run: MeasuredRun) -> Iterator[Flag]:
             severity="suspect",
             advice="Do not plan memory by this figure: part of the state was not counted, or is not there.",
         )
-    if on_cpu(run) and memory.max_rss_bytes < memory.state_bytes:
+    if run.is_on_cpus and memory.max_rss_bytes < memory.state_bytes:
         yield Flag(
             f"the process took {megabytes(memory.max_rss_bytes)} at most, its state {megabytes(memory.state_bytes)}",
             severity="suspect",
@@ -86,7 +84,7 @@ def _describe_extra_memory(run: MeasuredRun) -> str:
     training = run.metrics.training_config
     if not is_deepspeed(training.strategy):
         return "buckets and buffers"
-    if is_offloaded(training.strategy) and on_cpu(run):
+    if is_offloaded(training.strategy) and run.is_on_cpus:
         return "what is offloaded stays in the same memory where the device is a CPU; buckets of the engine"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
     bucket, threshold = zero.get("reduce_bucket_size"), zero.get("param_persistence_threshold")  # in elements

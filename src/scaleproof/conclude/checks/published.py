@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scaleproof.conclude.checks.census import counts_of_run, geometry_of, parameters_of
+from scaleproof.conclude.checks.census import counts_of_run, inventory_of_run
 from scaleproof.conclude.checks.clock import window_length
 from scaleproof.ground.campaign.cells import sharing_devices
 from scaleproof.ground.campaign.strategies import is_deepspeed, zero_stage
@@ -84,16 +84,14 @@ def _setting_pairs(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
     metrics = run.metrics
     training, config = metrics.training_config, metrics.config
     execution, work = config["execution"], config["work"]
+    tokenizer = config["workload"]["tokenizer"]
     pairs: list[tuple[str, Any, str, Any]] = [
         ("training_config.strategy", training.strategy, "config", execution["strategy"]),
         ("training_config.precision", training.precision, "config", execution["precision"]),
         ("training_config.optimizer", training.optimizer, "config", work["optimizer"]["name"]),
         ("training_config.deepspeed_enabled", training.deepspeed_enabled, "config", "zero" in execution["strategy"]),
+        ("data.tokenizer", metrics.data.get("tokenizer", tokenizer), "config", tokenizer),
     ]
-    workload = config["workload"]
-    pairs.append(
-        ("data.tokenizer", metrics.data.get("tokenizer", workload["tokenizer"]), "config", workload["tokenizer"])
-    )
     if metrics.census:
         probed = metrics.census[0].before
         for name in ("products", "gradients", "reduced"):
@@ -110,9 +108,7 @@ def _setting_pairs(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
             pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
         stage = engine.get("zero_optimization", {}).get("stage")
         pairs.append(("engine_config.zero_optimization.stage", stage, "config", zero_stage(execution["strategy"])))
-    for name, stated, source, actual in pairs:
-        if stated != actual:
-            yield name, stated, source, actual
+    yield from (pair for pair in pairs if pair[1] != pair[3])  # the two values
 
 
 def _window_figures(run: MeasuredRun) -> Figures:
@@ -134,7 +130,7 @@ def _work_figures(run: MeasuredRun) -> Figures:
     yield "ledger.samples_consumed", ledger.samples_consumed, int(rows["samples"].sum())
     yield "ledger.samples_planned", ledger.samples_planned, work["global_batch"] * work["steps"]
     yield "ledger.tokens_consumed", ledger.tokens_consumed, int(rows["tokens"].sum())
-    if run.metrics.config["workload"]["task"] != "classification":
+    if not run.is_classifier:
         planned = work["global_batch"] * work["steps"] * run.metrics.config["workload"]["seq_len"]
         yield "ledger.tokens_planned", ledger.tokens_planned, planned
     by_rank = np.bincount(rows["rank"], rows["samples"], minlength=len(ledger.samples_by_rank))
@@ -143,7 +139,7 @@ def _work_figures(run: MeasuredRun) -> Figures:
 
 
 def _configuration_figures(run: MeasuredRun) -> Figures:
-    """Yield what the record's `training_config` says of the run, computed again from the configuration."""
+    """Yield what a record states of its configuration elsewhere, computed again from the configuration."""
     training, config = run.metrics.training_config, run.metrics.config
     work = config["work"]
     yield "training_config.seq_len", training.seq_len, config["workload"]["seq_len"]
@@ -172,8 +168,7 @@ def _validation_figures(run: MeasuredRun) -> Figures:
         yield ("validation.accuracy", validation.accuracy, _whole_share(validation.accuracy, validation.targets))
     if validation.rank_losses is not None:
         yield "validation.loss", validation.loss, math.fsum(validation.rank_losses) / validation.targets
-    workload = run.metrics.config["workload"]
-    per_sample = 1 if workload["task"] == "classification" else workload["seq_len"]
+    per_sample = 1 if run.is_classifier else run.metrics.config["workload"]["seq_len"]
     yield "validation.targets", validation.targets, validation.samples * per_sample
 
 
@@ -195,8 +190,8 @@ def _device_figures(run: MeasuredRun) -> Figures:
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
     per_device = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices
-    devices = sharing_devices(training.strategy, *geometry_of(run))
-    predicted = state_bytes(training.strategy, training.precision, parameters_of(run), devices)
+    devices = sharing_devices(training.strategy, *run.geometry)
+    predicted = state_bytes(training.strategy, training.precision, inventory_of_run(run).parameters, devices)
     yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
     yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * per_device
     known = peak(metrics.ranks[0]["device_name"], training.precision)

@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 
 from scaleproof.ground.findings.registry import Flag, of_timed
 from scaleproof.ground.number_format import fixed, percent, signed_percent, significant
+from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.run import TimedRun
 
 FEWEST_REPEATS = 3
@@ -41,11 +42,8 @@ def lag_one(values: np.ndarray) -> float:
 
 def _rate_deviations(runs: list[TimedRun]) -> dict[int, list[float]]:
     """Return repeat -> logarithms of its rates, each relative to the mean of its cell, of cells with enough repeats."""
-    cells: dict[str, list[TimedRun]] = defaultdict(list)
-    for run in runs:
-        cells[run.metrics.cell].append(run)
     deviations: dict[int, list[float]] = defaultdict(list)
-    for repeats in cells.values():
+    for repeats in runs_by_cell(runs).values():
         if len(repeats) >= FEWEST_REPEATS:
             logs = np.log([run.metrics.window.tokens_per_s for run in repeats])
             for run, value in zip(repeats, logs - logs.mean(), strict=True):
@@ -92,9 +90,10 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: Simulated: intervals of three repeats hold the truth in 49 to 74 %.
     Repair: Fix the clocks (or pin the cores) and run the cells again; else use more repeats.
     """
-    cells: dict[str, list[float]] = defaultdict(list)
-    for run in runs:
-        cells[run.metrics.cell].append(float(np.log(run.metrics.window.tokens_per_s)))
+    cells = {
+        cell: [float(np.log(run.metrics.window.tokens_per_s)) for run in repeats]
+        for cell, repeats in runs_by_cell(runs).items()
+    }
     # Relative to the fastest run of the cell: with two states, the groups then lie at 0 and at the gap below it.
     values = sorted(value - max(logs) for logs in cells.values() if len(logs) >= FEWEST_REPEATS for value in logs)
     if len(values) < FEWEST_RUNS:

@@ -75,7 +75,7 @@ def _spread_so_far(series: Sequence[Sequence[float]], least: float) -> np.ndarra
     return np.asarray(np.maximum.accumulate((values.max(axis=0) - values.min(axis=0)) / scale))
 
 
-def comparable(tolerance: np.ndarray) -> int:
+def comparable_steps(tolerance: np.ndarray) -> int:
     """Return how many steps, from the first one on, can be compared: up to the first meaningless `tolerance`."""
     too_far = np.flatnonzero(tolerance > MEANINGLESS)
     return int(too_far[0]) if len(too_far) else len(tolerance)
@@ -136,15 +136,17 @@ DIFFER = Code(
 
 
 def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
-    """Return the allowed relative difference of losses at each step that run and replay have both made."""
-    precision = run.metrics.training_config.precision
-    classifies = run.metrics.config["workload"]["task"] == "classification"
+    """Return the allowed relative difference of losses at each step that both run and replay have made."""
     steps = min(len(run.losses), len(reference.losses))
-    if classifies:
-        of_rounding = np.full(steps, OF_CLASSES[precision])
-    else:
-        of_rounding = TOLERANCE[precision] + GROWTH[precision] * np.arange(steps)
-    return np.asarray(of_rounding * rounding_amplification(reference).of(steps))
+    return np.asarray(quiet_tolerances(run, steps) * rounding_amplification(reference).of(steps))
+
+
+def quiet_tolerances(run: MeasuredRun, steps: int) -> np.ndarray:
+    """Return the allowed relative difference of losses at each of `steps` steps where no rounding is amplified."""
+    precision = run.metrics.training_config.precision
+    if run.is_classifier:
+        return np.full(steps, OF_CLASSES[precision])
+    return np.asarray(TOLERANCE[precision] + GROWTH[precision] * np.arange(steps))
 
 
 @of_run.check(DIFFER)
@@ -154,9 +156,8 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     if reference is None or _scale_overflowed(run):
         return
     precision = run.metrics.training_config.precision
-    classifies = run.metrics.config["workload"]["task"] == "classification"
     losses, tolerance = run.losses, loss_tolerances(run, reference)
-    steps = comparable(tolerance)
+    steps = comparable_steps(tolerance)
     expected = np.array(reference.losses[:steps])
     apart = (losses[:steps] - expected) / np.maximum(np.abs(expected), SMALL_LOSS)
     difference = np.abs(apart)
@@ -168,7 +169,7 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
             f"{significant(expected[first], 8)}, {scientific(difference[first])} apart, "
             f"{scientific(tolerance[first])} is allowed; at most {scientific(np.nanmax(difference))}"
         )
-    elif precision != "fp32" and not classifies and steps >= STEPS:
+    elif precision != "fp32" and not run.is_classifier and steps >= STEPS:
         of_last_step = float(rounding_amplification(reference).of(steps)[-1])  # the largest: it never falls
         yield from _flag_bias(apart, BIAS * of_last_step, precision)
 
@@ -190,14 +191,13 @@ def _flag_bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Fl
         )
 
 
-@of_run.check(DIFFER)
+@of_run.check(DIFFER, only_first=True)
 def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first sample whose fp32 loss in the model as built, not yet wrapped or cast, is not the replay's."""
     reference = reference_for(run)
     if reference is None:
         return
-    classifies = run.metrics.config["workload"]["task"] == "classification"
-    tolerance = AS_BUILT_OF_CLASSES if classifies else AS_BUILT
+    tolerance = AS_BUILT_OF_CLASSES if run.is_classifier else AS_BUILT
     for rank, census in enumerate(run.metrics.census or []):
         losses = zip(census.first_losses or [], reference.first_losses, strict=False)  # of the rank, of the replay
         for number, (loss, expected) in enumerate(losses, start=1):
@@ -210,18 +210,16 @@ def the_model_as_built_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
                     advice="Weights, positions, mask, dropout or samples are others from the start: look at what "
                     "builds the model.",
                 )
-                return
 
 
-@of_run.check(DIFFER)
+@of_run.check(DIFFER, only_first=True)
 def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank whose norm of all gradients in a probed step is not that of the replay."""
     reference = reference_for(run)
     if reference is None or _scale_overflowed(run):
         return
-    classifies = run.metrics.config["workload"]["task"] == "classification"
-    of_rounding = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if classifies else 1)
-    tolerances = of_rounding * rounding_amplification(reference).of(len(reference.gradient_norms))  # by step
+    rounding = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if run.is_classifier else 1)
+    tolerances = rounding * rounding_amplification(reference).of(len(reference.gradient_norms))  # by step
     for rank, census in enumerate(run.metrics.census or []):
         for when in ("before", "after"):
             step, norm = getattr(census, when), gradient_norm(run, rank, when)
@@ -235,10 +233,9 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
                     f"the replay {significant(expected, 5)}; {scientific(tolerance, 0)} is allowed",
                     advice="The first thing to look at is what the loss and the gradients are divided by.",
                 )
-                return
 
 
-@of_run.check(SETTINGS_DIFFER)
+@of_run.check(SETTINGS_DIFFER, only_first=True)
 def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag the first rank on which weight decay applies to another number of elements than in the replay."""
     reference = reference_for(run)
@@ -257,7 +254,6 @@ def decayed_parameters_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
                     f"rank {rank}: weight decay applies to {integer(decayed)} of the {integer(total)} elements that "
                     f"the optimizer updates; in the replay to {integer(expected_decayed)} of {integer(expected_total)}"
                 )
-                return
 
 
 @of_run.finds("tokens-differ-from-reference", "invalid")
@@ -269,22 +265,17 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     Seen: Micro-batches that are read but not trained on; validation on the training text.
     Repair: Look at what is between the reader and the model; run the cell again.
     """
-    # Checksums of the ranks are added up: the sum does not depend on which rank had which sample. The window's is over
-    # all of its steps in their order.
-    reference = reference_for(run)
+    reference, censuses = reference_for(run), run.metrics.census or []
     if reference is None:
         return
     for when in ("before", "after"):
-        steps = [getattr(census, when) for census in run.metrics.census or []]
-        if not steps or any(step is None or step.tokens_checksum is None for step in steps):
-            continue
-        expected = reference.step_checksums.get(steps[0].step)  # the same step on all ranks
-        if expected is not None and _sum_of_checksums([step.tokens_checksum for step in steps]) != expected:
+        steps = [step for census in censuses if (step := getattr(census, when))]
+        total = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
+        expected = reference.step_checksums.get(steps[0].step) if steps else None  # the same step on all ranks
+        if total and expected is not None and total != expected:
             yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
-    of_ranks = [census.tokens_in_window for census in run.metrics.census or []]
-    known = [checksum for checksum in of_ranks if checksum is not None]
-    are_all_known = bool(known) and len(known) == len(of_ranks)
-    if reference.window_chain and are_all_known and _sum_of_checksums(known) != reference.window_chain:
+    total = _sum_of_checksums([census.tokens_in_window for census in censuses], len(censuses))
+    if total and reference.window_chain and total != reference.window_chain:  # over all steps, in their order
         yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
     validation = run.metrics.validation
     scored = validation.tokens_checksum if validation else None
@@ -292,10 +283,13 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         yield Flag("the validation scored other tokens than those of its samples")
 
 
-def _sum_of_checksums(checksums: list[str]) -> str:
-    """Return the sum of checksums, modulo MODULUS, in their own form: 16 hexadecimal digits."""
-    total = sum(int(checksum, 16) for checksum in checksums) % MODULUS
-    return f"{total:016x}"
+def _sum_of_checksums(checksums: list[str | None], ranks: int) -> str | None:
+    """Return the sum of the `ranks` checksums, in their own form: 16 hexadecimal digits; None unless all are known.
+
+    The sum, modulo MODULUS, does not depend on which rank had which sample.
+    """
+    known = [int(checksum, 16) for checksum in checksums if checksum is not None]
+    return f"{sum(known) % MODULUS:016x}" if known and len(known) == ranks else None
 
 
 @of_run.finds("validation-differs-from-reference", "invalid")
@@ -327,7 +321,7 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run of which a rank scores samples otherwise than it trains on them, with the same weights."""
-    of_rounding = OF_CLASSES if run.metrics.config["workload"]["task"] == "classification" else OF_VALIDATION
+    of_rounding = OF_CLASSES if run.is_classifier else OF_VALIDATION
     tolerance = 2 * of_rounding[run.metrics.training_config.precision]
     for rank, census in enumerate(run.metrics.census or []):
         scored, trained = census.scored_and_trained or (0.0, 0.0)
@@ -370,7 +364,7 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
         extent = f"{len(reference.losses)} of {reference.total_steps} steps"
         yield f"{extent} were replayed for comparison: {reference.shortened}"
     tolerance = loss_tolerances(run, reference)
-    compared = comparable(tolerance)
+    compared = comparable_steps(tolerance)
     if compared < len(tolerance):
         yield (
             f"losses are compared with those of the replay before step {compared} alone: from there on "

@@ -17,7 +17,7 @@ FULL = 0.9  # part of its cores that a rank uses which is never kept waiting
 SEPARATE = 0.05  # part of the steps of either side that may be out of its place
 
 
-@of_run.finds("series-incomplete", "invalid")
+@of_run.finds("series-incomplete", "invalid", only_first=True)
 def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
     """steps.csv does not have every step of every rank once, or the window begins at another step than configured:
     rates and percentiles are those of some of the steps.
@@ -35,13 +35,11 @@ def series_has_every_step(run: MeasuredRun) -> Iterator[Flag]:
         steps = np.sort(rows["step"])
         if len(steps) != total or (steps != np.arange(total)).any():
             yield Flag(f"rank {rank} has {len(steps)} rows of {len(set(steps.tolist()))} steps; {total} are configured")
-            return
         timed = rows["step"][rows["phase"] == "window"]
         if len(timed) != work["steps"] or (timed < warmup).any():
             yield Flag(
                 f"rank {rank}: {len(timed)} steps are of the window; {work['steps']} after {warmup} are configured"
             )
-            return
 
 
 def _is_as_written(run: MeasuredRun) -> bool:

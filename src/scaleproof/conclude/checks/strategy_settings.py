@@ -1,10 +1,10 @@
 """Did the strategy get the settings of the cell, and does every key that the campaign varies leave a trace?"""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from scaleproof.conclude.checks.census import SETTINGS_DIFFER, geometry_of, inventory_of_run, parameters_of
+from scaleproof.conclude.checks.census import SETTINGS_DIFFER, inventory_of_run
 from scaleproof.ground.campaign.execution import Execution
 from scaleproof.ground.campaign.strategies import (
     FSDP,
@@ -16,6 +16,8 @@ from scaleproof.ground.campaign.strategies import (
 )
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import integer, significant
+from scaleproof.ground.records.census import Census
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 
 DEEPSPEED_BUCKET = 500_000_000  # elements: its default, which `auto` is, but for models that are smaller
@@ -51,13 +53,21 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
     if (run.metrics.engine_config or {}).get("wall_clock_breakdown"):
         yield "the engine times its steps (wall_clock_breakdown)"
     zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
-    offloaded = _offloaded_kinds(zero)
+    kinds = ("offload_optimizer", "offload_param")
+    offloaded = {kind for kind in kinds if (zero.get(kind) or {}).get("device", "none") not in (None, "none")}
     expected = {"offload_optimizer"} if is_offloaded(strategy) else set()
     if zero and offloaded != expected:
         actual = ", ".join(sorted(offloaded)) or "nothing"
         yield f"the engine has {actual} of offload_optimizer and offload_param, strategy {strategy} is configured"
-    if zero_stage(strategy) == 0:  # has neither buckets nor overlap of its own
-        return
+    if zero_stage(strategy) != 0:  # stage 0 has neither buckets nor overlap of its own
+        for name, values in _allowed_of_zero(run).items():
+            if name in zero and zero[name] not in values:
+                yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
+
+
+def _allowed_of_zero(run: MeasuredRun) -> dict[str, set[int]]:
+    """Return which values settings of ZeRO may have by a run's configuration: name -> the values."""
+    execution = run.metrics.config["execution"]
     configured = _bucket_elements(run, DEEPSPEED_BUCKET)
     elements = min(configured, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
     buckets = {elements, elements + elements % 2}  # some stages round up to an even number
@@ -65,27 +75,14 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         buckets.add(configured)  # older results have it as it was configured, larger than the model or not
     overlap = execution.get("overlap_comm", "auto")
     if overlap == "auto":
-        overlap = zero_stage(strategy) == 3  # DeepSpeed's default
-    allowed: dict[str, set[int]] = {
-        "reduce_bucket_size": buckets,
-        "allgather_bucket_size": buckets,
-        "overlap_comm": {overlap},
-    }
-    for name, values in allowed.items():
-        if name in zero and zero[name] not in values:
-            yield f"the engine's {name} is {zero[name]}, by the configuration it is {min(values)}"
+        overlap = zero_stage(execution["strategy"]) == 3  # DeepSpeed's default
+    return {"reduce_bucket_size": buckets, "allgather_bucket_size": buckets, "overlap_comm": {overlap}}
 
 
 def _bucket_elements(run: MeasuredRun, default: int) -> int:
     """Return the number of elements in a bucket of gradients: as configured, or the library's `default`."""
     elements = run.metrics.config["execution"].get("bucket_elements", "auto")
     return default if elements == "auto" else elements
-
-
-def _offloaded_kinds(zero: dict[str, Any]) -> set[str]:
-    """Return the keys of what ZeRO's settings `zero` keep on the host: optimizer state, parameters or none."""
-    names = ("offload_optimizer", "offload_param")
-    return {name for name in names if (zero.get(name) or {}).get("device", "none") not in (None, "none")}
 
 
 def _ddp_problems(run: MeasuredRun) -> Iterator[str]:
@@ -107,8 +104,7 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
     recorded = settings.get("forward_prefetch")
     if execution["strategy"] not in FSDP or recorded is None:
         return
-    nodes, _ = geometry_of(run)
-    replicas = nodes if execution["strategy"] == "hsdp" else 1
+    replicas = run.geometry[0] if execution["strategy"] == "hsdp" else 1  # one on each node
     if settings.get("replicas", replicas) != replicas:
         yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
     depth = execution.get("fsdp_prefetch", 1)
@@ -127,15 +123,14 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
         return
-    size = _bucket_elements(run, DDP_BUCKET)
-    parameters = parameters_of(run)
+    size, inventory = _bucket_elements(run, DDP_BUCKET), inventory_of_run(run)
     collectives = censuses[0].before.collectives  # of rank 0, as of every rank
     calls = sum(entry["calls"] for name, entry in collectives.items() if name.startswith("allreduce"))
-    least = parameters / (size + inventory_of_run(run).largest_tensor)
-    most = parameters / size + SMALL_BUCKETS
+    least = inventory.parameters / (size + inventory.largest_tensor)
+    most = inventory.parameters / size + SMALL_BUCKETS
     if not least <= calls <= most:
         yield (
-            f"DDP reduced its gradients in {calls} buckets; of {integer(parameters)} parameters, buckets of "
+            f"DDP reduced its gradients in {calls} buckets; of {integer(inventory.parameters)} parameters, buckets of "
             f"{integer(size)} elements are {significant(least)} to {significant(most)}"
         )
 
@@ -149,45 +144,40 @@ def _backend_problems(run: MeasuredRun) -> Iterator[str]:
             return
 
 
-def _attention(run: MeasuredRun) -> Any:
-    step = _step(run)
-    return sorted(step.attention), step.batched_flops > 0
+def _census(run: MeasuredRun) -> Census:
+    """Return what rank 0 did and was set to."""
+    return (run.metrics.census or [])[0]
 
 
 def _recomputation(run: MeasuredRun) -> Any:
-    return _step(run).linear_flops, sum(_step(run).attention.values()), _step(run).batched_flops
+    """Return what a second forward pass adds to: FLOPs of both kinds, and calls of attention."""
+    step = _census(run).before
+    return step.linear_flops, sum(step.attention.values()), step.batched_flops
 
 
 def _collectives_of_step(run: MeasuredRun) -> Any:
-    return {name: (entry["calls"], entry["bytes"]) for name, entry in _step(run).collectives.items()}
+    """Return how often each collective was called in a step, and with how many bytes."""
+    return {name: (entry["calls"], entry["bytes"]) for name, entry in _census(run).before.collectives.items()}
 
 
-def _compiled_graphs(run: MeasuredRun) -> Any:
-    census = (run.metrics.census or [])[0]
-    return census.compiled_graphs > 0, census.compiled
-
-
-def _step(run: MeasuredRun) -> Any:
-    return (run.metrics.census or [])[0].before
-
-
-def _engine(run: MeasuredRun) -> dict[str, Any]:
-    return run.metrics.engine_config or {}
+def _engine_section(run: MeasuredRun, section: str) -> dict[str, Any]:
+    """Return a section of the settings that the strategy's engine reports; empty where it reports none."""
+    return (run.metrics.engine_config or {}).get(section, {})
 
 
 # Key of `execution` -> what of the census it must change, where a census can see it.
 TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
-    "attention": _attention,
+    "attention": lambda run: (sorted(_census(run).before.attention), _census(run).before.batched_flops > 0),
     "activation_checkpointing": _recomputation,
-    "fused_optimizer": lambda run: sorted(_step(run).updates),
+    "fused_optimizer": lambda run: sorted(_census(run).before.updates),
     "bucket_elements": _collectives_of_step,
     "threads_per_device": lambda run: [census.threads for census in run.metrics.census or []],
-    "compile": _compiled_graphs,
-    "precision": lambda run: (_step(run).products, run.metrics.dtypes.get("float32_matmul")),
+    "compile": lambda run: (_census(run).compiled_graphs > 0, _census(run).compiled),
+    "precision": lambda run: (_census(run).before.products, run.metrics.dtypes.get("float32_matmul")),
     "loss": _recomputation,
-    "overlap_comm": lambda run: _engine(run).get("zero_optimization", {}).get("overlap_comm"),
+    "overlap_comm": lambda run: _engine_section(run, "zero_optimization").get("overlap_comm"),
     "fsdp_reshard": _collectives_of_step,
-    "fsdp_prefetch": lambda run: _engine(run).get("fsdp", {}).get("forward_prefetch"),
+    "fsdp_prefetch": lambda run: _engine_section(run, "fsdp").get("forward_prefetch"),
     "reduce_dtype": _collectives_of_step,
 }
 
@@ -205,10 +195,8 @@ def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """
     first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # of each cell
     for key, trace in TRACES.items():
-        groups: dict[str, list[MeasuredRun]] = defaultdict(list)
-        for run in first_runs.values():
-            groups[_text_without_key(run, key)].append(run)
-        varied = [group for group in groups.values() if len({_value(run, key) for run in group}) > 1]
+        groups = group_by(first_runs.values(), partial(_text_without_key, key=key)).values()
+        varied = [group for group in groups if len({_value(run, key) for run in group}) > 1]
         # In a product of keys some cells have a key that says nothing to them; it is tried in the others.
         concerned = [group for group in varied if _key_matters(key, group[0])]
         for group in concerned or varied:
@@ -223,6 +211,7 @@ def _text_without_key(run: MeasuredRun, key: str) -> str:
 
 
 def _value(run: MeasuredRun, key: str) -> Any:
+    """Return a run's value of a key of `execution`; its default in records of before there was the key."""
     return run.metrics.config["execution"].get(key, Execution.model_fields[key].default)
 
 

@@ -164,7 +164,7 @@ OF_MEAN_POWER = 0.25
 ENERGY_LONG_ENOUGH_S, SAMPLES = 2.0, 10  # of a window
 
 
-@of_run.finds("energy-differs", "invalid")
+@of_run.finds("energy-differs", "invalid", only_first=True)
 def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
     """The energy is not that of the window: joules per token are those of a longer or a shorter time.
 
@@ -186,11 +186,9 @@ def energy_is_of_the_window(run: MeasuredRun) -> Iterator[Flag]:
                     f"a device of rank {rank['rank']}: {fixed(joules, 0)} J by its counter, {fixed(integral, 0)} J by "
                     "its power"
                 )
-                return
             expected = power * wall
             if wall < ENERGY_LONG_ENOUGH_S or gpu.get("samples", 0) < SAMPLES:
                 continue
             if abs(joules - expected) > OF_MEAN_POWER * expected:
                 product = f"{fixed(power, 0)} W x {seconds(wall, 2)} are {fixed(expected, 0)} J"
                 yield Flag(f"a device of rank {rank['rank']}: {fixed(joules, 0)} J; {product}")
-                return

@@ -35,10 +35,10 @@ of_trace: Register[TracedCell] = Register(
 
 def traced_cells(profiles: Iterable[Profile], runs: list[MeasuredRun]) -> list[TracedCell]:
     """Return each profile with the step times of the timed runs of the same configuration."""
-    return [TracedCell(profile, tuple(timed_ms(profile, runs))) for profile in profiles]
+    return [TracedCell(profile, tuple(mean_steps_ms(profile, runs))) for profile in profiles]
 
 
-def timed_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
+def mean_steps_ms(profile: Profile, runs: list[MeasuredRun]) -> list[float]:
     """Return the mean step time in ms of each timed run that was configured as the traced one."""
     windows = [run.metrics.window for run in runs if run.metrics.fingerprint == profile.fingerprint]
     return [1e3 * window.wall_time_s / window.step_time_n for window in windows]

@@ -27,42 +27,41 @@ def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
 
 
 def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> float | None:
-    """Return the 2-norm of all gradients of a step, as `rank` has it, from the `norms` of each rank; None: unknown.
+    """Return the 2-norm of all gradients of a step, as `rank` has it, from the `norms` of all ranks; None: unknown.
 
-    FSDP's ranks have a part of the gradients each, whose norms are combined.
+    Under FSDP each rank has a part of the gradients, and the norms of the parts are combined.
     """
     strategy = run.metrics.training_config.strategy
     if strategy not in FSDP:
         return norms[rank]
-    nodes, per_node = map(int, run.metrics.config["execution"]["geometry"].split("x"))
-    parts = norms[: sharing_devices(strategy, nodes, per_node)]  # of hsdp the first node has all parts
+    parts = norms[: sharing_devices(strategy, *run.geometry)]  # of hsdp the first node has all parts
     known = [norm for norm in parts if norm is not None]
     return math.hypot(*known) if len(known) == len(parts) else None
 
 
-def unclipped_steps(run: MeasuredRun, rank: int) -> Iterator[str]:
-    """Yield sentences on probed steps of `rank` whose gradients entered AdamW otherwise than clipped as configured.
+def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
+    """Yield in words the probed steps of `rank` whose gradients were clipped otherwise than configured.
 
-    Those are the steps before and after the window, and the first such step of the rank's witness.
+    Of the steps of its witness only the first.
     """
     for when in ("before", "after"):
         step = getattr((run.metrics.census or [])[rank], when)
         if step is not None:
-            problem = _describe_wrong_clipping(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
+            problem = _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
             if problem:
                 yield problem
     witnesses = [census.witness for census in run.metrics.census or []]
     own = witnesses[rank]
     for step, scaled_by in enumerate(own.scaled_by if own else []):
         norms = [witness.gradient_norms[step] if witness else None for witness in witnesses]
-        problem = _describe_wrong_clipping(run, step, norm_of_ranks(run, rank, norms), scaled_by)
+        problem = _clipping_problem(run, step, norm_of_ranks(run, rank, norms), scaled_by)
         if problem:
             yield problem
             return
 
 
-def _describe_wrong_clipping(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
-    """Return a sentence if clipping scaled the gradients of a step by a wrong factor; None if right, or not known.
+def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
+    """Return in words that clipping scaled the gradients of a step by a wrong factor; None if right, or not known.
 
     `norm`: of the gradients before clipping. `scaled_by`: the factor, as read back from AdamW.
     """
@@ -79,11 +78,11 @@ def _describe_wrong_clipping(run: MeasuredRun, step: int, norm: float | None, sc
     )
 
 
-def wrong_update_settings(run: MeasuredRun, census: Census) -> Iterator[str]:
-    """Yield sentences on updates of the window with other learning rates or settings than configured.
+def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
+    """Yield in words which learning rates and settings of the window's updates are not the configured ones.
 
-    Learning rates are compared by one sum, in which each is weighted by the number of its step. Nothing without a
-    record of updates.
+    Learning rates are compared by one sum, in which each is weighted by the number of its step. Older records do not
+    say anything of updates.
     """
     work, updates = run.metrics.config["work"], census.updates_in_window
     if updates is None:
@@ -113,7 +112,7 @@ def wrong_update_settings(run: MeasuredRun, census: Census) -> Iterator[str]:
 
 
 def _condition_problems(run: MeasuredRun, census: Census, conditions: dict[str, list[str]]) -> Iterator[str]:
-    """Yield in words under which conditions updates of the window were made that are not the configured ones.
+    """Yield in words which conditions of the window's updates are not the configured ones: "torch used 4 threads".
 
     `conditions`: name -> all values that occurred; empty in older records.
     """

@@ -40,17 +40,17 @@ class WatchedRun:
     @property
     def tokens_per_s(self) -> float | None:
         """Tokens/s of all ranks, by the slowest rank's time after the warm-up; None without tokens or steps."""
-        return self._per_s([rank.tokens for rank in self.ranks])
+        return self._rate([rank.tokens for rank in self.ranks])
 
     @property
     def samples_per_s(self) -> float | None:
         """Samples/s, as `tokens_per_s`."""
-        return self._per_s([rank.samples for rank in self.ranks])
+        return self._rate([rank.samples for rank in self.ranks])
 
-    def _per_s(self, work: Sequence[list[int]]) -> float | None:
-        """Return the rate of `work` over all ranks, by the slowest rank's time; None without work or time.
+    def _rate(self, work: Sequence[list[int]]) -> float | None:
+        """Return all work per second of the slowest rank, both after the warm-up; None without work or time.
 
-        `work`: for each rank a list with an entry for each step. The warm-up is left out of work and time.
+        `work`: for each rank the samples or tokens of each of its steps.
         """
         amount = sum(sum(of_rank[WARM_UP:]) for of_rank in work)
         slowest = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
@@ -60,7 +60,7 @@ class WatchedRun:
 of_watched: Register[WatchedRun] = Register(lambda run: [run.name], lambda run: run.cells)
 
 
-@of_watched.finds("weights-not-updated", "invalid")
+@of_watched.finds("weights-not-updated", "invalid", only_first=True)
 def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
     """The optimizer's steps change no weight, or leave weights that are no numbers: nothing is trained, so that no
     speed of training was measured.
@@ -77,31 +77,25 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             yield Flag(
                 f"on rank {rank.rank} the model made {passes} in training, and the optimizer no step: {NEVER_STEPPED}"
             )
-            return
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
-            return
         if rank.looks and not math.isfinite(rank.looks[-1].weight_norm):
             yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {rank.looks[-1].step}")
-            return
         norms = [look.gradient_norm for look in rank.looks]
         if rank.looks and all(look.update_norm <= NO_UPDATE * look.weight_norm for look in rank.looks):
-            known = [norm for norm in norms if math.isfinite(norm)]
-            largest = f"; the largest norm of the gradients was {max(known):.3g}" if known else ""
+            numbers = [norm for norm in norms if math.isfinite(norm)]
+            largest = f"; the largest norm of the gradients was {max(numbers):.3g}" if numbers else ""
             yield Flag(f"on rank {rank.rank} none of {len(norms)} updates changed the weights{largest}")
-            return
         if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:
             continue
         if not any(norms):  # NaN is something: what weight decay changes has not learnt
             yield Flag(f"on rank {rank.rank} all gradients were zero before {len(norms)} updates")
-            return
         if rank.left_out:
             untrained = f"{integer(rank.left_out)} of {integer(rank.trainable)} trainable parameters"
             yield Flag(f"on rank {rank.rank} {untrained} got gradients and never changed", severity="suspect")
-            return
 
 
-@of_watched.finds("gradients-not-cleared", "suspect")
+@of_watched.finds("gradients-not-cleared", "suspect", only_first=True)
 def gradients_are_cleared(run: WatchedRun) -> Iterator[Flag]:
     """No gradient is set to zero between the optimizer's steps: each update has those of all steps before in it, which
     is another training than it seems.
@@ -111,8 +105,9 @@ def gradients_are_cleared(run: WatchedRun) -> Iterator[Flag]:
     Seen: Loops that lack optimizer.zero_grad().
     Repair: Call optimizer.zero_grad() in every step.
     """
-    if rank := next((rank for rank in run.ranks if rank.carried), None):
-        yield Flag(f"on rank {rank.rank} gradients of a step were still there in the steps that followed")
+    for rank in run.ranks:
+        if rank.carried:
+            yield Flag(f"on rank {rank.rank} gradients of a step were still there in the steps that followed")
 
 
 @of_watched.finds("ranks-train-apart", "invalid")
@@ -127,7 +122,7 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     # Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the
     # same batches (tensor parallel), or have other numbers of parameters (pipelines).
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None and not run.was_ended}
-    are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _same_batches(run) is None
+    are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _ranks_with_same_batches(run) is None
     if len(checksums) > 1 and are_replicas:
         yield Flag(f"{len(run.ranks)} ranks have {len(checksums)} different sets of weights after the last step")
 
@@ -144,7 +139,7 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     the rate.
     """
     probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]
-    if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _same_batches(run) is not None:
+    if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _ranks_with_same_batches(run) is not None:
         return
     # Broadcasts carry buffers and the layout of buckets, never gradients.
     if not any(size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")):
@@ -160,7 +155,7 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
         yield Flag(f"after {many} steps, first after step {apart.index(True) - 1}, ranks had different weights")
 
 
-@of_watched.finds("steps-differ-between-ranks", "invalid")
+@of_watched.finds("steps-differ-between-ranks", "invalid", only_first=True)
 def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     """Ranks made different numbers of optimizer steps, or took different amounts of work in a step.
 
@@ -170,7 +165,6 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     """
     if len(run.ranks) != run.ranks[0].world_size:
         yield Flag(f"{len(run.ranks)} ranks left a record, the world has {run.ranks[0].world_size}")
-        return
     steps = {len(rank.step_s) for rank in run.ranks}
     if max(steps) - min(steps) > (ENDED_APART if run.was_ended else 0):
         yield Flag(f"ranks made {min(steps)} to {max(steps)} optimizer steps")
@@ -197,6 +191,7 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
         seen="",
         repair="Take a data set of the size that will be trained on, where loading it matters.",
     ),
+    only_first=True,
 )
 def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
     """Flag the first rank that trains on few different batches: by what its loader is known to have."""
@@ -208,16 +203,13 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
         where = f"on rank {rank.rank}"
         if longest >= FEWEST_STEPS and in_loader != 1:
             yield Flag(f"{where} the same batch entered the model in {longest} steps in a row", code="batch-repeated")
-            return
         if 0 < CYCLES * different <= in_a_pass:
             evidence = f"{where} the loader has {in_loader} batches, and {different} different ones entered the model"
             yield Flag(f"{evidence} in {steps} steps", code="batch-repeated")
-            return
         if 0 < different <= FEW_BATCHES and steps >= CYCLES * different:
             size = f"has {plural(in_loader, 'batch', 'batches')}" if in_loader else "does not say how many it has"
             entered = f"{plural(different, 'batch', 'batches')} entered the model in {steps} steps"
             yield Flag(f"{where} {entered}; the loader {size}", code="few-batches")
-            return
 
 
 def _longest_run_of_equal_batches(batches: Sequence[list[int]]) -> int:
@@ -242,13 +234,13 @@ def ranks_have_their_own_batches(run: WatchedRun) -> Iterator[Flag]:
     Repair: Give each rank its own part of the data. Ranks that share one sample (tensor or sequence parallel) are right
     to see it twice: count its tokens once.
     """
-    if ranks := _same_batches(run):
+    if ranks := _ranks_with_same_batches(run):
         first, second = ranks
         steps = len(second.batches)
         yield Flag(f"ranks {first.rank} and {second.rank} trained on the same batches in all {steps} steps")
 
 
-def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
+def _ranks_with_same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
     """Return the first two ranks that take the same batches throughout; None where all differ or are unknown."""
     first_with: dict[str, WatchedRank] = {}
     for rank in run.ranks:
@@ -260,7 +252,7 @@ def _same_batches(run: WatchedRun) -> tuple[WatchedRank, WatchedRank] | None:
     return None
 
 
-@of_watched.finds("passes-missing", "suspect")
+@of_watched.finds("passes-missing", "suspect", only_first=True)
 def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
     """Samples entered the model in training, and no backward pass followed: they are in the rate, and nothing was
     learnt from them. Or the optimizer made steps for which nothing had entered the model, or in evaluation mode alone.
@@ -274,17 +266,15 @@ def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
         forward, backward = sum(map(len, rank.batches)), sum(rank.backward or [])
         if 0 < backward < forward - MOST_PENDING:
             yield Flag(f"on rank {rank.rank} {forward - backward} of {forward} forward passes had no backward pass")
-            return
         empty = rank.batches.count([])
         # Where nobody looks at passes, a batch may serve several steps.
         if empty > MOST_PENDING and (backward or rank.evaluated):
             mode = " in training, but in evaluation mode," if rank.evaluated else ""
             steps = f"{empty} of {len(rank.batches)} steps"
             yield Flag(f"on rank {rank.rank} nothing entered the model{mode} before {steps}")
-            return
 
 
-@of_watched.finds("precision-changes", "suspect")
+@of_watched.finds("precision-changes", "suspect", only_first=True)
 def precision_stays(run: WatchedRun) -> Iterator[Flag]:
     """Most steps have another precision than the step in which operations were counted.
 
@@ -293,15 +283,15 @@ def precision_stays(run: WatchedRun) -> Iterator[Flag]:
     Repair: Train all steps in one precision.
     """
     for rank in run.ranks:
-        if LATER in (_dtypes_of_products(rank) or ""):
-            yield Flag(f"dtypes of matrix products on rank {rank.rank}: {_dtypes_of_products(rank)}")
-            return
+        dtypes = _dtypes_of_products(rank) or ""
+        if LATER in dtypes:
+            yield Flag(f"dtypes of matrix products on rank {rank.rank}: {dtypes}")
 
 
 def _dtypes_of_products(rank: WatchedRank) -> str | None:
-    """Return the dtypes of the probed step's matrix products, and that of most steps where it is none of these.
+    """Return the dtypes of the probed step's matrix products: "float32"; "float32, later mostly bfloat16".
 
-    None where no step could be probed.
+    The second where most steps have another one. None where no step could be probed.
     """
     if rank.probed is None:
         return None
@@ -310,7 +300,7 @@ def _dtypes_of_products(rank: WatchedRank) -> str | None:
     return rank.probed.products + (f"{LATER}{usual}" if changes else "")
 
 
-@of_watched.finds("watched-clocks-differ", "invalid", clocks=percent(CLOCKS))
+@of_watched.finds("watched-clocks-differ", "invalid", only_first=True, clocks=percent(CLOCKS))
 def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
     """The steps together do not fill the time from the first to the last of them.
 
@@ -323,7 +313,6 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
         # What follows the last step, such as an evaluation, is in the host's time alone.
         if total > (1 + CLOCKS) * rank.wall_s:
             yield Flag(f"on rank {rank.rank} steps add up to {seconds(total)}, and {seconds(rank.wall_s)} passed")
-            return
 
 
 @of_timed.finds("watched-work-differs", "suspect")
@@ -376,14 +365,14 @@ def _work_of_run(run: WatchedRun) -> dict[str, Any]:
         "dtypes of weights": rank_0.parameter_dtypes,
         "dtypes of matrix products": _dtypes_of_products(rank_0),
         "precision of fp32 products": rank_0.float32_products,
-        "steps that have a batch in common": _share_batches(rank_0.batches),
+        "steps that have a batch in common": _how_many_repeat_a_batch(rank_0.batches),
     }
 
 
-def _share_batches(batches: Sequence[list[int]]) -> str:
-    """Return whether many steps take the batch of the step before once more, or one and the same; else few do.
+def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
+    """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same; else "few".
 
-    As in epochs over a few batches, which `few-batches` names.
+    "few" also in epochs over a few batches, which `few-batches` names.
     """
     times = Counter(map(tuple, filter(None, batches)))
     again = sum(bool(after) and after == before for before, after in pairwise(batches))
@@ -391,9 +380,9 @@ def _share_batches(batches: Sequence[list[int]]) -> str:
 
 
 def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
-    """Return the amount that most steps have, summed over ranks; None where most differ, as with texts.
+    """Return how much work most steps have, summed over ranks; None where most steps differ, as with texts.
 
-    `counts`: of each step, by rank. The last batch of an epoch may be smaller.
+    `counts`: for each rank, the samples or tokens of each of its steps. The last batch of an epoch may be smaller.
     """
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
     return next((amount for amount, times in amounts.items() if 2 * times > amounts.total()), None)

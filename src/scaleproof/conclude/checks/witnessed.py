@@ -4,7 +4,6 @@ After the first repeat of a cell each of its ranks makes the first steps once mo
 the rank's witness, and are kept in its census, the record of what it did and was set to.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +14,7 @@ from scaleproof.conclude.checks.updates import norm_of_ranks
 from scaleproof.ground.findings.registry import Flag, of_run, of_runs
 from scaleproof.ground.number_format import percent, scientific, significant
 from scaleproof.ground.records.census import WitnessedSteps
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import MeasuredRun
 
 OF_MEDIAN = 0.2  # of the median norm of a first moment: smaller ones are compared as if they were as large
@@ -31,10 +31,7 @@ def windows_are_their_witness(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Gradients that are exchanged while somebody looks, and not in the window.
     Repair: Do not quote this run. Look at what begins with the window, or stops for a probe.
     """
-    runs_of_cell: dict[str, list[MeasuredRun]] = defaultdict(list)  # by the cell's fingerprint
-    for run in runs:
-        runs_of_cell[run.metrics.fingerprint].append(run)
-    for repeats in runs_of_cell.values():
+    for repeats in group_by(runs, lambda run: run.metrics.fingerprint).values():  # of a cell
         witnessed = next((run for run in repeats if witnesses_of(run)), None)
         if witnessed is None:
             continue
@@ -85,9 +82,8 @@ def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | N
                 f"on rank {rank} only {len(moments)} of the {updates.calls} updates of the window kept a first moment"
             )
         tolerance = replayed.NORM[precision] * _tolerance_factor(run, steps)[warmup:].repeat(calls)
-        tolerance[tolerance > replayed.MEANINGLESS_NORM] = (
-            np.inf
-        )  # where training amplifies rounding too far to compare
+        # Where training amplifies rounding too far, nothing is compared.
+        tolerance[tolerance > replayed.MEANINGLESS_NORM] = np.inf
         # Some gradients are nothing but rounding, as those of the biases of keys: others say how large that may be.
         scale = np.maximum(np.maximum(np.abs(moments), np.abs(expected)), OF_MEDIAN * np.median(np.abs(expected)))
         apart = np.abs(moments - expected) / np.maximum(scale, 1e-30)
@@ -104,17 +100,12 @@ def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | N
 
 def _describe_other_losses(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
     """Return in words the first step whose loss differs from the witness; None if all agree."""
-    precision = run.metrics.training_config.precision
     expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # over ranks, by step
     steps = min(len(run.losses), len(expected))
-    if run.metrics.config["workload"]["task"] == "classification":
-        of_rounding = np.full(steps, replayed.OF_CLASSES[precision])
-    else:
-        of_rounding = replayed.TOLERANCE[precision] + replayed.GROWTH[precision] * np.arange(steps)
     # Those of the replay, which grow with the steps, but no looser than between two runs of a campaign.
     loosest = loss_tolerance(run) * replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
-    tolerance = np.minimum(of_rounding * _tolerance_factor(run, steps), loosest)
-    compared = replayed.comparable(tolerance)
+    tolerance = np.minimum(replayed.quiet_tolerances(run, steps) * _tolerance_factor(run, steps), loosest)
+    compared = replayed.comparable_steps(tolerance)
     expected = expected[:compared]
     apart = np.abs(run.losses[:compared] - expected) / np.maximum(np.abs(expected), replayed.SMALL_LOSS)
     wrong = np.flatnonzero(~(apart <= tolerance[:compared]))  # a loss that is no number as well
@@ -136,22 +127,19 @@ def _rounding_identity(run: MeasuredRun) -> tuple[str, ...]:
     )
 
 
-@of_run.check(replayed.DIFFER)
+@of_run.check(replayed.DIFFER, only_first=True)
 def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run whose witness has other norms of gradients than the replay in a step that was replayed.
 
     Not in fp16, where no norms are recorded, nor of classifiers, whose few samples make norms too noisy for it.
     """
     reference, witnesses = replayed.reference_for(run), witnesses_of(run)
-    if reference is None or not witnesses or run.metrics.training_config.precision == "fp16":
-        return
-    if run.metrics.config["workload"]["task"] == "classification":
+    precision = run.metrics.training_config.precision
+    if reference is None or not witnesses or precision == "fp16" or run.is_classifier:
         return
     steps = min(len(reference.gradient_norms), len(witnesses[0].losses))  # all ranks made as many
-    tolerances = replayed.NORM[run.metrics.training_config.precision] * replayed.rounding_amplification(reference).of(
-        steps
-    )
-    for step in range(replayed.comparable(tolerances)):
+    tolerances = replayed.NORM[precision] * replayed.rounding_amplification(reference).of(steps)
+    for step in range(replayed.comparable_steps(tolerances)):
         norm = norm_of_ranks(run, 0, [witness.gradient_norms[step] for witness in witnesses])  # as rank 0 has it
         expected = reference.gradient_norms[step]
         if norm is not None and not abs(norm - expected) <= tolerances[step] * expected:
@@ -159,4 +147,3 @@ def the_witness_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
                 f"the witness, step {step}: the gradients have a norm of {significant(norm, 5)}, in the replay "
                 f"{significant(expected, 5)}; {scientific(tolerances[step], 0)} is allowed"
             )
-            return

@@ -47,34 +47,22 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
     return digest_of_ids([plan.step(step) for step in range(first, first + steps)])
 
 
-def _is_classifier(run: MeasuredRun) -> bool:
-    """Return whether the run trains a classifier of documents rather than a model of language."""
-    return run.metrics.config["workload"].get("task") == "classification"
-
-
 @of_run.check(TOKENS_DIFFER_FROM_BATCHES)
 def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run unless tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps.
 
     Not of documents, whose lengths differ: `padding_is_no_work` looks at them.
     """
-    if _is_classifier(run):
+    if run.is_classifier:
         return
     config = run.metrics.training_config
     window = run.metrics.window
-    factors = (
-        config.micro_batch,
-        config.accumulation,
-        run.n_devices,
-        config.seq_len,
-        window.step_time_n,
-    )
+    factors = (config.micro_batch, config.accumulation, run.n_devices, config.seq_len, window.step_time_n)
     expected = math.prod(factors)
-    counted = window.tokens
-    if expected != counted:
+    if expected != window.tokens:
         product = " x ".join(integer(factor) for factor in factors)
         yield Flag(
-            f"{product} = {integer(expected)} tokens by the configuration, {integer(counted)} counted",
+            f"{product} = {integer(expected)} tokens by the configuration, {integer(window.tokens)} counted",
             advice="The batches that the ranks read are not those of the configuration; believe the ledger, fix the "
             "reader.",
         )
@@ -83,7 +71,7 @@ def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
 @of_run.check(TOKENS_DIFFER_FROM_BATCHES)
 def padding_is_no_work(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a classifier's run unless samples = global batch x steps, and tokens are those of the planned documents."""
-    if not _is_classifier(run):
+    if not run.is_classifier:
         return
     ledger = run.metrics.ledger
     samples = run.metrics.training_config.global_batch * run.metrics.window.step_time_n

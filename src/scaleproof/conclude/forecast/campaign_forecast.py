@@ -24,7 +24,7 @@ from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import now_utc
 from scaleproof.ground.findings.finding import Findings
-from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, measured_runs, read_run
+from scaleproof.ground.records.run import METRICS, DamagedMetrics, MeasuredRun, read_run
 from scaleproof.ground.snakemake_command import snakemake_command
 
 
@@ -75,18 +75,17 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
         if not (folder / METRICS).is_file():
             continue
         with contextlib.suppress(DamagedMetrics):  # the report has a row about it
-            for run in measured_runs([read_run(folder)]):
-                if run.metrics.fingerprint == cell.fingerprint:
-                    runs.setdefault(cell.slug, []).append(run)
+            run = read_run(folder)
+            if isinstance(run, MeasuredRun) and run.metrics.fingerprint == cell.fingerprint:
+                runs.setdefault(cell.slug, []).append(run)
     return runs
 
 
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
-    """(cells that forecasts are made from, cells that are forecast).
+    """The cells that forecasts are made from, and the cells that are forecast.
 
-    From: measured cells with a geometry of `forecast.from`, of any geometry if it names none. Forecast: cells with a
-    geometry of `forecast.hold_out`, which are never used to forecast; if it names none, all cells that are not
-    measured.
+    From: the measured cells with a geometry of `forecast.from`, or of any where it names none. Forecast: the cells with
+    a geometry of `forecast.hold_out`, never used to forecast; where it names none, all that are not measured.
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
@@ -146,19 +145,18 @@ class Calibration:
         if reason := self.unusable.get(law.series_key(cell)):
             raise reason
         target = law.target_of(cell)
-        sizes = law.sizes_for(steps, target)  # the largest last
+        sizes = law.nearest_steps(steps, target)  # the largest last
         law.check_support(cell.execution.strategy, sizes, target)
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
-        half, basis, n = self._make_half_widths(sizes, target.group)
+        half, basis, n = self._half_widths(sizes, target.group)
         return Interval.around(seconds, widen_by_noise(half, sizes[-1].variance or 0.0), basis, n)
 
-    def _make_half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
-        """(half-widths of a forecast's interval, their source, how many campaigns, tables or series that has).
+    def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
+        """The half-widths of a forecast's interval, their source, and how many campaigns, tables or series that has.
 
         The first source that exists: past campaigns on this class of machines, as many as 95 % needs; on GPUs public
-        series, widened where the law was more wrong here; what the law got wrong in this campaign.
-        `sizes`: measured steps, the largest size last. `group`: of the cell that is forecast. Raises Unsupported
-        without any source.
+        series, widened where the law was more wrong here; what the law got wrong in this campaign. Raises Unsupported
+        without any. `sizes`: measured steps, the largest size last. `group`: of the cell that is forecast.
         """
         distance = law.doublings(group.size, sizes[-1].group.size)
         past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
@@ -168,9 +166,7 @@ class Calibration:
         largest_sizes = self.held_out
         if self.evidence.backend == "nccl":
             return law.half_widths(sizes, group).times(law.stretch_factor(largest_sizes)), "public series", law.TABLES
-        half = half_widths_by_largest_sizes(
-            [largest.residual / largest.doublings for largest in largest_sizes], distance
-        )
+        half = half_widths_by_largest_sizes([largest.residual_per_doubling for largest in largest_sizes], distance)
         if half is None:
             raise law.Unsupported(
                 "no-interval",
@@ -192,7 +188,7 @@ def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
         except law.Unsupported as reason:
             unusable.setdefault(key, reason)
         else:
-            steps.setdefault(key, []).append(law.measured_of(cell, evidence.runs[cell.slug]))
+            steps.setdefault(key, []).append(law.measured_step(cell, evidence.runs[cell.slug]))
     return Calibration(steps, unusable, evidence)
 
 
@@ -228,7 +224,7 @@ def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float
     """
     seconds = {
         cell.slug: (
-            law.measured_of(cell, evidence.runs[cell.slug]).seconds,
+            law.measured_step(cell, evidence.runs[cell.slug]).seconds,
             min(run.metrics.timestamp_utc for run in evidence.runs[cell.slug]),
         )
         for cell in evidence.loaded.cells
@@ -240,13 +236,6 @@ def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float
 def rate_interval(cell: Cell, step: Interval) -> Interval:
     """Tokens/s as an interval, from that of a step's seconds; padding counts as tokens."""
     return step.inverse(cell.batch.global_ * cell.workload.seq_len)
-
-
-def spread_of_runs(runs: Sequence[MeasuredRun]) -> float | None:
-    """Standard deviation of the logarithm of the step time over `runs`; None for a single run."""
-    import numpy as np
-
-    return float(np.log([law.step_seconds(run) for run in runs]).std(ddof=1)) if len(runs) > 1 else None
 
 
 def _check_cores(cell: Cell, backend: str) -> None:

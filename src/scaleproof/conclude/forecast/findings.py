@@ -82,8 +82,7 @@ def nodes_reach_each_other_equally(sweep: Sweep) -> Iterator[Flag]:
     626.
     Repair: Leave the node out: the sweep's exclude.txt has the line for --scaleproof-exclude-nodes. Tell the site.
     """
-    rows = pair_rows(sweep)
-    if rows:
+    if rows := pair_rows(sweep):
         verdict = judge_node_pairs(rows)
         for node in verdict.slow_nodes:
             speeds = [row.bus_bytes_per_s / 1e9 for row in rows if node in (row.first, row.second)]
@@ -102,8 +101,7 @@ def links_between_nodes_are_equal(sweep: Sweep) -> Iterator[Flag]:
     Seen: open_clip issues 325 and 465: two nodes slower than one.
     Repair: Tell the site. Leave out one of the two nodes, or compare only runs that had both or neither.
     """
-    rows = pair_rows(sweep)
-    if rows:
+    if rows := pair_rows(sweep):
         verdict = judge_node_pairs(rows)
         for row in verdict.slow_links:
             yield Flag(
@@ -138,12 +136,7 @@ def calibration_is_of_one_version(evidence: "ForecastEvidence") -> Iterator[Flag
 CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)
 
 
-def findings_of(evidence: "ForecastEvidence", scores: list[Score]) -> list[Finding]:
+def forecast_findings(evidence: "ForecastEvidence", scores: list[Score]) -> list[Finding]:
     """All findings about the forecasts and sweeps of a campaign, the most severe first."""
-    return by_severity(
-        [
-            *of_forecasts.findings(scores),
-            *of_sweeps.findings(evidence.sweeps),
-            *of_calibration.findings([evidence]),
-        ]
-    )
+    of_links, of_runs = of_sweeps.findings(evidence.sweeps), of_calibration.findings([evidence])
+    return by_severity([*of_forecasts.findings(scores), *of_links, *of_runs])

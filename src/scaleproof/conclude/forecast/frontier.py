@@ -3,9 +3,6 @@
 At most four trials. Every trial is in fresh processes; every failure is a row.
 """
 
-import json
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,17 +10,16 @@ from typing import Any, Literal
 
 from scaleproof.conclude.checks.memory import NEAR_FULL
 from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
+from scaleproof.conclude.forecast.launch import Program, launch
 from scaleproof.conclude.forecast.memory import memory_inputs
 from scaleproof.ground.campaign.batch import candidate_micro_batches
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.facts.memory import state_bytes
-from scaleproof.ground.files import write_json
+from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.corpus.reader import open_split
 from scaleproof.measure.launch import local
-from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
-from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.machine.allocation import current_allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import Gpu, cuda_devices
@@ -60,10 +56,8 @@ class Trial:
 class FrontierResult:
     """What the search found. `largest` is None where not even the smallest micro-batch fits.
 
-    `add_fastest`: of the micro-batches whose throughput was compared; None where that was not asked for.
-
-    `certificate`: the next micro-batch ran out of memory; a larger one did, and those between were not tried; there is
-    no larger one that divides the work; nothing larger was tried. `failed`: the smallest that ran out of memory.
+    `fastest`: of the micro-batches whose throughput was compared; None where that was not asked for. `certificate`: how
+    certain it is that no larger one fits. `failed`: the smallest that ran out of memory.
     """
 
     limit: float
@@ -76,12 +70,10 @@ class FrontierResult:
 
 
 def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
-    """Search the largest micro-batch that fits into `limit` bytes of a device.
+    """Search the largest micro-batch that fits into `limit` bytes of a device, which is always one that was run.
 
     `run`: makes one trial at a micro-batch; `allowed`: micro-batches that the work divides into; `start`: where to
-    begin, best near a quarter of the answer. The second trial goes near the end by the line from the first one's base
-    through its peak, the third to where the line through both peaks meets the limit, the fourth to its neighbour. A
-    forecast is never the answer: `largest` is always a micro-batch that was run.
+    begin, best near a quarter of the answer. Where the next trial goes: `_next_trial`.
     """
     sizes = sorted(allowed)
     trials: dict[int, Trial] = {}
@@ -116,7 +108,9 @@ def _largest_up_to(sizes: list[int], limit: float) -> int:
 def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
     """The micro-batch of the next trial; None where the largest is certain.
 
-    `sizes`: all allowed micro-batches, ascending; `trials`: made so far, by micro-batch; `limit`: bytes of a device.
+    The second trial goes near the end by the line from the first one's base through its peak, the third to where the
+    line through both peaks meets the limit, the fourth to its neighbour. `sizes`: all allowed micro-batches, ascending;
+    `trials`: made so far, by micro-batch; `limit`: bytes of a device.
     """
     failed = [size for size, trial in trials.items() if not trial.fits]
     fitting = sorted((size, trial.nbytes) for size, trial in trials.items() if trial.nbytes is not None)
@@ -172,7 +166,7 @@ def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> 
     )
 
 
-PROGRAM = "scaleproof.conclude.forecast.frontier_program"
+PROGRAM = Program("scaleproof.conclude.forecast.frontier_program", SETTINGS, RESULT)
 OUT_OF_MEMORY = ("oom", "host_oom")
 TRIAL_STEPS, TIMED_STEPS = 3, 10
 MOST_ACCUMULATED = 2  # micro-batches of a step, where memory alone is asked for
@@ -205,7 +199,7 @@ def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
 
 
 def micro_batches(cell: Cell, samples: int) -> list[int]:
-    """The micro-batches to try: all that the campaign's batch allows, where it leaves the micro-batch to trials.
+    """The micro-batches to try: where the campaign leaves them to trials, all that its batch allows.
 
     Else all that a corpus of `samples` allows.
     """
@@ -261,8 +255,7 @@ def find_frontier(
     fails for another reason than memory although the smallest micro-batch runs: it says nothing of what fits.
     """
     gpus, nodes = cuda_devices(), current_allocation()
-    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
-    if reason:
+    if reason := unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1):
         raise NoTrial(f"{cell.slug} cannot run here: {reason}")
     nbytes = limit_of(cell, gpus, limit)
     on_cpu = cell.execution.device == "cpu" or not gpus
@@ -302,28 +295,14 @@ def _trial_figures(
 
     Raises TrialFailed where the trial ended by another fault.
     """
-    run_id = uuid.uuid4().hex[:8]
-    attempt = begin_attempt(out, run_id, ())
-    nodes = current_allocation()
-    try:
-        write_json(attempt / SETTINGS, settings)
-        request = write_request(
-            PlannedRun(cell, campaign, tokens, time_limit),
-            attempt=attempt,
-            run_id=run_id,
-            nodes=nodes,
-            provenance={},
-        )
-        forked = local.may_fork(cell, len(cuda_devices()))
-        outcome = run_ranks(request, out / LOG, PROGRAM, nodes, steps=settings["steps"], forked=forked)
-        if (attempt / RESULT).exists():
-            return dict(json.loads((attempt / RESULT).read_text()))
-        failed = explain_failure(request, attempt, outcome)
-    finally:
-        shutil.rmtree(attempt, ignore_errors=True)
-    if failed.failure_class in OUT_OF_MEMORY:
+    plan = PlannedRun(cell, campaign, tokens, time_limit)
+    forked = local.may_fork(cell, len(cuda_devices()))
+    result = launch(PROGRAM, plan, out / LOG, settings, current_allocation(), settings["steps"], forked)
+    if not isinstance(result, Failure):
+        return result
+    if result.failure_class in OUT_OF_MEMORY:
         return None
     raise TrialFailed(
-        f"the trial of {cell.slug} at micro-batch {cell.batch.micro} failed ({failed.failure_class}: {failed.reason}); "
+        f"the trial of {cell.slug} at micro-batch {cell.batch.micro} failed ({result.failure_class}: {result.reason}); "
         f"see {out / LOG}"
     )

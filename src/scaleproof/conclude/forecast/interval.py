@@ -21,7 +21,7 @@ WITHOUT_POINT = f"Where only intervals stand, that of 80 % is wider than +-{perc
 
 @dataclass(frozen=True)
 class HalfWidths:
-    """Of the intervals that hold 80 and 95 % of what is forecast, in logarithms."""
+    """Half-widths, in logarithms, of the intervals that hold 80 % and 95 % of what is forecast."""
 
     likely: float
     nearly_all: float
@@ -103,7 +103,7 @@ def half_widths_by_largest_sizes(residuals: Sequence[float], distance: float) ->
 
 
 def conformal_rank(n: int, level: float) -> int | None:
-    """Which of n sorted residuals, from 1 on, bounds a further one with probability `level`; None of too few."""
+    """Which of n ascending residuals, counted from 1, a further one exceeds with 1 - `level`; None of too few."""
     rank = math.ceil((n + 1) * level - 1e-9)  # less a little, for floats that lie above a whole number
     return rank if rank <= n else None
 
@@ -131,11 +131,11 @@ def interval_score(interval: Interval, measured: float) -> float:
     return high - low + 2 / (1 - interval.level) * outside
 
 
-def clopper_pearson(inside: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Exact bounds of a proportion, of which `inside` of `n` were seen, at a level (Clopper and Pearson 1934)."""
+def clopper_pearson(inside: int, n: int) -> tuple[float, float]:
+    """The exact 95 % bounds of a share of which `inside` of `n` were seen (Clopper and Pearson 1934)."""
     if n == 0:
         return 0.0, 1.0
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low = float(betaincinv(inside, n - inside + 1, tail)) if inside else 0.0
     high = float(betaincinv(inside + 1, n - inside, 1 - tail)) if inside < n else 1.0
     return low, high

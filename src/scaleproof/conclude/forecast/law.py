@@ -59,7 +59,7 @@ class MeasuredStep(Target):
         return self.micro_batch * self.accumulation / self.seconds
 
 
-def sizes_for(measured: Sequence[MeasuredStep], target: Target) -> list[MeasuredStep]:
+def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[MeasuredStep]:
     """Few devices first, one measured step for each number of devices: the one most like the target.
 
     Nearest: with as many devices a node, then with its accumulation, then with the most similar micro-batch.
@@ -86,7 +86,7 @@ def doublings(target: int, largest: int) -> float:
 
 
 def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
-    """Samples per second of each of so many `devices`; `sizes` as `sizes_for` has them, one at least.
+    """Samples per second of each of so many `devices`; `sizes` as `nearest_steps` has them, one at least.
 
     Between measured sizes it is linear in the logarithms, below the smallest size it is constant, and above the largest
     it falls with each doubling (`_loss_per_doubling`).
@@ -104,7 +104,7 @@ def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
 def _loss_per_doubling(sizes: Sequence[MeasuredStep]) -> float:
     """What each further doubling of devices takes from the logarithm of a device's rate; never less than nothing.
 
-    `sizes`: as `sizes_for` has them, whose last two are the last measured doubling.
+    `sizes`: as `nearest_steps` has them, whose last two are the last measured doubling.
     """
     if len(sizes) < 2:
         return FIRST_LOSS
@@ -114,7 +114,7 @@ def _loss_per_doubling(sizes: Sequence[MeasuredStep]) -> float:
 
 
 def check_support(strategy: str, sizes: Sequence[MeasuredStep], target: Target) -> None:
-    """Raise Unsupported where the measured sizes say nothing of the target. `sizes`: as `sizes_for` has them."""
+    """Raise Unsupported where the measured sizes say nothing of the target. `sizes`: as `nearest_steps` has them."""
     needed = f"run {strategy} on {target.group}"
     if not sizes:
         raise Unsupported("never-measured", f"{strategy} was measured on no number of devices", needed)
@@ -167,15 +167,15 @@ class HeldOut:
         return math.log(expected_rate(self.sizes, self.largest.group.size) / self.largest.rate)
 
     @property
-    def doublings(self) -> float:
-        """How often devices double from the largest of `sizes` to the size that is forecast."""
-        return doublings(self.largest.group.size, self.sizes[-1].group.size)
+    def residual_per_doubling(self) -> float:
+        """The residual over how often devices double from the largest of `sizes` to the size that is forecast."""
+        return self.residual / doublings(self.largest.group.size, self.sizes[-1].group.size)
 
 
 def hold_largest_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
     """The largest size of a series with the smaller sizes that it is forecast from; None for a single size."""
     largest = max(measured, key=lambda step: step.group.size)
-    smaller = [step for step in sizes_for(measured, largest) if step.group.size < largest.group.size]
+    smaller = [step for step in nearest_steps(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
 
 
@@ -192,9 +192,7 @@ def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
     """Half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last."""
     if len(sizes) < 2:
         return FROM_ONE[group.level]
-    distance = doublings(group.size, sizes[-1].group.size)
-    each = A_DOUBLING[group.level]
-    return HalfWidths(each.likely * distance, each.nearly_all * distance)
+    return A_DOUBLING[group.level].times(doublings(group.size, sizes[-1].group.size))
 
 
 def stretch_factor(series: Iterable[HeldOut]) -> float:
@@ -217,6 +215,7 @@ def group_of(cell: Cell) -> Group:
 
 
 def target_of(cell: Cell) -> Target:
+    """What a step of a cell is of."""
     return Target(group_of(cell), cell.batch.micro, cell.batch.accumulation)
 
 
@@ -232,10 +231,13 @@ def step_seconds(run: MeasuredRun) -> float:
     return run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
-def measured_of(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
-    """The measured step of a cell: geometric mean of seconds over its `runs`, with the variance of its logarithm."""
-    logs = np.log([step_seconds(run) for run in runs])
-    target = target_of(cell)
+def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
+    """The measured step of a cell, from its `runs`."""
+    return mean_step(target_of(cell), np.log([step_seconds(run) for run in runs]))
+
+
+def mean_step(target: Target, logs: np.ndarray) -> MeasuredStep:
+    """A step as it was measured several times: geometric mean of its seconds, of which `logs` are the logarithms."""
     variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
     return MeasuredStep(target.group, target.micro_batch, target.accumulation, math.exp(float(logs.mean())), variance)
 

@@ -129,8 +129,8 @@ def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]]
         if interval is None or entry.cell not in measured or entry.largest_measured is None:
             continue
         seconds, measured_utc = measured[entry.cell]
-        was_calibrated_on = any(name.startswith(f"{entry.cell}/") for name in forecasts.calibrated_on)
-        if measured_utc <= forecasts.made_utc or was_calibrated_on:
+        is_calibrated_on = any(name.startswith(f"{entry.cell}/") for name in forecasts.calibrated_on)
+        if measured_utc <= forecasts.made_utc or is_calibrated_on:
             continue
         scores.append(
             Score(

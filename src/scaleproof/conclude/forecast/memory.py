@@ -77,25 +77,20 @@ def memory_inputs(cell: Cell) -> MemoryInputs:
 def buffer_bytes(held: MemoryInputs, devices: int) -> float:
     """Bytes that a strategy holds beside state and activations on one of `devices` devices.
 
-    ddp: nothing, as its gradients are views of its buckets. zero0: buckets beside the gradients. fsdp: two whole blocks
-    and the root, a block of gradients in fp32, and whole gradients until the boundary where micro-batches are
-    accumulated. zero1, zero2: a reduce and a gather bucket. zero3: what stays gathered and what is gathered ahead.
-    Nothing of it on one device. Raises ValueError for a strategy without a formula.
+    Raises ValueError for a strategy without a formula.
     """
-    if devices < 2 or held.strategy in ("single", "dp", "ddp"):
+    if devices < 2 or held.strategy in ("single", "dp", "ddp"):  # gradients of ddp are views of its buckets
         return 0.0
     strategy = without_offload(held.strategy)
-    parameters = held.parameters
-    width = held.width
-    bucket = min(held.bucket_elements or ZERO_BUCKET, parameters)
-    if strategy == "zero0":
+    parameters, width = held.parameters, held.width
+    if strategy == "zero0":  # buckets beside the gradients
         return 4.0 * parameters
-    if strategy == "fsdp":
-        whole_gradients = 4.0 * parameters if held.accumulation > 1 else 0.0
+    if strategy == "fsdp":  # two whole blocks and the root, a block of gradients in fp32
+        whole_gradients = 4.0 * parameters if held.accumulation > 1 else 0.0  # until the last micro-batch
         return width * (2 * held.block + held.root) + 4.0 * held.block + whole_gradients
-    if strategy in ("zero1", "zero2"):
-        return 2.0 * bucket * width
-    if strategy == "zero3":
+    if strategy in ("zero1", "zero2"):  # a reduce and a gather bucket
+        return 2.0 * min(held.bucket_elements or ZERO_BUCKET, parameters) * width
+    if strategy == "zero3":  # what stays gathered, and what is gathered ahead
         return float(min(LIVE, parameters) * width + min(PREFETCH, parameters) * width)
     raise ValueError(f"no formula for the buffers of {strategy}")
 
@@ -217,11 +212,11 @@ class Tracked:
 
 
 def sharded_bytes(counted: Mapping[str, int], stage: int, devices: int, reduced: bool) -> float:
-    """Bytes of a rank under DeepSpeed's ZeRO in fp32, from what trackers count on a single device.
+    """Bytes of a rank under DeepSpeed's ZeRO in fp32, without buckets and what is gathered.
 
-    All stages update a copy of their part of the weights (`single_partition_of_fp32_groups`). `reduced`: whether the
-    gradients have been reduced, of which then a rank of any stage holds its part; before, stage 1 holds them whole.
-    DeepSpeed's buckets, and what it gathers, are not in it.
+    `counted`: what trackers count on a single device. `reduced`: whether the gradients have been reduced; before that
+    stage 1 holds them whole. All stages update a copy of their part of the weights
+    (`single_partition_of_fp32_groups`).
     """
     weights = counted["Parameter"]
     gradients = counted["Gradient"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from scaleproof.conclude.analysis.ranking import largest_group
+from scaleproof.conclude.analysis.ranking import concluded_from
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
 from scaleproof.conclude.forecast.campaign_forecast import (
@@ -14,10 +14,9 @@ from scaleproof.conclude.forecast.campaign_forecast import (
     ForecastEvidence,
     calibrate,
     rate_interval,
-    spread_of_runs,
 )
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
-from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_of, series_key
+from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_step, series_key, step_seconds
 from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, memory_inputs, memory_verdict, tracked_memory
 from scaleproof.conclude.forecast.planner import (
     Candidate,
@@ -95,39 +94,44 @@ def make_plan(
     loaded = evidence.loaded
     known = [cell for cell in loaded.cells if cell.slug in evidence.runs]
     calibration = calibrate(evidence, known) if known else None
-    rows, estimated = [], []
-    for cell in loaded.cells:
-        runs = evidence.runs.get(cell.slug, [])
-        step, basis, reason, measure = _step_figures(cell, runs, calibration)
-        seconds = _run_seconds(cell, runs, evidence, step) if step else None
-        if seconds is None and times:
-            seconds = times.seconds(cell)
-            basis = "estimated"
-            estimated.append(cell)
-        plan = None
-        if seconds is not None:
-            plan = CellPlan(cell.slug, group_of(cell).size, loaded.campaign.most_repeats, seconds)
-        memory_bytes, fits, no_memory = _memory_figures(cell, evidence)
-        row = PlanRow(
-            cell=cell.slug,
-            devices=group_of(cell).size,
-            step=step,
-            tokens_per_s=rate_interval(cell, step) if step else None,
-            basis=basis,
-            refusal=reason,
-            measure=measure,
-            memory_bytes=memory_bytes,
-            fits=fits,
-            plan=plan,
-            repeats_done=len(runs),
-            power=_device_power(cell, evidence, watts),
-            no_memory=no_memory,
-        )
-        rows.append(row)
+    rows = [_plan_row(cell, evidence, calibration, watts, times) for cell in loaded.cells]
     if count_memory:
         rows = _count_unknown_memory(evidence, rows)
+    estimated = [loaded.cell(row.cell) for row in rows if row.basis == "estimated"]
     estimate = times.basis(estimated) if times and estimated else None
     return replace(_plan_of_rows(evidence, rows, price, budget), estimate=estimate)
+
+
+def _plan_row(
+    cell: Cell,
+    evidence: ForecastEvidence,
+    calibration: Calibration | None,
+    watts: float | None,
+    times: RunTimes | None,
+) -> PlanRow:
+    """The row of a cell, with its memory as far as runs have measured it; other arguments as of `make_plan`."""
+    runs, devices = evidence.runs.get(cell.slug, []), group_of(cell).size
+    step, basis, reason, measure = _step_figures(cell, runs, calibration)
+    seconds = _run_seconds(cell, runs, evidence, step) if step else None
+    if seconds is None and times:
+        seconds, basis = times.seconds(cell), "estimated"
+    most_repeats = evidence.loaded.campaign.most_repeats
+    memory_bytes, fits, no_memory = _memory_figures(cell, evidence)
+    return PlanRow(
+        cell=cell.slug,
+        devices=devices,
+        step=step,
+        tokens_per_s=rate_interval(cell, step) if step else None,
+        basis=basis,
+        refusal=reason,
+        measure=measure,
+        memory_bytes=memory_bytes,
+        fits=fits,
+        plan=None if seconds is None else CellPlan(cell.slug, devices, most_repeats, seconds),
+        repeats_done=len(runs),
+        power=_device_power(cell, evidence, watts),
+        no_memory=no_memory,
+    )
 
 
 def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
@@ -195,8 +199,7 @@ def _resolution(evidence: ForecastEvidence) -> Resolution | None:
         )
     except UserError:  # a damaged record, which the report names
         return None
-    first_series = next((series for series in report.series if len(series.runs) > 1), None)
-    compared = report.question or largest_group(report.ranking) or first_series
+    compared = concluded_from(report)
     return compared.resolve if compared else None
 
 
@@ -238,16 +241,15 @@ def _counter_watts(runs: Sequence[MeasuredRun]) -> list[float]:
     ]
 
 
-def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
+def predicted_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
     """Seconds of a step in a further run of `cell`: an interval of prediction by Student's t over its `runs`.
 
     From one run it is 10 % (ONE_RUN_SPREAD) either way.
     """
-    seconds, n = measured_of(cell, runs).seconds, len(runs)
-    spread = spread_of_runs(runs)
+    seconds, n = measured_step(cell, runs).seconds, len(runs)
     half = ONE_RUN_SPREAD
-    if spread is not None:
-        # Of one further run from the mean of n.
+    if n > 1:  # of one further run from the mean of n
+        spread = float(np.log([step_seconds(run) for run in runs]).std(ddof=1))
         half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * spread * float(np.sqrt(1 + 1 / n))
     return Interval(seconds, seconds * float(np.exp(-half)), seconds * float(np.exp(half)), LEVEL, "measured", n)
 
@@ -255,9 +257,9 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
 def _step_figures(
     cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
 ) -> tuple[Interval | None, str, str | None, str | None]:
-    """Seconds of a step and their basis; without a forecast also why, and which measurement would lift that."""
+    """Seconds of a step and what they rest on, then None twice; without seconds why, and which measurement helps."""
     if runs:
-        return measured_step(cell, runs), "measured", None, None
+        return predicted_step(cell, runs), "measured", None, None
     if calibration is None:
         return None, "nothing-measured", "nothing is measured", "run one repeat of the campaign, then plan again"
     entry = calibration.entry(cell)
@@ -272,13 +274,9 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
     Around them: the mean of the cell's own `runs`; else the longest of runs with the same engine; else of any runs.
     """
     has_deepspeed = is_deepspeed(cell.execution.strategy)
-    with_engine: list[MeasuredRun] = []
-    with_any: list[MeasuredRun] = []
-    for slug, runs_of_cell in evidence.runs.items():
-        with_any += runs_of_cell
-        if is_deepspeed(evidence.loaded.cell(slug).execution.strategy) == has_deepspeed:
-            with_engine += runs_of_cell
-    nearest_runs = list(runs) or with_engine or with_any
+    all_runs = [run for runs_of_cell in evidence.runs.values() for run in runs_of_cell]
+    alike = [run for run in all_runs if is_deepspeed(run.metrics.training_config.strategy) == has_deepspeed]
+    nearest_runs = list(runs) or alike or all_runs
     if not nearest_runs:
         return None
     around_s = [  # with the first step, which is longer than others

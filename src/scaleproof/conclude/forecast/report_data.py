@@ -3,51 +3,48 @@
 from pathlib import Path
 
 from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, measured_outcomes
-from scaleproof.conclude.forecast.findings import CHECKS, findings_of
+from scaleproof.conclude.forecast.findings import CHECKS, forecast_findings
 from scaleproof.conclude.forecast.law import series_key
 from scaleproof.conclude.forecast.ledger import Entry, Forecasts, coverage_of, read_forecasts
 from scaleproof.conclude.forecast.sweep_file import Sweep, pair_rows, sweep_rows, unstable_rows, weak_rows
+from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastRow, LedgerCoverage, SweepReport
 
 
-def report_of(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
+def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     """Forecasts in `folder` (the newest of each cell) beside what was measured, scores, sweeps, and coverage."""
     measured, _ = measured_outcomes(evidence)  # cell -> seconds of a step, time of its first run
     newest = _newest_forecasts(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
     by_cell = {score.cell: score for score in scores}
-    rows = []
-    for cell in evidence.loaded.cells:
-        if cell.slug not in newest:
-            continue
+
+    def row(cell: Cell) -> ForecastRow:
         entry, made_utc = newest[cell.slug]
-        measured_s, _ = measured.get(cell.slug, (None, ""))
         score = by_cell.get(cell.slug)
         is_padded = cell.workload.task != "language-modelling"  # a rate counts no padding, so tokens cannot follow
-        rows.append(
-            ForecastRow(
-                **entry.model_dump(),
-                made_utc=made_utc,
-                tokens_per_step=None if is_padded else cell.batch.global_ * cell.workload.seq_len,
-                relatives=[other.slug for other in evidence.loaded.cells if series_key(other) == series_key(cell)],
-                wide=entry.interval is not None and entry.interval.wide,
-                measured_s=measured_s,
-                inside=score.inside if score else None,
-                error=score.error if score else None,
-            )
+        return ForecastRow(
+            **entry.model_dump(),
+            made_utc=made_utc,
+            tokens_per_step=None if is_padded else cell.batch.global_ * cell.workload.seq_len,
+            relatives=[other.slug for other in evidence.loaded.cells if series_key(other) == series_key(cell)],
+            wide=entry.interval is not None and entry.interval.wide,
+            measured_s=measured[cell.slug][0] if cell.slug in measured else None,
+            inside=score.inside if score else None,
+            error=score.error if score else None,
         )
+
     return ForecastReport(
         campaign=evidence.loaded.name,
         machine=evidence.machine,
-        forecasts=rows,
-        sweeps=[_sweep_row_groups(sweep) for sweep in evidence.sweeps],
+        forecasts=[row(cell) for cell in evidence.loaded.cells if cell.slug in newest],
+        sweeps=[_sweep_report(sweep) for sweep in evidence.sweeps],
         checks=[check.name for check in CHECKS],
-        findings=findings_of(evidence, scores),
+        findings=forecast_findings(evidence, scores),
         coverage=LedgerCoverage(**coverage_of(evidence.ledger).model_dump(), here=coverage_of(scores)),
     )
 
 
-def _sweep_row_groups(sweep: Sweep) -> SweepReport:
+def _sweep_report(sweep: Sweep) -> SweepReport:
     """A sweep (collectives timed over message sizes) as plain rows."""
     return SweepReport(
         group=str(sweep.group),
@@ -63,9 +60,9 @@ def _sweep_row_groups(sweep: Sweep) -> SweepReport:
 
 
 def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
-    """Cell -> its newest forecast from before its first run, else its newest one, and when that was made.
+    """Cell -> its newest forecast, and when that was made; forecasts from before its first run come before others.
 
-    `all_forecasts`: all forecasts, the oldest first; `first_runs`: cell -> time of its first run.
+    `all_forecasts`: the oldest first; `first_runs`: cell -> time of its first run.
     """
     newest: dict[str, tuple[Entry, str]] = {}
     newest_before_run: dict[str, tuple[Entry, str]] = {}

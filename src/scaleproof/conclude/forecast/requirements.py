@@ -7,6 +7,7 @@ import os
 import socket
 import statistics
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.strategies import is_deepspeed
 from scaleproof.ground.campaign.transformers_model import TransformersModel
 from scaleproof.ground.cores import available_cores
+from scaleproof.ground.errors import plural
 from scaleproof.ground.facts.counts import Counts
 from scaleproof.ground.facts.counts import count_parameters_and_flops as counts_of_inventory
 from scaleproof.ground.facts.memory import state_bytes
@@ -39,7 +41,7 @@ def counts_of_cell(cell: Cell) -> Counts | None:
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)
 
 
-def one_device_state(cell: Cell) -> float | None:
+def device_state_bytes(cell: Cell) -> float | None:
     """Bytes of weights, gradients and optimizer state on one device; None where the model is not known."""
     counts, execution = counts_of_cell(cell), cell.execution
     if counts is None:
@@ -47,7 +49,7 @@ def one_device_state(cell: Cell) -> float | None:
     return state_bytes(execution.strategy, execution.precision, counts.parameters, cell.sharing_devices)
 
 
-def models_list(loaded: LoadedCampaign) -> str:
+def describe_models(loaded: LoadedCampaign) -> str:
     """A line for each model of a campaign: its parameters, and the work of a token; "" without any."""
     lines = {}
     for cell in loaded.cells:
@@ -74,14 +76,14 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
     if least is None:
         return note
     large = [
-        cell.slug for cell in loaded.cells if cell.execution.device != "cpu" and (one_device_state(cell) or 0) > least
+        cell.slug for cell in loaded.cells if cell.execution.device != "cpu" and (device_state_bytes(cell) or 0) > least
     ]
     if large:
         note += f"\nThe state alone is more than the {bytes_text(least)} of a device here: {', '.join(large)}"
     return note
 
 
-def corpora_list(loaded: LoadedCampaign) -> str:
+def describe_corpora(loaded: LoadedCampaign) -> str:
     """A line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
     downloaded = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}
@@ -89,7 +91,7 @@ def corpora_list(loaded: LoadedCampaign) -> str:
     return "\n\nCorpora:" + "".join(lines)
 
 
-def corpora_text(rows: dict[str, Corpus]) -> str:
+def describe_corpora_table(rows: dict[str, Corpus]) -> str:
     """A line for each corpus of the table: its source, what would be downloaded, its licence."""
     return "\n".join(f"{_corpus_line(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
@@ -107,7 +109,7 @@ def _corpus_line(name: str, corpus: Corpus) -> str:
         files = len(corpus.remote_files)
         total = bytes_text(corpus.size) if corpus.size else "of unknown size"
         at_most = "at most " if corpus.budget and (corpus.size or files > 1) else ""
-        parts.append(f"downloads {at_most}{files} file{'s' if files > 1 else ''}, {total}")
+        parts.append(f"downloads {at_most}{plural(files, 'file')}, {total}")
     parts.append(f"licence {corpus.licence}")
     if corpus.gated:
         token_state = "is set" if os.environ.get("HF_TOKEN") else "is not set"
@@ -209,7 +211,7 @@ class RunTimes:
         return rate if device == "cuda" else rate * threads
 
     def device(self, cell: Cell) -> str:
-        """cpu or cuda: where the cell runs here."""
+        """Where the cell runs here: "cpu" or "cuda"."""
         if cell.execution.device == "auto":
             return "cuda" if self.gpus else "cpu"
         return cell.execution.device
@@ -219,8 +221,7 @@ class RunTimes:
         cells = list(cells)
         comparable = [run for run in self.past if any(run.device == self.device(cell) for cell in cells)]
         if comparable:
-            runs = f"{len(comparable)} earlier run{'s' if len(comparable) > 1 else ''}"
-            return f"estimated from {runs} of this machine"
+            return f"estimated from {plural(len(comparable), 'earlier run')} of this machine"
         if not self.gpus and any(self.device(cell) == "cuda" for cell in cells):
             return "a guess from FLOPs as on an A100; it may be wrong by a factor of 3"
         if not self.speed.measured:
@@ -242,21 +243,16 @@ def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
     """
     paths = [path for pattern in PATTERNS for path in results.glob(f"{pattern}/{METRICS}")]
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
-    runs = [run for path in newest if (run := _read_past_run(path, socket.gethostname(), campaign))]
+    runs = []
+    for path in newest:
+        with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):  # others name it
+            runs.append(_past_run(json.loads(path.read_bytes()), socket.gethostname(), campaign))
     gpus, _ = usable_gpus(cuda_devices)
-    return RunTimes(tuple(runs), tuple(gpus), this_machine(probes))
-
-
-def _read_past_run(path: Path, host: str, campaign: str) -> PastRun | None:
-    """A measured run of this machine or campaign; None otherwise: damaged files are for others to name."""
-    try:
-        return _past_run(json.loads(path.read_bytes()), host, campaign)
-    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):
-        return None
+    return RunTimes(tuple(filter(None, runs)), tuple(gpus), this_machine(probes))
 
 
 def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
-    """A run from the content of its metrics; None if it failed, or is of another machine and campaign."""
+    """A run from the content of its metrics; None if it failed, or is of another machine and another campaign."""
     if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]

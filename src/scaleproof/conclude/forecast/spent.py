@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scaleproof.conclude.forecast.ledger import Record
 from scaleproof.conclude.forecast.plan import Plan
 from scaleproof.ground.files import read_record, write_json
 from scaleproof.ground.records.run import MeasuredRun
@@ -12,11 +13,7 @@ from scaleproof.ground.records.run import MeasuredRun
 PLANS = "plans"  # folder in a campaign's results
 
 
-class SpendingRecord(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PlannedCell(SpendingRecord):
+class PlannedCell(Record):
     """`runs` were still to be made; `run_seconds` of each."""
 
     runs: int
@@ -24,7 +21,7 @@ class PlannedCell(SpendingRecord):
     devices: int
 
 
-class PlanRecord(SpendingRecord):
+class PlanRecord(Record):
     """plans/<time>.json: what was expected at `made_utc` of the runs that were left."""
 
     schema_version: str = "1.0"
@@ -33,7 +30,7 @@ class PlanRecord(SpendingRecord):
     cells: dict[str, PlannedCell] = Field(description="Cells with a duration and runs that were left.")
 
 
-class Spent(SpendingRecord):
+class Spent(Record):
     """Runs that were made after a plan: seconds and device hours as planned, and as they were."""
 
     made_utc: str

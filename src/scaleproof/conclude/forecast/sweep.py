@@ -1,13 +1,11 @@
 """Make a sweep: collectives of one group of ranks timed over message sizes, by launches in fresh processes."""
 
-import json
-import shutil
 import sys
-import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
 from scaleproof.conclude.forecast.collective import COLLECTIVES, Group
+from scaleproof.conclude.forecast.launch import Program, launch
 from scaleproof.conclude.forecast.law import group_of
 from scaleproof.conclude.forecast.memory import memory_inputs
 from scaleproof.conclude.forecast.sweep_file import Launch, Sweep
@@ -15,18 +13,16 @@ from scaleproof.conclude.forecast.sweep_program import RESULT, SETTINGS
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, did_you_mean
-from scaleproof.ground.files import write_json
 from scaleproof.ground.findings.forecast_report import SweepLink
-from scaleproof.measure.launch.attempt import begin_attempt, run_ranks, write_request
+from scaleproof.ground.records.run_sections import Failure
 from scaleproof.measure.launch.device_lock import devices_of, hold_devices
-from scaleproof.measure.launch.failure import explain_failure
 from scaleproof.measure.machine.allocation import Allocation, current_allocation
 from scaleproof.measure.machine.applicable import unsupported_reason
 from scaleproof.measure.machine.gpus import cuda_devices
 from scaleproof.measure.machine.provenance import provenance_fields
-from scaleproof.measure.trainer.request import PlannedRun, Request
+from scaleproof.measure.trainer.request import PlannedRun
 
-PROGRAM = "scaleproof.conclude.forecast.sweep_program"
+PROGRAM = Program("scaleproof.conclude.forecast.sweep_program", SETTINGS, RESULT)
 LOG = "sweep.log"
 SMALLEST, LARGEST = 4096, 2**30
 PAIR_LARGEST = 2**26  # between two nodes: from 64 MiB on the link alone limits the bandwidth
@@ -74,12 +70,9 @@ def measure_sweep(
     where it was stopped.
     """
     gpus, nodes = cuda_devices(), current_allocation()
-    reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
-    if reason:
+    if reason := unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1):
         raise UserError(f"{group} cannot be swept here: {reason}")
-    sizes = sizes_up_to(
-        max(4.0 * memory_inputs(cell).parameters for cell in loaded.cells)
-    )  # the largest model, in fp32
+    sizes = sizes_up_to(max(4.0 * memory_inputs(cell).parameters for cell in loaded.cells))  # the largest model in fp32
     settings = {
         "collectives": COLLECTIVES,
         "sizes": sizes,
@@ -106,29 +99,10 @@ def measure_sweep(
 def run_launch(
     campaign: str, cell: Cell, out: Path, settings: dict[str, object], limit: float, nodes: Allocation | None
 ) -> Launch:
-    """Launch the ranks of `cell` once. `settings`: those of sweep_program; `limit`: in seconds."""
-    run_id = uuid.uuid4().hex[:8]
-    attempt = begin_attempt(out, run_id, ())
+    """Launch the ranks of `cell` once. `settings`: those of sweep_program; `limit`: in seconds. Raises UserError."""
     made = datetime.now(UTC)
-    try:
-        write_json(attempt / SETTINGS, settings)
-        request = write_request(
-            PlannedRun(cell, campaign, tokens=out, time_limit=limit),  # no rank of a sweep reads tokens
-            attempt=attempt,
-            run_id=run_id,
-            nodes=nodes,
-            provenance={},
-        )
-        result = _run_ranks(request, attempt, out / LOG, nodes)
-    finally:
-        shutil.rmtree(attempt, ignore_errors=True)
+    plan = PlannedRun(cell, campaign, tokens=out, time_limit=limit)  # no rank of a sweep reads tokens
+    result = launch(PROGRAM, plan, out / LOG, settings, nodes)
+    if isinstance(result, Failure):
+        raise UserError(f"the sweep of {cell.execution.geometry} failed: {result.reason}; see {out / LOG}")
     return Launch(made_utc=f"{made:%Y-%m-%dT%H:%M:%SZ}", **result)
-
-
-def _run_ranks(request: Request, attempt: Path, log: Path, nodes: Allocation | None) -> dict:
-    """Run the ranks; returns what rank 0 wrote. Raises UserError where it wrote nothing."""
-    outcome = run_ranks(request, log, PROGRAM, nodes, steps=0)
-    if not (attempt / RESULT).exists():
-        failed = explain_failure(request, attempt, outcome)
-        raise UserError(f"the sweep of {request.cell.execution.geometry} failed: {failed.reason}; see {log}")
-    return dict(json.loads((attempt / RESULT).read_text()))

@@ -33,9 +33,7 @@ def time_collectives(request: Request) -> Any:
     for name in settings["collectives"]:
         for nbytes in settings["sizes"]:
             operation, message_bytes = prepare_call(name, nbytes, session.world_size, session.device)
-            for _ in range(settings["warmup"]):
-                operation()
-            times = seconds_of_calls(operation, session.device, settings["calls"], settings["limit_s"])
+            times = seconds_of_calls(operation, session.device, settings)
             calls.append({"collective": name, "nbytes": message_bytes, "seconds": times})
             accelerator.release_memory(session.device)
     places = session.gather(session.place)
@@ -68,9 +66,7 @@ def time_node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str
             if rank not in members:
                 continue
             operation, message_bytes = prepare_call("all_reduce", settings["pair_nbytes"], len(members), device, group)
-            for _ in range(settings["warmup"]):
-                operation()
-            times = seconds_of_calls(operation, device, settings["calls"], settings["limit_s"], group)
+            times = seconds_of_calls(operation, device, settings, group)
             if rank == members[0]:
                 measured.append({"nodes": [nodes[a], nodes[b]], "nbytes": message_bytes, "seconds": times})
         dist.barrier()  # the next round begins when all nodes are free
@@ -103,18 +99,20 @@ def prepare_call(
 
 
 def seconds_of_calls(
-    operation: Callable[[], None], device: Any, calls: int, limit_s: float, group: Any = None
+    operation: Callable[[], None], device: Any, settings: dict[str, Any], group: Any = None
 ) -> list[float]:
     """Seconds of each call of `operation`, of the slowest rank (of `group`, else of all).
 
-    A first call, which does not count, says how many fit into `limit_s`: at least 3, at most `calls`.
+    `settings`: `warmup`, so many calls do not count; then `limit_s`, the time for all that count, of which one more
+    says how many fit: at least 3, at most `calls`.
     """
     import torch
     import torch.distributed as dist
 
-    first_s = _call_seconds(operation, device, group)
-    fitting = int(limit_s / max(first_s, 1e-9))
-    number = torch.tensor([max(3, min(calls, fitting))], device=device)
+    for _ in range(settings["warmup"]):
+        operation()
+    fitting = int(settings["limit_s"] / max(_call_seconds(operation, device, group), 1e-9))
+    number = torch.tensor([max(3, min(settings["calls"], fitting))], device=device)
     dist.broadcast(number, group=group, group_src=0)  # all ranks must make as many calls: the first rank's number
     own_s = torch.tensor(
         [_call_seconds(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64

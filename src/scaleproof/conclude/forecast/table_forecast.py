@@ -62,12 +62,15 @@ def forecast_rates(
     `series`: name -> devices -> rates of one device, several where the size was measured several times.
     """
     steps = {
-        name: [_one_sample_step(of_size, group_of_size(size, devices_per_node)) for size, of_size in rates.items()]
+        name: [
+            law.mean_step(_one_sample_target(size, devices_per_node), -np.log(of_size))
+            for size, of_size in rates.items()
+        ]
         for name, rates in series.items()
     }
     held_out = [held for of_series in steps.values() if (held := law.hold_largest_out(of_series))] if on_cpus else None
     return [
-        _rate_forecast(name, steps[name], group_of_size(size, devices_per_node), held_out)
+        _rate_forecast(name, steps[name], _one_sample_target(size, devices_per_node), held_out)
         for name, rates in series.items()
         for size in devices or (2 * max(rates), 4 * max(rates))
     ]
@@ -80,24 +83,22 @@ def group_of_size(devices: int, devices_per_node: int) -> Group:
     return Group(math.ceil(devices / devices_per_node), devices_per_node)
 
 
-def _one_sample_step(rates: Sequence[float], group: Group) -> law.MeasuredStep:
-    """A step with one sample on each device, from the `rates` of one device."""
-    logs = np.log(rates)
-    variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
-    return law.MeasuredStep(group, micro_batch=1, accumulation=1, seconds=math.exp(-logs.mean()), variance=variance)
+def _one_sample_target(devices: int, devices_per_node: int) -> law.Target:
+    """A step with one sample on each of so many devices, as rates of a table are in samples of a device."""
+    return law.Target(group_of_size(devices, devices_per_node), micro_batch=1, accumulation=1)
 
 
 def _rate_forecast(
-    name: str, steps: Sequence[law.MeasuredStep], group: Group, held_out: Sequence[law.HeldOut] | None
+    name: str, steps: Sequence[law.MeasuredStep], target: law.Target, held_out: Sequence[law.HeldOut] | None
 ) -> RateForecast:
-    """The rate of all devices of `group` from the `steps` of the series `name`.
+    """The rate of all devices of the `target`, from the `steps` of the series `name`; or why it is refused.
 
     `held_out`: on CPUs, the largest size of each series of the table; they say how wrong the law is there.
     """
+    group = target.group
     if group in (step.group for step in steps):
         return RateForecast(name, group.size, None, "The table has it")
-    target = law.Target(group, micro_batch=1, accumulation=1)
-    sizes = law.sizes_for(steps, target)
+    sizes = law.nearest_steps(steps, target)
     try:
         law.check_support(name or "the series", sizes, target)
     except law.Unsupported as refusal:
@@ -106,17 +107,15 @@ def _rate_forecast(
     if held_out is None:
         largest = law.hold_largest_out(steps)
         half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
-        construction = "public series"
-        n = law.TABLES
+        construction, n = "public series", law.TABLES
     else:
         distance = law.doublings(group.size, sizes[-1].group.size)
-        by_table = half_widths_by_largest_sizes([held.residual / held.doublings for held in held_out], distance)
+        by_table = half_widths_by_largest_sizes([held.residual_per_doubling for held in held_out], distance)
         if by_table is None:
             why = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
             return RateForecast(name, group.size, None, why)
         half = by_table
-        construction = "leave-largest-out"
-        n = len(held_out)
+        construction, n = "leave-largest-out", len(held_out)
     with_noise = widen_by_noise(half, sizes[-1].variance or 0.0)
     return RateForecast(name, group.size, Interval.around(rate, with_noise, construction, n))
 

@@ -1,7 +1,6 @@
 """Sweeps (collectives timed over message sizes), forecasts and plans of a campaign's cells as text for a terminal."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tabulate import tabulate
 
@@ -20,6 +19,7 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import NodePair
 from scaleproof.ground.number_format import bytes_text, fixed, integer, significant
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.scaling_report import Resolution
 
 
@@ -37,9 +37,9 @@ def sweep_text(sweep: Sweep) -> str:
         for row in sweep_rows(sweep)
     ]
     headers = ["collective", "bytes", "us", "launches", "bus GB/s", "of link"]
-    link = (
-        f"; the link: {significant(sweep.link.bytes_per_s / 1e9, 6)} GB/s ({sweep.link.source})" if sweep.link else ""
-    )
+    link = ""
+    if sweep.link:
+        link = f"; the link: {significant(sweep.link.bytes_per_s / 1e9, 6)} GB/s ({sweep.link.source})"
     head = f"{sweep.group} {sweep.backend} on {sweep.device}, {len(sweep.launches)} launches, {sweep.tool}{link}"
     table = tabulate(rows, headers, disable_numparse=True, colalign=("left", *["right"] * 5))
     seen = [f"{finding.code}: {finding.evidence}" for finding in of_sweeps.findings([sweep])]
@@ -51,7 +51,7 @@ def sweep_text(sweep: Sweep) -> str:
 
 
 def _pairs_text(pairs: list[NodePair]) -> list[str]:
-    """Bus bandwidth between every two nodes as a square, and what is slow without a finding that names it."""
+    """Lines: bus bandwidth between every two nodes as a square table, then slow pairs that no finding names."""
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
     speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
     square = [[node, *(speeds.get(frozenset((node, other)), "") for other in nodes)] for node in nodes]
@@ -81,8 +81,8 @@ def forecasts_text(forecasts: Forecasts) -> str:
             refused.append(f"{entry.cell}: no forecast ({entry.refusal}). {entry.reason}. To lift it: {entry.measure}")
             continue
         value = "" if interval.wide else fixed(1e3 * interval.value, 1, grouped=True)
-        likely = _range_text(interval.likely, 1e3) if interval.likely else ""
-        nearly_all = _range_text((interval.low, interval.high), 1e3)
+        likely = _ms_range(interval.likely) if interval.likely else ""
+        nearly_all = _ms_range((interval.low, interval.high))
         rows.append([entry.cell, value, likely, nearly_all, _basis_text(interval)])
     parts = []
     if rows:
@@ -103,7 +103,18 @@ def pilots_text(pilots: Sequence[CellPlan]) -> str:
 
 
 def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
-    """The plan: a row a cell, totals, and what follows."""
+    """The plan: a row a cell, totals, what is not known and why, and what to do next."""
+    total = f"{significant(plan.device_hours)} device hours in all"
+    if plan.price and plan.cost is not None:
+        amount = f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
+        total += f", {significant(plan.cost)} {plan.price.currency} at {amount}"
+    left = f"remaining timed runs take {_duration_text(plan.remaining_s)}, one after the other, without queues"
+    lines = [loaded.campaign.title, "", _plan_table(plan), "", f"{total}; {left}", _energy_text(plan)]
+    return "\n".join(lines + _unknown_lines(plan) + _advice_lines(plan))
+
+
+def _plan_table(plan: Plan) -> str:
+    """The plan's table in plain text: a row a cell, with its cost where there is a price."""
     headers = ["cell", "ms/step", "tokens/s", "memory", "run", "runs", "device hours", "from"]
     rows = [_plan_row(row) for row in plan.rows]
     if plan.price:  # the cost stands before the last column
@@ -111,30 +122,33 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         for row, cells in zip(plan.rows, rows, strict=True):
             cells.insert(7, significant(row.plan.cost(plan.price)) if row.plan else "")
     alignments = ("left", *["right"] * (len(headers) - 2), "left")
-    lines = [loaded.campaign.title, "", tabulate(rows, headers, disable_numparse=True, colalign=alignments)]
-    total = f"{significant(plan.device_hours)} device hours in all"
-    if plan.price and plan.cost is not None:
-        total += (
-            f", {significant(plan.cost)} {plan.price.currency} at "
-            f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
-        )
-    left = f"remaining timed runs take {_duration_text(plan.remaining_s)}, one after the other, without queues"
-    lines += ["", f"{total}; {left}", _energy_text(plan)]
+    return tabulate(rows, headers, disable_numparse=True, colalign=alignments)
+
+
+def _unknown_lines(plan: Plan) -> list[str]:
+    """A line for each thing that the plan does not know, and the cells that it is about."""
+    lines = []
     unknown = [row for row in plan.rows if row.plan is None]
     if unknown:
         lines.append(f"not in these totals: {', '.join(row.cell for row in unknown)}")
     if plan.estimate:
-        names = [row.cell for row in plan.rows if row.basis == "estimated"]
-        lines.append(f"time of {_cells_text(names, plan)}: {plan.estimate}")
+        estimated = [row for row in plan.rows if row.basis == "estimated"]
+        lines.append(f"time of {_cells_text(estimated, plan)}: {plan.estimate}")
     # One line for all cells with the same reason.
-    refused = _group_by_statement((row, (row.refusal, row.measure)) for row in plan.rows if row.refusal)
-    for (refusal, measure), names in refused:
-        lines.append(f"no step time of {_cells_text(names, plan)}: {refusal}. To lift it: {measure}")
-    without_memory = _group_by_statement((row, row.no_memory) for row in plan.rows if row.memory_bytes is None)
-    for reason, names in without_memory:
-        lines.append(f"no memory figure for {_cells_text(names, plan)}: {reason}")
+    refused = group_by((row for row in plan.rows if row.refusal), lambda row: (row.refusal, row.measure))
+    for (refusal, measure), rows_of in refused.items():
+        lines.append(f"no step time of {_cells_text(rows_of, plan)}: {refusal}. To lift it: {measure}")
+    unknown_memory = group_by((row for row in plan.rows if row.memory_bytes is None), lambda row: row.no_memory)
+    for reason, rows_of in unknown_memory.items():
+        lines.append(f"no memory figure for {_cells_text(rows_of, plan)}: {reason}")
     if any(row.memory_bytes is not None and row.fits == "unknown" for row in plan.rows):
         lines.append("memory without a verdict: that of the devices is not known before a run on them")
+    return lines
+
+
+def _advice_lines(plan: Plan) -> list[str]:
+    """A line for each thing that follows from the plan: what to leave out, what to measure next, what is too large."""
+    lines = []
     too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
     if too_large:
         lines.append(f"does not fit: {', '.join(too_large)}")
@@ -148,7 +162,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
         beyond = ", ".join(plan.beyond_budget)
         reach = f"leaves these cells undecided: {beyond}" if beyond else "is enough for all cells that need runs"
         lines.append(f"the budget of {significant(plan.budget)} device hours {reach}")
-    return "\n".join(lines)
+    return lines
 
 
 def _resolution_text(resolve: Resolution) -> str:
@@ -175,17 +189,9 @@ def split_text(what: str, now: Split, better: Split) -> str:
     )
 
 
-def _group_by_statement(pairs: Iterable[tuple[PlanRow, Any]]) -> list[tuple[Any, list[str]]]:
-    """Group rows by the statement each is paired with: (statement, names of its cells)."""
-    cells: dict[Any, list[str]] = {}
-    for row, statement in pairs:
-        cells.setdefault(statement, []).append(row.cell)
-    return list(cells.items())
-
-
-def _cells_text(names: list[str], plan: Plan) -> str:
-    """The names of cells as text; "all cells" where these are all of the plan."""
-    return "all cells" if len(names) == len(plan.rows) > 1 else ", ".join(names)
+def _cells_text(rows: list[PlanRow], plan: Plan) -> str:
+    """The cells of `rows` by their names; "all cells" where these are all of the plan."""
+    return "all cells" if len(rows) == len(plan.rows) > 1 else ", ".join(row.cell for row in rows)
 
 
 def frontier_text(cell: str, frontier: FrontierResult) -> str:
@@ -218,15 +224,14 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
 
 def _plan_row(row: PlanRow) -> list[str]:
     """A row of the plan's table, without the column of costs."""
-    step = row.step
+    step, plan = row.step, row.plan
     tokens = row.tokens_per_s
-    plan = row.plan
     memory = "" if row.memory_bytes is None else bytes_text(row.memory_bytes)
     memory += " (counted)" if row.counted else ""
     memory += f", {row.fits}" if row.memory_bytes is not None and row.fits != "unknown" else ""
     return [
         row.cell,
-        _range_text((step.low, step.high), 1e3) if step else "",
+        _ms_range((step.low, step.high)) if step else "",
         integer(tokens.value) if tokens and not tokens.wide else "",
         memory,
         _duration_text(plan.run_seconds) if plan else "",
@@ -257,10 +262,9 @@ def spent_text(result: Spent) -> str:
     )
 
 
-def _range_text(bounds: tuple[float, float], scale: float) -> str:
-    """As "12.3 to 14.5". `scale`: 1e3 prints seconds as milliseconds."""
-    low, high = (significant(bound * scale, 4, grouped=True) for bound in bounds)
-    return f"{low} to {high}"
+def _ms_range(bounds_s: tuple[float, float]) -> str:
+    """Bounds in seconds as milliseconds: "12.3 to 14.5"."""
+    return " to ".join(significant(1e3 * bound, 4, grouped=True) for bound in bounds_s)
 
 
 def _basis_text(interval: Interval) -> str:

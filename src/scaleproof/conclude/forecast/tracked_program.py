@@ -9,6 +9,7 @@ import sys
 from typing import Any
 from unittest.mock import patch
 
+from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.strategies import LOW, SHARDING_ZERO, is_offloaded
 from scaleproof.measure.trainer.request import Request
 
@@ -46,50 +47,55 @@ def track_memory(request: Request) -> dict[str, Any]:
 
     The state is of the moment before the update. `small`: bytes of parameters that ZeRO stage 3 keeps gathered.
     """
-    import torch
     import torch.distributed as dist
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
-    from torch.distributed._tools.mem_tracker import MemTracker
     from torch.distributed.device_mesh import init_device_mesh
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    from scaleproof.measure.model.build import build_model
-    from scaleproof.measure.strategy import strategy_class
-
     cell = request.cell
-    name = COUNTED_AS.get(cell.execution.strategy, cell.execution.strategy)
-    device = torch.device("cpu")
     dist.init_process_group("fake", rank=0, world_size=cell.world_size, store=FakeStore())
     try:
         # A mesh reads its own ranks, which a fake tensor cannot: made before.
         mesh = init_device_mesh("cpu", (cell.world_size,))
         with (
             FakeTensorMode(allow_non_fake_inputs=True),
-            patch("scaleproof.measure.strategy.native.init_device_mesh") as make_mesh,
+            patch("scaleproof.measure.strategy.native.init_device_mesh", return_value=mesh),
         ):
-            make_mesh.return_value = mesh
-            model = build_model(cell)
-            small = [parameter for parameter in model.parameters() if parameter.numel() <= PERSISTENT]
-            small_bytes = sum(parameter.numel() * parameter.element_size() for parameter in small)
-            patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
-            strategy = strategy_class(name)(cell, model, device)
-            shape = (cell.batch.micro, cell.workload.seq_len + 1)
-            inputs = [torch.randint(0, cell.vocab_size, shape) for _ in range(cell.batch.accumulation)]
-            _micro_steps(strategy, inputs)
-            strategy.update(0)  # makes the optimizer's state
-            tracker: Any = FSDPMemTracker(strategy.module, strategy.optimizer) if name == "fsdp" else MemTracker()
-            if name == "fsdp":
-                tracker.track_inputs(tuple(inputs))
-            else:
-                tracker.track_external(strategy.module, strategy.optimizer)
-            with tracker:
-                _micro_steps(strategy, inputs, tracker)
-                # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
-                current = _bytes_by_content(tracker, "current", device)
-                return {"peak": _bytes_by_content(tracker, "peak", device), "state": current, "small": small_bytes}
+            return _track_second_step(cell)
     finally:
         dist.destroy_process_group()
+
+
+def _track_second_step(cell: Cell) -> dict[str, Any]:
+    """Make two steps on fake tensors, and return what `track_memory` does of the second."""
+    import torch
+    from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
+    from torch.distributed._tools.mem_tracker import MemTracker
+
+    from scaleproof.measure.model.build import build_model
+    from scaleproof.measure.strategy import strategy_class
+
+    name = COUNTED_AS.get(cell.execution.strategy, cell.execution.strategy)
+    device = torch.device("cpu")
+    model = build_model(cell)
+    small = [parameter for parameter in model.parameters() if parameter.numel() <= PERSISTENT]
+    small_bytes = sum(parameter.numel() * parameter.element_size() for parameter in small)
+    patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
+    strategy = strategy_class(name)(cell, model, device)
+    shape = (cell.batch.micro, cell.workload.seq_len + 1)
+    inputs = [torch.randint(0, cell.vocab_size, shape) for _ in range(cell.batch.accumulation)]
+    _micro_steps(strategy, inputs)
+    strategy.update(0)  # makes the optimizer's state
+    tracker: Any = FSDPMemTracker(strategy.module, strategy.optimizer) if name == "fsdp" else MemTracker()
+    if name == "fsdp":
+        tracker.track_inputs(tuple(inputs))
+    else:
+        tracker.track_external(strategy.module, strategy.optimizer)
+    with tracker:
+        _micro_steps(strategy, inputs, tracker)
+        # Not the update's own: fused AdamW works in place, on fake tensors it is decomposed into copies.
+        current = _bytes_by_content(tracker, "current", device)
+        return {"peak": _bytes_by_content(tracker, "peak", device), "state": current, "small": small_bytes}
 
 
 def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:

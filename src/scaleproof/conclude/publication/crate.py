@@ -49,9 +49,9 @@ def crate_metadata(
     crate.name = title
     crate.description = f"Measured training throughput of {len(runs)} runs, with the checks made on them."
     crate.datePublished = _run_start(runs[0])
-    crate.license = crate.add(ContextEntity(crate, LICENCES[licence], {"@type": "CreativeWork", "name": licence}))
+    crate.license = _add_entity(crate, LICENCES[licence], {"@type": "CreativeWork", "name": licence})
     root["author"] = [  # an author need not be a person
-        crate.add(ContextEntity(crate, f"#author{number}", {"@type": "Organization", "name": name}))
+        _add_entity(crate, f"#author{number}", {"@type": "Organization", "name": name})
         for number, name in enumerate(authors, 1)
     ]
     software = {
@@ -60,19 +60,27 @@ def crate_metadata(
         "softwareVersion": version,
         "description": "Trains, measures and checks; its commit is in each run's metrics.",
     }
-    instrument = crate.add(ContextEntity(crate, "#scaleproof", software))
+    instrument = _add_entity(crate, "#scaleproof", software)
     files: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             name = path.relative_to(folder).as_posix()
             files[name] = _add_file(crate, path, name)
     profiles = WORKFLOW_RUN if WORKFLOW in files else (PROCESS_RUN,)
-    root["conformsTo"] = [crate.add(_profile_entity(crate, *profile)) for profile in profiles]
-    actions = [crate.add(ContextEntity(crate, f"#{run.name}", _run_action(run, instrument, files))) for run in runs]
+    root["conformsTo"] = [
+        _add_entity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": number})
+        for address, name, number in profiles
+    ]
+    actions = [_add_entity(crate, f"#{run.name}", _run_action(run, instrument, files)) for run in runs]
     if WORKFLOW in files:
-        actions.append(crate.add(ContextEntity(crate, "#campaign", _workflow_action(title, runs, files))))
+        actions.append(_add_entity(crate, "#campaign", _workflow_action(title, runs, files)))
     root["mentions"] = actions
     return dict(crate.metadata.generate())
+
+
+def _add_entity(crate: ROCrate, name: str, properties: dict[str, Any]) -> ContextEntity:
+    """Add what is no file, as an author or a run, to a crate, and return its entity. `name`: an address, or #name."""
+    return crate.add(ContextEntity(crate, name, properties))
 
 
 def _add_file(crate: ROCrate, path: Path, name: str) -> Any:
@@ -81,11 +89,6 @@ def _add_file(crate: ROCrate, path: Path, name: str) -> Any:
         return crate.add_file(str(path), name, properties=_file_properties(path))
     properties = _file_properties(path) | {"name": "scaleproof"}
     return crate.add_workflow(str(path), name, main=True, lang="snakemake", properties=properties)
-
-
-def _profile_entity(crate: ROCrate, address: str, name: str, version: str) -> ContextEntity:
-    """Return the entity of a profile of RO-Crate that the crate conforms to."""
-    return ContextEntity(crate, address, {"@type": ["CreativeWork", "Profile"], "name": name, "version": version})
 
 
 def _file_properties(path: Path) -> dict[str, str]:
@@ -98,10 +101,7 @@ def _file_properties(path: Path) -> dict[str, str]:
 
 
 def _run_action(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str, Any]:
-    """Return the action that made a run's files, with `instrument`, the entity of the software.
-
-    `files`: entity of each published file by its name.
-    """
+    """Return the action that made a run's files. `instrument`: the software; `files`: name -> entity of the crate."""
     run_folder = run.path.rsplit("/", 1)[0]
     return {
         "@type": "CreateAction",
@@ -117,10 +117,7 @@ def _run_action(run: RawRun, instrument: Any, files: dict[str, Any]) -> dict[str
 
 
 def _workflow_action(title: str, runs: list[RawRun], files: dict[str, Any]) -> dict[str, Any]:
-    """Return the action of the whole workflow, from the first run's start to the last one's end.
-
-    `files`: entity of each published file by its name.
-    """
+    """Return the action of the whole workflow, from the first start to the last end. `files`: as of `_run_action`."""
     return {
         "@type": "CreateAction",
         "name": "The campaign",

@@ -22,6 +22,7 @@ from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.run import read_run
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
@@ -34,30 +35,29 @@ OF_RUNS = ("runs", "scaling")  # what findings concern that follow from the runs
 
 
 def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
-    """Verify a campaign, and make its sentences and its checks again.
+    """Verify a campaign, and make its sentences and checks again; return what differs, and how many runs and figures.
 
-    Returns what differs, and how many runs and figures there are. Raises UserError where `path` is no
-    campaign's results.
+    Raises UserError where `path` is no campaign's results.
     """
     differences, runs, figures = verify(path)
     folder = folder_of(path)
     if not differences:
-        differences = [*written_again(folder).differences, *(() if why_rules_differ(folder) else left_out(folder))]
+        differences = list(written_again(folder).differences)
+        if not why_rules_differ(folder):
+            differences += findings_left_out(folder)
     return differences, runs, figures
 
 
-def left_out(folder: Path) -> list[Difference]:
+def findings_left_out(folder: Path) -> list[Difference]:
     """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures."""
     record = read_findings(folder / FINDINGS)
     raw_runs, _ = read_runs(folder)
     audit = campaign_findings(folder.name, [read_run((folder / run.path).parent) for run in raw_runs])
     by_key = {_finding_key(finding): finding for finding in record.findings}
     differences = []
-    for finding in audit.findings:
+    for finding in (finding for finding in audit.findings if finding.concerns in OF_RUNS):
         about = ", ".join(finding.runs or finding.cells)
         other = by_key.get(_finding_key(finding))
-        if finding.concerns not in OF_RUNS:
-            continue
         if other is None and finding.severity != "note":
             differences.append(Difference(FINDINGS, finding.code, f"is left out: {about}: {finding.evidence}"))
         elif other and (other.severity, numbers(other.evidence)) != (finding.severity, numbers(finding.evidence)):
@@ -73,7 +73,7 @@ def why_rules_differ(folder: Path) -> str:
 
 
 def _finding_key(finding: Finding) -> tuple[str, ...]:
-    """Return what a finding is known by: its code and the runs, or cells, that it is about, in whatever order."""
+    """Return what a finding is known by: its code, then in order the runs that it is about, or else the cells."""
     return (finding.code, *sorted(finding.runs or finding.cells))
 
 
@@ -163,22 +163,12 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     `results`, `baselines`: folders of the new and the earlier results. Raises UserError where nothing can be compared,
     or a baseline is damaged.
     """
-    if len(baselines) < LEAST_SESSIONS:
-        raise UserError(
-            f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
-            "sessions is not known from fewer; for two results use scaleproof compare"
-        )
-    check_given_once([results, *baselines])
+    earlier = _read_baselines(results, baselines)
     folder = folder_of(results)
-    earlier = [measured_cells(path) for path in baselines]
-    for path in baselines:
-        if (folder_of(path) / MANIFEST).is_file() and (wrong := faults_of(folder_of(path))):
-            raise UserError(f"{path} cannot be compared with: {wrong[0]}")
     faults = faults_of(folder)
     runs, _ = read_runs(folder)
     new = _cells_with_numbers(runs)
-    nothing_measured = not new and not any(earlier)
-    if nothing_measured and not faults:
+    if not new and not any(earlier) and not faults:
         raise UserError(f"{results} has no run with numbers")
     _check_copies([results, *baselines], [new, *earlier])
     known = dict.fromkeys(cell for session in earlier for cell in session)
@@ -187,7 +177,7 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     for cell, (run, *_) in new.items():  # all runs of a cell have one configuration
         before = [session[cell][0] for session in earlier if cell in session]
         changes = [text for earlier_run in before if (text := changed_keys(earlier_run, run))]
-        differing = {key for other in before for key in differing_keys(setting_of(run), setting_of(other))}
+        differing = {key for other in before for key in differing_settings(run, other)}
         if changes:
             faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
         elif differing:
@@ -205,6 +195,24 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     return Gate(verdicts, faults, left_out, [cell for cell in new if cell not in known])
 
 
+def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, list[RawRun]]]:
+    """Return each earlier result as cell -> its runs.
+
+    Raises UserError where they are too few, one is damaged, or one is given twice or is the new `results`.
+    """
+    if len(baselines) < LEAST_SESSIONS:
+        raise UserError(
+            f"a gate needs at least {LEAST_SESSIONS} earlier results, not {len(baselines)}: the spread between "
+            "sessions is not known from fewer; for two results use scaleproof compare"
+        )
+    check_given_once([results, *baselines])
+    earlier = [measured_cells(path) for path in baselines]
+    for path in baselines:
+        if (folder_of(path) / MANIFEST).is_file() and (wrong := faults_of(folder_of(path))):
+            raise UserError(f"{path} cannot be compared with: {wrong[0]}")
+    return earlier
+
+
 def faults_of(folder: Path) -> list[str]:
     """Return what is wrong with a result itself: that it does not verify, or `invalid` findings about its runs."""
     if (folder / MANIFEST).is_file():
@@ -216,12 +224,12 @@ def faults_of(folder: Path) -> list[str]:
         return [f"{folder} does not verify: {differences[0]}{more}"]
     raw_runs, _ = read_runs(folder)
     runs = [read_run((folder / run.path).parent) for run in raw_runs]
-    cells_of_code: dict[str, list[str]] = {}
-    for finding in audit(folder.name, runs).findings:
-        if finding.severity == "invalid":
-            cells_of_code.setdefault(finding.code, []).extend(finding.cells)
-    where = f"see: scaleproof audit {folder}"
-    return [f"{', '.join(dict.fromkeys(cells))}: invalid: {code}; {where}" for code, cells in cells_of_code.items()]
+    invalid = [finding for finding in audit(folder.name, runs).findings if finding.severity == "invalid"]
+    faults = []
+    for code, alike in group_by(invalid, lambda finding: finding.code).items():
+        cells = ", ".join(dict.fromkeys(cell for finding in alike for cell in finding.cells))
+        faults.append(f"{cells}: invalid: {code}; see: scaleproof audit {folder}")
+    return faults
 
 
 def _why_gone(cell: str, runs: list[RawRun]) -> str:
@@ -287,7 +295,7 @@ def rate_of(runs: list[RawRun]) -> float:
     return sum(step.tokens for run in runs for step in run.window) / seconds
 
 
-def setting_of(run: RawRun) -> dict[str, Any]:
+def _setting_of(run: RawRun) -> dict[str, Any]:
     """Return the configuration of a run and its kind of machine. No versions: a gate is there to see their effect."""
     metrics = run.metrics
     return {
@@ -298,6 +306,7 @@ def setting_of(run: RawRun) -> dict[str, Any]:
     }
 
 
-def differing_keys(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
-    """Return the keys in which two runs' `circumstances` differ: what forbids to compare them."""
-    return [key for key in a if a[key] != b[key]]
+def differing_settings(a: RawRun, b: RawRun) -> list[str]:
+    """Return in what the configurations or the kinds of machine of two runs differ: what forbids to compare them."""
+    of_a, of_b = _setting_of(a), _setting_of(b)
+    return [key for key in of_a if of_a[key] != of_b[key]]

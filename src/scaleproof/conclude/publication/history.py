@@ -108,7 +108,7 @@ def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newe
         for name, run in newest.items():
             if name not in runs:
                 left_out.append(f"{result.folder}: no cell {name}")
-            elif keys := gate.differing_keys(gate.setting_of(runs[name]), gate.setting_of(run)):
+            elif keys := gate.differing_settings(runs[name], run):
                 left_out.append(f"{result.folder}: {name} is incomparable with the newest: {', '.join(keys)}")
                 del result.rates[name]
     return left_out

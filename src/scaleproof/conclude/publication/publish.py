@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,13 +53,8 @@ class Publication:
     key: Path | None = None
 
 
-def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
-    """Write the folder `root`/<campaign>_<device>_<date> and return it.
-
-    `results`: the campaign's; `version`: of scaleproof. Raises UserError where the campaign does not verify, has no
-    numbers, or is published there already.
-    """
-    folder = folder_of(results)
+def _check_results(folder: Path, root: Path) -> None:
+    """Raise UserError where a campaign's `folder` cannot be published in `root`: a rehearsal, or it does not verify."""
     if is_rehearsal(folder.name):
         raise UserError(f"{folder} is a rehearsal: its rates mean nothing, and are not published")
     if (folder / CRATE).exists():
@@ -69,6 +64,16 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     differences, _, _ = verify_and_audit(folder)
     if differences:
         raise UserError(f"{folder} does not verify: {differences[0]}; see all: scaleproof verify {folder}")
+
+
+def publish(results: Path, root: Path, request: Publication, version: str) -> Path:
+    """Write the folder `root`/<campaign>_<device>_<date> and return it.
+
+    `results`: the campaign's; `version`: of scaleproof. Raises UserError where the campaign does not verify, has no
+    numbers, or is published there already.
+    """
+    folder = folder_of(results)
+    _check_results(folder, root)
     all_runs, _ = read_runs(folder)
     runs = [run for run in all_runs if run.ok]
     if not runs:
@@ -103,8 +108,7 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
     path = _campaign_of(folder.resolve())
     if not path.is_file():
         return
-    differing = list(check_campaign_file(path, folder, runs))
-    if differing:
+    if differing := list(check_campaign_file(path, folder, runs)):
         edits = "; ".join(f"{d.where} {d.problem}" if d.where else d.problem for d in differing[:3])
         raise UserError(
             f"{path} is not the campaign of these runs any more: {edits}. Put the file back as it was, or run it again"
@@ -126,11 +130,16 @@ def _check_copy(part: Path) -> None:
 def _copy_files(folder: Path, out: Path) -> None:
     """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`."""
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
-    for name in [*listed, "report.pdf"]:
-        source = folder / name
-        if source.suffix in SUFFIXES and source.is_file():
+    names = [name for name in (*listed, "report.pdf") if name.endswith(SUFFIXES)]
+    _copy({name: folder / name for name in names}, out)
+
+
+def _copy(origins: Mapping[str, Path], out: Path) -> None:
+    """Copy files to their names below `out`; those that are not there are left out."""
+    for name, origin in origins.items():
+        if origin.is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, out / name)
+            shutil.copyfile(origin, out / name)
 
 
 def _campaign_of(folder: Path) -> Path:
@@ -145,11 +154,7 @@ def _copy_workflow(folder: Path, out: Path) -> None:
         return
     origins = {CAMPAIGN: _campaign_of(folder), WORKFLOW: project / "Snakefile"}  # name in `out` -> file
     included = [project / "workflow/Snakefile", *(project / "workflow/rules").glob("*.smk")]
-    origins |= {str(file.relative_to(project)): file for file in included}
-    for name, origin in origins.items():
-        if origin.is_file():
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(origin, out / name)
+    _copy(origins | {str(file.relative_to(project)): file for file in included}, out)
 
 
 def _device_name(runs: list[RawRun]) -> str:
@@ -169,15 +174,9 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
     if (out / "forecast.json").is_file():
         hosts |= read_forecast(out / "forecast.json").hosts
     pseudonyms = Pseudonyms(hosts)
-    hashes: dict[str, str] = {}
-    for path in _text_files(out):
-        before = path.read_text(encoding="utf-8")
-        after = pseudonyms.in_text(before)
-        if after != before:
-            path.write_text(after, encoding="utf-8")
-            hashes[_sha256(before)] = _sha256(after)
+    edited = _edit_texts(out, pseudonyms.in_text)
     (out / "report.pdf").unlink(missing_ok=True)  # it names the machine, and is not a text
-    _replace_hashes(out, hashes)
+    _replace_hashes(out, {_sha256(before): _sha256(after) for before, after in edited})
     _replace_hashes(out, dict(_seal_again(out)))
 
 
@@ -187,11 +186,7 @@ def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
         return
     both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
     known = re.compile("|".join(both))  # whole ones first: they begin with their own twelve digits
-    for path in _text_files(out):
-        before = path.read_text(encoding="utf-8")
-        after = known.sub(lambda match: both[match[0]], before)
-        if after != before:
-            path.write_text(after, encoding="utf-8")
+    _edit_texts(out, lambda text: known.sub(lambda match: both[match[0]], text))
 
 
 def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
@@ -203,9 +198,16 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
             yield data["sha256"], seal
 
 
-def _text_files(out: Path) -> list[Path]:
-    """Return the files in `out` in which names and hashes may stand: all that are text."""
-    return [path for path in sorted(out.rglob("*")) if path.suffix in TEXT]
+def _edit_texts(out: Path, edit: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Apply `edit` to all text files in `out`; return (before, after) of those that it changes."""
+    changed = []
+    for path in sorted(out.rglob("*")):
+        before = path.read_text(encoding="utf-8") if path.suffix in TEXT else ""
+        after = edit(before)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+            changed.append((before, after))
+    return changed
 
 
 def _sha256(text: str) -> str:
@@ -216,10 +218,8 @@ def _sha256(text: str) -> str:
 def _write_descriptions(out: Path, campaign: str, request: Publication, version: str) -> None:
     """Write README, licence, citation, environment and RO-Crate of a publication to its folder `out`."""
     runs = [run for run in read_runs(out)[0] if run.ok]
-    current = campaign_beside(out) or read_scaling_report(
-        out / "scaling_report.json"
-    )  # which may be of before a change
-    title = current.title
+    # The title of the report may be of before a change of the campaign.
+    title = (campaign_beside(out) or read_scaling_report(out / "scaling_report.json")).title
     write_json(out / ENVIRONMENT, environment_of(runs))
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))

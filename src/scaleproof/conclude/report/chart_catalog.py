@@ -27,19 +27,30 @@ class Chart:
 
 
 def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
-    """How many different combinations of the values of `keys` the cells have."""
-    return len({tuple(_cell_value(cell, key) for key in keys) for cell in loaded.cells})
+    """How many different combinations of values the cells have.
 
-
-def _cell_value(cell: Any, key: str) -> Any:
-    """A cell's value of `key`: "devices", the "global" or "micro" batch, or a key of the workload."""
-    values = {"devices": cell.batch.n_devices, "global": cell.batch.global_, "micro": cell.searched or cell.batch.micro}
-    return values[key] if key in values else getattr(cell.workload, key)
+    `keys`: "devices", the "global" or "micro" batch, "seq_len".
+    """
+    values = (
+        {
+            "devices": cell.batch.n_devices,
+            "global": cell.batch.global_,
+            "micro": cell.searched or cell.batch.micro,
+            "seq_len": cell.workload.seq_len,
+        }
+        for cell in loaded.cells
+    )
+    return len({tuple(of_cell[key] for key in keys) for of_cell in values})
 
 
 def _is_trained(loaded: "LoadedCampaign") -> bool:
     """Whether the cells are of the trainer: of a command nothing is known but what it prints."""
     return loaded.campaign.workload.command is None
+
+
+def _may_count_energy(loaded: "LoadedCampaign") -> bool:
+    """Whether cells of the trainer may run on devices with an energy counter, which CPUs have not."""
+    return _is_trained(loaded) and any(cell.execution.device != "cpu" for cell in loaded.cells)
 
 
 def _has_sizes(loaded: "LoadedCampaign") -> bool:
@@ -68,7 +79,7 @@ def _has_runs(cells: Any, _: "ScalingReport") -> bool:
     return bool(cells["n"].any())
 
 
-def _several_cells(cells: Any, _: "ScalingReport") -> bool:
+def _has_several_cells(cells: Any, _: "ScalingReport") -> bool:
     """Whether several cells have runs with numbers."""
     return bool((cells["n"] > 0).sum() > 1)
 
@@ -79,71 +90,22 @@ def _has_column(column: str) -> Callable[[Any, "ScalingReport"], bool]:
 
 
 CATALOG = {
-    "ranking": Chart(
-        has_content=_has_runs,
-        row=0.3,
-    ),
-    "throughput": Chart(
-        _has_sizes,
-        _is_scaled,
-        banded=True,
-    ),
-    "speedup": Chart(
-        _has_sizes,
-        _has_three_sizes,
-        banded=True,
-    ),
-    "efficiency": Chart(
-        _has_sizes,
-        _has_three_sizes,
-    ),
-    "waterfall": Chart(
-        _has_sizes,
-        _is_scaled,
-        rule="waterfall",
-    ),
-    "forecast": Chart(
-        lambda loaded: loaded.campaign.forecast.enabled,
-        rule="forecast_report",
-    ),
-    "step_time": Chart(
-        has_content=_has_runs,
-        row=0.4,
-    ),
+    "ranking": Chart(has_content=_has_runs, row=0.3),
+    "throughput": Chart(_has_sizes, _is_scaled, banded=True),
+    "speedup": Chart(_has_sizes, _has_three_sizes, banded=True),
+    "efficiency": Chart(_has_sizes, _has_three_sizes),
+    "waterfall": Chart(_has_sizes, _is_scaled, rule="waterfall"),
+    "forecast": Chart(lambda loaded: loaded.campaign.forecast.enabled, rule="forecast_report"),
+    "step_time": Chart(has_content=_has_runs, row=0.4),
     "job_time": Chart(has_content=_has_runs, row=0.3),
-    "loss_step": Chart(
-        has_content=_has_column("loss_last"),  # programs may show none
-        rule="loss_charts",
-    ),
-    "loss_seconds": Chart(
-        has_content=_has_column("loss_last"),  # programs may show none
-        rule="loss_charts",
-    ),
-    "memory": Chart(
-        _is_trained,
-        has_content=_has_runs,
-        row=0.3,
-    ),
-    "utilization": Chart(
-        _is_trained,
-        has_content=_has_column("max_cuda_mem_allocated_bytes"),  # a process on a CPU is busy whenever it runs
-        row=0.3,
-    ),
-    "energy": Chart(
-        lambda loaded: _is_trained(loaded) and any(cell.execution.device != "cpu" for cell in loaded.cells),
-        _has_column("joules_per_token"),
-        row=0.3,
-    ),
-    "batch_size": Chart(
-        _has_batches,
-        _several_cells,
-        panels=2,
-    ),
-    "seq_len": Chart(
-        lambda loaded: _count_values(loaded, "seq_len") > 1,
-        _several_cells,
-        panels=2,
-    ),
+    "loss_step": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),  # programs may print no loss
+    "loss_seconds": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),
+    "memory": Chart(_is_trained, _has_runs, row=0.3),
+    # By the column of GPUs: a process on a CPU is busy whenever it runs.
+    "utilization": Chart(_is_trained, _has_column("max_cuda_mem_allocated_bytes"), row=0.3),
+    "energy": Chart(_may_count_energy, _has_column("joules_per_token"), row=0.3),
+    "batch_size": Chart(_has_batches, _has_several_cells, panels=2),
+    "seq_len": Chart(lambda loaded: _count_values(loaded, "seq_len") > 1, _has_several_cells, panels=2),
 }
 
 

@@ -57,6 +57,13 @@ def claims_of(
     return {claim.id: claim for claim in claims}
 
 
+def _claim_on_question(report: ScalingReport) -> Iterator[Claim]:
+    """Yield the claim on the campaign's own question, where it has a ratio."""
+    question = report.question
+    if question and question.ratio:
+        yield _claim("question", question.subject, question.ratio, question.base, question.status)
+
+
 def _claim(
     kind: str,
     subject: str,
@@ -64,15 +71,17 @@ def _claim(
     baseline: str | None = None,
     word: str | None = None,
     method: str | None = None,
+    place: object = None,
 ) -> Claim:
-    """Return a claim about a cell or a comparison (`subject`), whose id is its kind and the subject.
+    """Return a claim about a cell or a comparison (`subject`), whose id is its kind and the subject: "rate/ddp-n1x2".
 
-    `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a ratio supports.
+    `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a ratio supports;
+    `place`: stands in the id in place of the subject.
     """
     if word is None and baseline and figure:
         word = word_of(figure)
     return Claim(
-        id=f"{kind}/{subject}",
+        id=f"{kind}/{subject if place is None else place}",
         kind=kind,
         subject=subject,
         baseline=baseline,
@@ -85,14 +94,14 @@ def _claim(
 
 def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
     """Yield the claims on a size of a series."""
-    yield _claim("rate", point.cell, point.tokens_per_sec_global)
+    cell, baseline = point.cell, series.baseline
+    yield _claim("rate", cell, point.tokens_per_sec_global)
     if point.speedup_in_answer:
-        yield _claim("speed-up", point.cell, point.speedup_in_answer, series.baseline)
+        yield _claim("speed-up", cell, point.speedup_in_answer, baseline)
     if point.scaling_efficiency:
-        word = point.verdict or "unrated"
-        yield _claim("efficiency", point.cell, point.scaling_efficiency, series.baseline, word)
+        yield _claim("efficiency", cell, point.scaling_efficiency, baseline, point.verdict or "unrated")
     if point.speedup_vs_best_single:
-        yield _claim("one-device", point.cell, point.speedup_vs_best_single, point.best_single)
+        yield _claim("one-device", cell, point.speedup_vs_best_single, point.best_single)
 
 
 def _claims_on_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
@@ -107,29 +116,22 @@ def _claims_on_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
         if entry.letters:
             yield _claim("letters", entry.cell, None, word=entry.letters, method=method)
     word = "shown" if ranking.fastest_shown else "not-shown"
-    yield _claim("fastest", first, None, word=word, method=method).model_copy(update={"id": f"fastest/{place}"})
+    yield _claim("fastest", first, None, word=word, method=method, place=place)
     advice = ranking.recommendation
     if advice:
         subject = advice.cell or advice.candidate or first
         worst = None if advice.worst is None else _figure_without_interval(advice.worst, ranking)
         outcome = "recommended" if advice.cell else advice.why
-        yield _claim("recommended", subject, worst, word=outcome).model_copy(update={"id": f"recommended/{place}"})
+        yield _claim("recommended", subject, worst, word=outcome, place=place)
     if ranking.resolve:
         shown_difference = _figure_without_interval(ranking.resolve.detectable, ranking)
-        yield _claim("detectable", first, shown_difference).model_copy(update={"id": f"detectable/{place}"})
+        yield _claim("detectable", first, shown_difference, place=place)
 
 
 def _figure_without_interval(value: float, ranking: SizeRanking) -> Estimated:
     """Return a figure of all cells of a size, without an interval."""
     n = min(entry.tokens_per_sec_global.n for entry in ranking.comparable)
     return Estimated(value=value, low=None, high=None, n=n)
-
-
-def _claim_on_question(report: ScalingReport) -> Iterator[Claim]:
-    """Yield the claim on the campaign's own question, where it has a ratio."""
-    question = report.question
-    if question and question.ratio:
-        yield _claim("question", question.subject, question.ratio, question.base, question.status)
 
 
 def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
@@ -142,8 +144,8 @@ def _claims_on_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Cla
     name, n = comparison.name, estimate.n
     ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=n)
     word = estimate.claim or ("undecided" if ratio.spans() else "within-noise")
-    claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired")
-    yield claim.model_copy(update={"id": f"pairs/{name}", "inputs": [name]})
+    claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired", place=name)
+    yield claim.model_copy(update={"inputs": [name]})
     yield _claim("noise", name, Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios)))
     low, high = estimate.detectable
     yield _claim("detectable", name, Estimated(value=low, low=low, high=high, n=n))
@@ -155,5 +157,4 @@ def _claims_on_losses(cell: WaterfallCell) -> Iterator[Claim]:
     parts |= {part.name: part.ms for part in cell.parts if part.ms is not None}
     for name, ms in parts.items():
         figure = Estimated(value=ms, low=None, high=None, n=cell.n or 0)
-        claim = _claim("lost", cell.cell, figure, cell.baseline, word=name)
-        yield claim.model_copy(update={"id": f"lost/{cell.cell}/{name}"})
+        yield _claim("lost", cell.cell, figure, cell.baseline, word=name, place=f"{cell.cell}/{name}")

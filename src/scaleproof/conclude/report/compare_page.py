@@ -64,23 +64,20 @@ def compare_page(compared: Sequence[Compared], alone: Sequence[str], a: Side, b:
     comparable = [(name, cell) for name, cell in named if cell.ratio is not None]
     refused = [(name, cell.why or "") for name, cell in named if cell.ratio is None]
     name_a, name_b = (Path(side.path).name for side in (a, b))
-    return (
-        jinja_environment(HOUSE)
-        .get_template("compare.html.j2")
-        .render(
-            title=f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}",
-            a=a,
-            b=b,
-            verdict=compared_verdict(compared) or compared_sentence(compared[0]),
-            rows=[_comparison_row(cell, name) for name, cell in comparable],
-            intervals=intervals_note(compared),
-            unstated=sorted({name for cell in compared for name in cell.unstated}),
-            refused=refused,
-            alone=alone,
-            chart=_ratio_chart(comparable),
-            facts=_side_facts(a, b),
-            command=command,
-        )
+    template = jinja_environment(HOUSE).get_template("compare.html.j2")
+    return template.render(
+        title=f"{name_b} against {name_a}" if name_a != name_b else f"{b.path} against {a.path}",
+        a=a,
+        b=b,
+        verdict=compared_verdict(compared) or compared_sentence(compared[0]),
+        rows=[_comparison_row(cell, name) for name, cell in comparable],
+        intervals=intervals_note(compared),
+        unstated=sorted({name for cell in compared for name in cell.unstated}),
+        refused=refused,
+        alone=alone,
+        chart=_ratio_chart(comparable),
+        facts=_side_facts(a, b),
+        command=command,
     )
 
 
@@ -127,13 +124,10 @@ def _side_facts(a: Side, b: Side) -> list[Fact]:
     """Return date, protocol and environment of both sides; nothing where a side is not of scaleproof."""
     if not a.runs or not b.runs:
         return []
-    sides = []
-    for side in (a, b):
-        runs = list(side.runs)
-        sides.append(
-            {"Measured": dates_and_duration(runs), **dict(protocol_facts(runs)), **dict(environment_facts(runs))}
-        )
-    first, second = sides
+    first, second = (
+        {"Measured": dates_and_duration(runs)} | dict([*protocol_facts(runs), *environment_facts(runs)])
+        for runs in (list(a.runs), list(b.runs))
+    )
     return [Fact(name, first.get(name, "–"), second.get(name, "–")) for name in dict.fromkeys([*first, *second])]
 
 

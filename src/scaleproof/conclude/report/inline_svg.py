@@ -95,16 +95,18 @@ class _Chart:
             return [(name, f"{self.name}-{value}")]
         if name == "style":
             pairs = [pair.partition(":") for pair in value.split(";")]
-            return [(name, ";".join(f"{key}:{self._with_prefix(text)}" for key, _, text in pairs if _draws(key, text)))]
+            return [
+                (name, ";".join(f"{key}:{self._with_prefix(text)}" for key, _, text in pairs if _only_draws(key, text)))
+            ]
         is_tip = (name, value) == ("class", "tip")  # marks what has a text on hover
-        return [(name, self._with_prefix(value))] if _draws(name, value) or is_tip else []
+        return [(name, self._with_prefix(value))] if _only_draws(name, value) or is_tip else []
 
     def _with_prefix(self, value: str) -> str:
         """Return a value whose url(#...), a reference to this file, has the prefix of this chart's ids."""
         return OWN.sub(f"url(#{self.name}-", value)
 
 
-def _draws(name: str, value: str) -> bool:
+def _only_draws(name: str, value: str) -> bool:
     """Return whether a property only draws: without escapes, unknown functions, and addresses in other files."""
     functions = re.findall(r"([\w-]*)\s*\(", value)
     return (

@@ -35,6 +35,7 @@ from scaleproof.ground.html import jinja_environment, link_cells, link_findings
 from scaleproof.ground.number_format import in_unit, number
 from scaleproof.ground.records.claims import CLAIMS
 from scaleproof.ground.records.evidence import CHECKED, MEANING
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.scaling_report import ScalingReport
 
 FIRST_CHARTS = 4  # charts that are seen at once
@@ -108,10 +109,10 @@ def with_signature(page: str, fingerprint: str, file: str) -> str:
 
 def _template_values(inputs: PageInputs) -> dict[str, Any]:
     """Return what the template is filled with, but for the rows of runs: name in the template -> value."""
-    report, facts = inputs.report, inputs.facts
+    report, forecast = inputs.report, inputs.forecast
+    facts = inputs.facts
     slugs = set(inputs.cells["cell"])
     tables = _page_tables(inputs)
-    forecast = inputs.forecast
     forecast_rows = forecast_table(forecast.forecasts).to_dict("records") if forecast and forecast.forecasts else []
     context: dict[str, Any] = {
         "report": report,
@@ -135,15 +136,10 @@ def _template_values(inputs: PageInputs) -> dict[str, Any]:
         "comparison_rows": comparison_rows(inputs.comparisons).to_dict("records"),
         "pair_rows": pair_rows(inputs.comparisons),
         "traces": [(profile.cell, trace_sentences(profile)) for profile in inputs.profiles],
-        "trace_rows": page_tables.trace_rows(inputs.traces) if inputs.traces else [],
+        "trace_rows": [page_tables.trace_row(trace) for trace in inputs.traces.ok] if inputs.traces else [],
     }
-    return (
-        context
-        | _answer(inputs, slugs)
-        | _scaling_values(inputs)
-        | _chart_values(inputs)
-        | _finding_values(inputs, slugs)
-    )
+    context |= _answer(inputs, slugs) | _scaling_values(inputs)
+    return context | _chart_values(inputs) | _finding_values(inputs, slugs)
 
 
 def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
@@ -182,6 +178,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
 def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
     """Return what stands around the tables of cells and series, and where scaling is lost."""
     report = inputs.report
+    is_scaled = any(series.kind for series in report.series)
     return {
         "restated": restated_time_note(inputs.cells).strip(),
         "whole_jobs": _whole_jobs(report),
@@ -189,7 +186,7 @@ def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
         "curved": [s.kind for s in report.series if len(s.runs) > 2],
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
-        "without_baseline": _series_without_speedup(report),
+        "without_baseline": [s.name for s in report.series if not s.kind] if is_scaled else [],
         "losses": loss_sentences(inputs.waterfall),
     }
 
@@ -225,7 +222,7 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Mark
     """Return the rows of the table of `runs` (runs.csv) as HTML, with links relative to `folder`, the page's."""
     context = {
         "runs": row_dicts(runs),
-        "codes_of_run": _codes_of_run(findings),
+        "codes_of_run": _codes_by_run(findings),
         "severity_of": _severities(findings),
         "base": f"{folder}/",
     }
@@ -253,13 +250,6 @@ def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
     return {"cells": page_tables.cells_view(inputs.cells, inputs.report, marked)} | series
 
 
-def _series_without_speedup(report: ScalingReport) -> list[str]:
-    """Names of series of a single size, which have no speed-up; [] where no series has several sizes."""
-    if not any(s.kind for s in report.series):
-        return []
-    return [s.name for s in report.series if not s.kind]
-
-
 def _whole_jobs(report: ScalingReport) -> list[tuple[str, page_tables.PageFigure, page_tables.PageFigure]]:
     """Return the largest size of each series with a speed-up of the whole job: its cell, that, and the window's."""
     largest = [series.points[-1] for series in report.series if series.kind]
@@ -284,14 +274,12 @@ def _single_devices(report: ScalingReport) -> list[str]:
 def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show."""
     chosen = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
-    without = set()
-    if not any(is_half_known(entry) for entry in inputs.waterfall):
-        without.add("waterfall")
-    if not inputs.forecast or not any(row.forecast for row in inputs.forecast.forecasts):
-        without.add("forecast")
-    if any(c.estimate for c in inputs.comparisons):
-        chosen.append("comparison")
-    return [_drawing(inputs, name) for name in chosen if name not in without]
+    chosen += ["comparison"] if any(c.estimate for c in inputs.comparisons) else []
+    has_entries = {  # of charts that their own section draws
+        "waterfall": any(map(is_half_known, inputs.waterfall)),
+        "forecast": inputs.forecast is not None and any(row.forecast for row in inputs.forecast.forecasts),
+    }
+    return [_drawing(inputs, name) for name in chosen if has_entries.get(name, True)]
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
@@ -304,6 +292,7 @@ def _trace_charts(inputs: PageInputs) -> list[Drawing]:
 
 
 def _drawing(inputs: PageInputs, name: str) -> Drawing:
+    """Return the chart `name` of a campaign, from its SVG file."""
     words = CHART_WORDS[name]
     return Drawing(name, words.title, words.caption, inline_svg(inputs.charts / f"{name}.svg", name, words.title))
 
@@ -313,9 +302,7 @@ def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGro
 
     `slugs`: the cells of the table.
     """
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.code, finding.severity), []).append(finding)
+    groups = group_by(findings, lambda finding: (finding.code, finding.severity))
     return [
         FindingGroup(
             code=code,
@@ -339,15 +326,11 @@ def _group_location(group: list[Finding]) -> str:
 
 def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
     """Group findings that say the same of several runs, so that it stands once."""
-    same: dict[tuple[str, str], list[Finding]] = {}
-    for finding in group:
-        same.setdefault((finding.evidence, str(finding.corrected)), []).append(finding)
-    return [
-        Occurrence(
-            names_of_runs([run for f in alike for run in f.runs or f.cells]), alike[0].evidence, alike[0].corrected
-        )
-        for alike in same.values()
-    ]
+    occurrences = []
+    for alike in group_by(group, lambda finding: (finding.evidence, str(finding.corrected))).values():
+        names = names_of_runs([run for finding in alike for run in finding.runs or finding.cells])
+        occurrences.append(Occurrence(names, alike[0].evidence, alike[0].corrected))
+    return occurrences
 
 
 def _severities(findings: list[Finding]) -> dict[str, str]:
@@ -355,7 +338,7 @@ def _severities(findings: list[Finding]) -> dict[str, str]:
     return {finding.code: finding.severity for finding in reversed(findings)}
 
 
-def _codes_of_run(findings: list[Finding]) -> dict[str, list[str]]:
+def _codes_by_run(findings: list[Finding]) -> dict[str, list[str]]:
     """Return the codes of findings by the name of the run, each once."""
     codes: dict[str, list[str]] = {}
     for finding in findings:

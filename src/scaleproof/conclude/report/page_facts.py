@@ -14,6 +14,7 @@ from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import duration_text, fixed, integer, significant
 from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.jobs import job_end_counts
 from scaleproof.ground.records.metrics import Measured, Printed, Recorded
@@ -39,7 +40,7 @@ class RunFacts:
     protocol: Facts
     environment: Facts
     failed: list[tuple[str, Failure]]  # runs without numbers
-    lost: list[str]  # raw files that are gone
+    lost: list[str]  # raw files that are gone: their figures cannot be recomputed
     hosts: set[str]
     machine_check: "MachineCheck | None"
 
@@ -51,16 +52,14 @@ def collect_run_facts(runs: list[Run], doctor: Report | None = None) -> RunFacts
     machine or time.
     """
     recorded = [run for run in runs if is_readable(run)]
+    raw_files = [(run, name) for run in recorded for name in run.metrics.files]
     return RunFacts(
         when=dates_and_duration(recorded),
         machine=machine_text(recorded),
         protocol=protocol_facts(recorded),
         environment=environment_facts(recorded),
         failed=_failures_by_cause(runs),
-        # Raw files of a record that are gone: its figures cannot be recomputed.
-        lost=[
-            f"{run.name}/{name}" for run in recorded for name in run.metrics.files if not (run.folder / name).is_file()
-        ],
+        lost=[f"{run.name}/{name}" for run, name in raw_files if not (run.folder / name).is_file()],
         hosts={name for run in recorded for name in hosts_of(run.metrics.host, run.metrics.ranks)},
         machine_check=machine_check(doctor, recorded),
     )
@@ -82,10 +81,15 @@ def machine_text(runs: list[Run]) -> str:
     """Return devices and processor in a few words, for the head of the page."""
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or []) if rank["device_name"] != "cpu"]
-    processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
+    processors = _processors(metrics)
     if devices or not processors:
         return _all_values([*devices, *processors])
     return f"{_all_values(processors)} (a device here is one process, bound to cores of its own)"
+
+
+def _processors(metrics: Sequence[Recorded]) -> list[str]:
+    """Return the processor of each run, as "AMD EPYC 7763, 16 logical CPUs"."""
+    return [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
 
 
 def protocol_facts(runs: list[Run]) -> Facts:
@@ -141,13 +145,12 @@ def environment_facts(runs: list[Run]) -> Facts:
     """Return machine and versions, as (name, text); where runs differ, all values are listed."""
     metrics = [run.metrics for run in runs]
     devices = [rank["device_name"] for m in metrics for rank in (m.ranks or [])]
-    processors = [f"{m.hardware['cpu_model']}, {m.hardware['cpu_allowed']} logical CPUs" for m in metrics]
     commits = [_commit_text(m.git_commit, m.git_dirty) for m in metrics]
     packages = ("torch", "transformers", "deepspeed", "scaleproof")
     return [
         ("Machine", _all_values([m.host["hostname"] for m in metrics])),
         *([("Jobs", ends)] if (ends := job_end_counts(runs)) else []),
-        ("Processor", _all_values(processors)),
+        ("Processor", _all_values(_processors(metrics))),
         ("Memory", _all_values([f"{fixed(m.hardware['memory_bytes'] / 2**30, 1)} GiB" for m in metrics])),
         *([("Devices", _all_values(devices or ["none came up"]))] if any(m.training_config for m in metrics) else []),
         ("Operating system", _all_values([m.host["os"] for m in metrics])),
@@ -194,13 +197,9 @@ def machine_check(report: Report | None, runs: list[Run]) -> MachineCheck | None
 
 def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
     """Return (names of runs, failure) for each distinct failure among `runs`."""
-    same: dict[str, tuple[Failure, list[str]]] = {}  # failure as JSON -> failure, names of runs
-    for run in runs:
-        failure = run.metrics.failure
-        if failure:
-            _, names = same.setdefault(failure.model_dump_json(), (failure, []))
-            names.append(run.name)
-    return [(names_of_runs(names), failure) for failure, names in same.values()]
+    failures = [(run.name, run.metrics.failure) for run in runs if run.metrics.failure]
+    same = group_by(failures, lambda pair: pair[1].model_dump_json()).values()
+    return [(names_of_runs([name for name, _ in alike]), alike[0][1]) for alike in same]
 
 
 def names_of_runs(runs: list[str]) -> str:
@@ -226,21 +225,17 @@ def _model_facts(metrics: Recorded) -> str:
     assert config  # of the trainer
     assert metrics.data
     workload: Mapping[str, Any] = metrics.config["workload"]
-    rows = workload["vocab_size"]
-    if rows == "derive":  # of the tokenizer
-        rows = metrics.data["vocab_size"]
+    configured = workload["vocab_size"]
+    rows = metrics.data["vocab_size"] if configured == "derive" else configured  # derived: of the tokenizer
     return f"{config.model_name} ({config.model_size}), {integer(rows)} embedding rows (padded vocabulary)"
 
 
 def _corpus_facts(metrics: Recorded) -> str:
-    """Return name, revision, tokenizer and licence of a corpus of our trainer, and its classes where
-    they are learnt.
-    """
+    """Return name, revision, tokenizer and licence of a corpus, and its classes where they are learnt."""
     data = metrics.data
     assert data  # of the trainer
     revision = data["revision"] or data["corpus_sha256"][:12]
     text = f"{data['corpus']} ({revision}), tokenizer {data['tokenizer']}, licence {data['licence']}"
-    # The classes of a corpus with labels, where the task is to learn them.
     classes = data.get("classes", []) if metrics.config["workload"]["task"] == "classification" else []
     return text + (f", {len(classes)} classes" if classes else "")
 

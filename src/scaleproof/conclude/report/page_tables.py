@@ -9,13 +9,13 @@ import pandas as pd
 
 from scaleproof.conclude.report.page_facts import PageInputs
 from scaleproof.conclude.report.read_results import row_dicts
-from scaleproof.conclude.report.tables.cells import human_rows, scaling_rows, split_constant
-from scaleproof.conclude.report.tables.scaling import HEADINGS, series_human
+from scaleproof.conclude.report.tables.cells import cell_texts, scaling_rows, split_constant
+from scaleproof.conclude.report.tables.scaling import HEADINGS, series_texts
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, SERIES_FIGURES
 from scaleproof.ground.number_format import estimate, fixed, is_useless, number, significant
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport
-from scaleproof.ground.records.traces_report import CellTrace, TracesReport
+from scaleproof.ground.records.traces_report import CellTrace
 from scaleproof.ground.words import LEARNT, MEASURED, PAIRS, TRACED
 
 # Columns of the file alone.
@@ -79,7 +79,7 @@ class PageTable:
 def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[str] = ()) -> PageTable:
     """Return the table of all cells, the main figures first. `marked`: cells with a footnote."""
     rows_of_cells = scaling_rows(cells, report)
-    texts, constant = split_constant(human_rows(rows_of_cells))
+    texts, constant = split_constant(cell_texts(rows_of_cells))
     keys = [key for key in dict.fromkeys((*MAIN, *CELLS_TABLE)) if key not in ("findings", *FILES_ONLY)]
     entries = [COLUMNS[key] for key in keys if COLUMNS[key].heading in texts.columns]
     columns = [
@@ -124,7 +124,7 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
 
 def series_view(report: ScalingReport, kind: str) -> PageTable:
     """Return the table of scaling of a `kind`, strong or weak: one row per size of a series."""
-    texts = series_human(report, kind)
+    texts = series_texts(report, kind)
     labels = [label for label in texts.columns if label not in ("series", "findings")]
     keys = [HEADINGS[label] for label in labels]
     columns = [
@@ -213,13 +213,8 @@ TRACE_PARTS = {
 }
 
 
-def trace_rows(report: TracesReport) -> list[dict[str, str]]:
-    """One row per traced cell, as text; "unknown" for a figure that the trace does not support."""
-    return [_trace_row(trace) for trace in report.ok]
-
-
-def _trace_row(trace: CellTrace) -> dict[str, str]:
-    """Return a trace as text by heading."""
+def trace_row(trace: CellTrace) -> dict[str, str]:
+    """Return a trace as text by heading; "unknown" for a figure that it does not support."""
     parts = {name: getattr(trace, key) for name, key in TRACE_PARTS.items()}
     times = {f"{name} (ms)": "unknown" if ms is None else number(ms) for name, ms in parts.items()}
     overhead = estimate(trace.overhead) if trace.overhead else "unknown"

@@ -27,9 +27,9 @@ MOST_FINDINGS = 12
 def write_paper(inputs: PageInputs, out: Path) -> None:
     """Write the paper to `out`; the same results make the same bytes."""
     template = resources.files("scaleproof.conclude.report") / "templates" / "paper.typ"
-    charts = [
-        name for name in CHARTS if name in inputs.drawn and CATALOG[name].has_content(inputs.cells, inputs.report)
-    ]
+    drawn = [name for name in CHARTS if name in inputs.drawn]
+    charts = [name for name in drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
+    texts = json.dumps(_paper_texts(inputs, charts))
     # Typst reads pictures below its root alone: the campaign's folder, where the template is put for the while.
     source = inputs.charts.parent / ".paper.typ"
     source.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
@@ -38,9 +38,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
             str(source),
             root=str(inputs.charts.parent),
             font_paths=[str(Path(matplotlib.get_data_path()) / "fonts" / "ttf")],
-            sys_inputs={
-                "data": in_unit(inputs.without_hosts(json.dumps(_paper_texts(inputs, charts))), inputs.report.unit)
-            },
+            sys_inputs={"data": in_unit(inputs.without_hosts(texts), inputs.report.unit)},
             timestamp=0,
         )
     finally:
@@ -51,7 +49,7 @@ def write_paper(inputs: PageInputs, out: Path) -> None:
 
 
 def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
-    """Return all text of the paper, by name in its template, which has none of a campaign's. `charts`: their names."""
+    """Return all texts and rows that the paper's template is filled with, by name. `charts`: names of its charts."""
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     facts = inputs.facts
     findings = by_severity(inputs.findings.findings)
@@ -60,6 +58,7 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
     rows = [
         [row.cell, *(row.figures[place].text for place in places), " ".join(row.findings) or "–"] for row in table.rows
     ]
+    labels = [table.columns[place].label.replace("[95 %]", "[95\u00a0%]") for place in places]
     constant = ", ".join(f"{name} {value}" for name, value in table.constant)
     return {
         "title": inputs.report.title,
@@ -70,11 +69,7 @@ def _paper_texts(inputs: PageInputs, charts: list[str]) -> dict[str, Any]:
         "when": facts.when,
         "machine": facts.machine,
         "file": inputs.campaign_file,
-        "header": [
-            "cell",
-            *(table.columns[place].label.replace("[95 %]", "[95\u00a0%]") for place in places),
-            "findings",
-        ],
+        "header": ["cell", *labels, "findings"],
         "rows": rows,
         "constant": constant,
         "charts": [{"path": f"charts/{name}.svg", "caption": ". ".join(CHART_WORDS[name])} for name in charts],

@@ -36,22 +36,27 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
     rows = row_dicts(cells)
     lines: list[str] = []
     for column in COLUMNS.values():
-        if not is_measured(column.name):
-            continue
-        bounds = ((f"{column.name}_low", "lower bound: "), (f"{column.name}_high", "upper bound: "))
-        for name, what in ((column.name, ""), *bounds):
-            values = {row["cell"]: row.get(name) for row in rows}
-            measured = {cell: value for cell, value in values.items() if isinstance(value, int | float)}
-            if measured:
-                unit = f" ({column.unit})" if column.unit else ""
-                text = f"{what}{column.definition or column.heading or column.name}{unit}"
-                text = text.replace("\\", r"\\").replace("\n", " ")  # in help, quotes stay as they are
-                lines += [f"# HELP scaleproof_{name} {text}", f"# TYPE scaleproof_{name} gauge"]
-                lines += [
-                    f'scaleproof_{name}{{campaign="{_escape(campaign)}",cell="{_escape(cell)}"}} {float(value)!r}'
-                    for cell, value in measured.items()
-                ]
+        if is_measured(column.name):
+            unit = f" ({column.unit})" if column.unit else ""
+            text = f"{column.definition or column.heading or column.name}{unit}"
+            for end, bound in (("", ""), ("_low", "lower bound: "), ("_high", "upper bound: ")):
+                lines += _gauge_lines(f"{column.name}{end}", bound + text, campaign, rows)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _gauge_lines(column: str, text: str, campaign: str, rows: list[dict[str, Any]]) -> list[str]:
+    """Return a gauge in Prometheus' text format: its help `text`, its type, a value for each cell that has one.
+
+    A value: `scaleproof_mfu{campaign="llama",cell="ddp-n1x2"} 0.31`. Without values there are no lines.
+    """
+    values = {row["cell"]: row.get(column) for row in rows}
+    lines = [
+        f'scaleproof_{column}{{campaign="{_escape(campaign)}",cell="{_escape(cell)}"}} {float(value)!r}'
+        for cell, value in values.items()
+        if isinstance(value, int | float)
+    ]
+    text = text.replace("\\", r"\\").replace("\n", " ")  # in help, quotes stay as they are
+    return [f"# HELP scaleproof_{column} {text}", f"# TYPE scaleproof_{column} gauge", *lines] if lines else []
 
 
 def _escape(label: str) -> str:
@@ -94,7 +99,7 @@ class ExportedRun:
 Write = Callable[[str, Sequence[ExportedRun], pd.DataFrame, Path], None]
 
 
-def exported_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
+def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
     """Return the runs of the campaign whose results are in `folder`, named by their places below it."""
     tracked_runs = []
     for run, row in zip(runs, row_dicts(add_pair_columns(runs_table(runs))), strict=True):

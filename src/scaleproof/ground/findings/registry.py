@@ -21,6 +21,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from scaleproof.ground.errors import UserError, shortened
@@ -116,16 +117,18 @@ def finding_on_unusable_record(run: str, cell: str, problem: str) -> Finding:
 
 @dataclass(frozen=True)
 class Check(Generic[Subject]):
-    """A registered check; calling it with a subject gives its findings."""
+    """A registered check; calling it with a subject gives its findings, the first alone where it is `only_first`."""
 
     name: str
     codes: tuple[Code, ...]
     function: Callable[[Subject], Iterable[Flag]]
     register: "Register[Subject]"
+    only_first: bool = False
 
     def __call__(self, subject: Subject) -> list[Finding]:
         """The findings of this check on one subject; empty where nothing is wrong."""
-        return [self._make_finding(flag, subject) for flag in self.function(subject)]
+        flags = islice(self.function(subject), 1 if self.only_first else None)
+        return [self._make_finding(flag, subject) for flag in flags]
 
     def findings_on(self, subject: Subject) -> list[Finding]:
         """The findings on a subject; one note where the check itself breaks.
@@ -184,19 +187,24 @@ class Register(Generic[Subject]):
         self.concerns = concerns
         self._checks: list[Check[Subject]] = []
 
-    def check(self, *codes: Code) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """Decorator that makes a check of a function which yields flags with these codes, and registers it."""
+    def check(
+        self, *codes: Code, only_first: bool = False
+    ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
+        """Decorator that makes a check of a function which yields flags with these codes, and registers it.
+
+        `only_first`: of several flags on a subject the first says enough; the function is asked for no other.
+        """
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
             """The check that `function` makes; it is one of the register's from now on."""
-            check = Check(function.__name__, codes, function, self)
+            check = Check(function.__name__, codes, function, self, only_first)
             self._checks.append(check)
             return check
 
         return register
 
     def finds(
-        self, name: str, severity: Severity, **figures: object
+        self, name: str, severity: Severity, only_first: bool = False, **figures: object
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
         """As `check` with one code, whose page is the docstring of the function, with `figures` in their places.
 
@@ -210,7 +218,7 @@ class Register(Generic[Subject]):
             if page is None:
                 raise ValueError(f"the docstring of {function.__name__} is no page of {name}: Detected, Seen, Repair")
             what, detected, seen, repair = page.groups(default="")
-            return self.check(Code(name, severity, what, detected, seen, repair))(function)
+            return self.check(Code(name, severity, what, detected, seen, repair), only_first=only_first)(function)
 
         return register
 

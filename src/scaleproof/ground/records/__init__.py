@@ -7,6 +7,7 @@ __all__ = [
     "evidence",
     "excluded_nodes",
     "failed_runs",
+    "grouping",
     "host_names",
     "jobs",
     "lost_results",

@@ -126,6 +126,22 @@ class MeasuredRun(TimedRun):
         """Devices that came up, over all ranks."""
         return self.metrics.n_devices
 
+    @property
+    def geometry(self) -> tuple[int, int]:
+        """Nodes, and devices on each, as configured."""
+        nodes, per_node = map(int, self.metrics.config["execution"]["geometry"].split("x"))  # "2x4"
+        return nodes, per_node
+
+    @property
+    def is_on_cpus(self) -> bool:
+        """Whether its devices were cores of CPUs."""
+        return self.metrics.ranks[0]["device_name"] == "cpu"
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether it trained a classifier of documents, not a model of language."""
+        return self.metrics.config["workload"].get("task") == "classification"
+
 
 def measured_runs(runs: Iterable[Run]) -> list[MeasuredRun]:
     """The runs of the trainer that have numbers, in their order."""

@@ -235,6 +235,11 @@ class ScalingReport(ResultPart):
         """The sizes of all series."""
         return [point for series in self.series for point in series.points]
 
+    @property
+    def series_of_sizes(self) -> list[ScalingSeries]:
+        """The series that have several sizes; others have no speed-up."""
+        return [series for series in self.series if len(series.runs) > 1]
+
 
 def read_scaling_report(path: Path) -> ScalingReport:
     """The scaling report in the file at `path`. Raises UserError where it is missing or damaged."""

@@ -13,7 +13,7 @@ from scaleproof.conclude.analysis.traces import traces_report
 from scaleproof.conclude.report.charts import traces
 from scaleproof.conclude.report.charts.style import WIDTH, chart_style
 from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
-from scaleproof.conclude.report.page_tables import trace_rows
+from scaleproof.conclude.report.page_tables import trace_row
 from scaleproof.conclude.report.read_results import read_traces
 from scaleproof.ground.facts import kernel_classes
 from scaleproof.ground.records.profile_schema import PROFILE, Profile, read_profile
@@ -108,7 +108,7 @@ def test_where_nothing_was_traced_charts_say_so(traced):
 
 def test_the_table_says_unknown_and_leaves_failures_to_the_words(traced):
     report, _ = read_traces(traced)
-    first, second = trace_rows(report)
+    first, second = map(trace_row, report.ok)
     assert (first["exposed communication (ms)"], first["traced / untraced"]) == ("0.0350", "unknown")
     assert (second["exposed communication (ms)"], second["step (ms)"]) == ("unknown", "0.200")
     assert list(first).index("exposed waiting (ms)") == list(first).index("exposed communication (ms)") + 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -59,10 +60,11 @@ def draw(
     more = {"forecasts": forecasts} if chart.banded else {}
     rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
     inches = 1.4 + chart.row * rows if chart.row else HEIGHT
-    write_chart(
-        *(folder / name, inches, lambda axes: CHARTS[name](axes, runs, cells, report, **more), chart.panels),
-        unit=report.unit,
-    )
+
+    def draw_on(axes: Any) -> None:  # one pair of axes, or a list of them
+        CHARTS[name](axes, runs, cells, report, **more)
+
+    write_chart(folder / name, inches, draw_on, chart.panels, report.unit)
 
 
 def draw_comparison(entries: Sequence[AbComparison], folder: Path) -> None:

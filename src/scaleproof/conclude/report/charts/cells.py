@@ -11,7 +11,7 @@ from scaleproof.conclude.report.charts.style import (
     bar_style,
     colour,
     fastest_cells,
-    interval_text,
+    hover_text,
     label_cells,
     tip,
     values_by_cell,
@@ -54,7 +54,7 @@ def _draw_ranked_cell(axes: Axes, i: int, row: dict[str, Any], values: list[floa
         axes.plot([low, min(high, most)], [i, i], "|-", color="black", ms=9, lw=1.2)
         if high > most:
             axes.plot([most], [i], ">", color="black", ms=7, clip_on=False, zorder=6)
-    tip(rate, interval_text(row["cell"], interval, "tokens/s"))
+    tip(rate, hover_text(row["cell"], interval, "tokens/s"))
     for repeat, value in enumerate(values, 1):
         (dot,) = axes.plot([value], [i + 0.17], **DOT)
         tip(dot, f"{row['cell']}, run {repeat} of {len(values)}: {number(value, 4)} tokens/s")
@@ -97,30 +97,34 @@ def job_time(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scalin
     parts = {name: look for name, look in PARTS.items() if cells[name].notna().any()}
     rest_label = REST if len(parts) == len(PARTS) else OUTSIDE
     for i, row in enumerate(cells.to_dict("records")):
-        left = 0.0
-        for name, (label, grey) in parts.items():
-            if pd.isna(row[name]):
-                continue
-            look = bar_style(grey or colour(row["strategy"]), 0.25 if label == "start-up" else 0.6)
-            (part,) = axes.barh(i, row[name], left=left, height=0.55, **look)
-            tip(part, f"{row['cell']}, {label}: {number(row[name], 4)} s")
-            left += row[name]
-        rest = row["total_wall_time_s"] - left
-        if rest > 0:
-            (part,) = axes.barh(i, rest, left=left, height=0.55, **REST_LOOK)
-            tip(
-                part,
-                f"{row['cell']}, {rest_label}: {number(rest, 4)} s; in all {number(row['total_wall_time_s'], 4)} s",
-            )
-    if len(cells):  # legend: bars of no length; the window's label is empty, because its colours differ
+        _draw_job(axes, i, row, parts, rest_label)
+    if len(cells):  # legend: bars of no length; the window's is empty, because its colours differ
         for label, grey in parts.values():
-            fill = 0.25 if label == "start-up" else 0.6
-            axes.barh(
-                0, 0, label=label if grey else f"{label} (coloured)", **bar_style(grey or "black", fill if grey else 0)
-            )
+            look = _part_look(label, grey) if grey else bar_style("black", 0)
+            axes.barh(0, 0, label=label if grey else f"{label} (coloured)", **look)
         axes.barh(0, 0, label=rest_label, **REST_LOOK)
     _label_rows(axes, cells, cells["cell"], report, "wall time of a run (s), median")
     axes.set_title(f"Time of a whole run ({title})")
+
+
+def _draw_job(axes: Axes, i: int, row: dict[str, Any], parts: dict[str, tuple[str, str | None]], rest: str) -> None:
+    """Draw the time of one cell's run in row `i`: its `parts` (of PARTS), then what is left, which is called `rest`."""
+    cell, whole_s = row["cell"], row["total_wall_time_s"]
+    left = 0.0
+    for name, (label, grey) in parts.items():
+        if pd.notna(row[name]):
+            look = _part_look(label, grey or colour(row["strategy"]))
+            (part,) = axes.barh(i, row[name], left=left, height=0.55, **look)
+            tip(part, f"{cell}, {label}: {number(row[name], 4)} s")
+            left += row[name]
+    if whole_s > left:
+        (part,) = axes.barh(i, whole_s - left, left=left, height=0.55, **REST_LOOK)
+        tip(part, f"{cell}, {rest}: {number(whole_s - left, 4)} s; in all {number(whole_s, 4)} s")
+
+
+def _part_look(label: str, shade: str) -> dict[str, Any]:
+    """How the bar of a part of a job looks; the start-up is lighter."""
+    return bar_style(shade, 0.25 if label == "start-up" else 0.6)
 
 
 def memory(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:

@@ -43,9 +43,11 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
             outside = not interval.low <= row.measured_s <= interval.high
             axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
     label_rows(axes, [row.cell for row, _ in cells])
-    ends: list[float] = []
-    for row, interval in cells:
-        ends += [1e3 * (seconds or interval.value) for seconds in (interval.low, interval.high, row.measured_s)]
+    ends = [
+        1e3 * (seconds or interval.value)
+        for row, interval in cells
+        for seconds in (interval.low, interval.high, row.measured_s)
+    ]
     margin = 0.05 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.set_xlabel("time of a step (ms): band and line were forecast, the dot was measured")
@@ -108,9 +110,7 @@ def draw_bands(
         if band.value is not None:
             axes.plot([left, right], [band.value / base] * 2, color=shade, lw=2.2, solid_capstyle="butt")
             what = f"{number(band.value / base, 4)}, {what}"
-        tip(
-            span,
-            f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip() + f" ({fixed(100 * band.level, 0)} %)",
-        )
+        text = f"forecast of {band.cell} on {band.made_utc}: {what} {unit}".strip()
+        tip(span, f"{text} ({fixed(100 * band.level, 0)} %)")
     if bands and LABEL not in axes.get_legend_handles_labels()[1]:
         axes.bar([bands[0].devices], [0], 0, label=LABEL, **bar_style("0.4", 0.3))

@@ -20,6 +20,7 @@ from scaleproof.conclude.report.charts.style import (
     values_by_cell,
     write_empty,
 )
+from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import ForecastRow
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
@@ -71,16 +72,9 @@ def speedup(
     """Draw the speed-up of each series over itself at its smallest number of devices, with the ideal."""
     smallest = min((series.baseline_devices for series in report.series if series.kind), default=1)
     kinds = " and ".join(sorted({series.kind for series in report.series if series.kind}))
-    axes.set_ylabel(f"speed-up over {smallest} device{'s' if smallest > 1 else ''} (ratio of tokens/s)")
-    _draw_ratio_lines(
-        axes,
-        cells,
-        report,
-        lambda point: point.speedup,
-        f"Speed-up, {kinds} scaling",
-        lambda devices: devices / smallest,
-        forecasts,
-    )
+    axes.set_ylabel(f"speed-up over {plural(smallest, 'device')} (ratio of tokens/s)")
+    title = f"Speed-up, {kinds} scaling"
+    _draw_ratio_lines(axes, cells, report, lambda point: point.speedup, title, lambda n: n / smallest, forecasts)
 
 
 def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
@@ -88,11 +82,6 @@ def efficiency(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: Scal
     axes.set_ylabel("efficiency (part of the ideal speed-up)")
     title = "Scaling efficiency"
     _draw_ratio_lines(axes, cells, report, lambda point: point.scaling_efficiency, title, lambda devices: 1.0)
-
-
-def _baseline_rate(series: ScalingSeries) -> float:
-    """tokens/s of a series at its smallest number of devices."""
-    return series.points[0].tokens_per_sec_global.value
 
 
 def _draw_bands(
@@ -108,6 +97,10 @@ def _draw_bands(
         draw_bands(axes, place, look["color"], bands, unit, base(series))
         drawn += bands
     return drawn
+
+
+def _baseline_rate(series: ScalingSeries) -> float:
+    return series.points[0].tokens_per_sec_global.value
 
 
 def _draw_ratio_lines(

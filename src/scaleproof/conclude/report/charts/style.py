@@ -40,6 +40,7 @@ WIDTH = 5.2  # inches: on a phone as wide as the screen, and its text of the siz
 TITLE_WIDTH, LABEL_WIDTH = 52, 38  # characters that have room above and below a chart
 LABEL_HEIGHT = 30  # characters that have room beside it
 LONG_ENTRY = 16  # characters of a legend's entry: of longer ones, two stand side by side, not three
+LEGEND_ROW = 0.25  # inches
 SMALL = 9  # points, the smallest text
 MARGIN = 1.05  # the least room above the largest value
 HEADROOM = 1.5  # an interval of two runs may be a hundred times as wide as the chart; it is cut off here
@@ -104,9 +105,9 @@ def _palette_index(strategy: str) -> int:
 
 
 def line_styles(strategies: list[str]) -> list[dict[str, Any]]:
-    """How each of several lines looks. `strategies`: of each line, which decides on colour and marker.
+    """How each of several lines looks, as options of a plot. `strategies`: of each line.
 
-    The first line of a strategy has full marks, further lines hollow marks and other dashes.
+    The strategy decides on colour and marker. Its first line has full marks, further lines hollow marks and dashes.
     """
     looks = []
     for line_number, strategy in enumerate(strategies):
@@ -135,7 +136,7 @@ def tip(artist: Artist, text: str) -> None:
 TIP = "tip:"
 
 
-def interval_text(what: str, interval: Estimated, unit: str) -> str:
+def hover_text(what: str, interval: Estimated, unit: str) -> str:
     """Return what hovering over a point says: `what`, its value in `unit`, and the interval."""
     text = f"{what}: {number(interval.value, 4)} {unit}".strip()
     if interval.bounds is None:
@@ -178,7 +179,7 @@ def draw_line(
         edge = ALARM if point.findings else "none"
         (mark,) = axes.plot([x], [estimate.value], "o", ms=13, mfc="none", mew=1.6, mec=edge)
         codes = f"; findings: {', '.join(point.findings)}" if point.findings else ""
-        tip(mark, interval_text(point.cell, estimate, unit) + codes)
+        tip(mark, hover_text(point.cell, estimate, unit) + codes)
         mark.set_alpha(None if point.findings else 0)  # without a finding it is only there to hover over
     legend = axes.get_legend_handles_labels()[1]
     if any(point.findings for point, _ in points) and "has a finding" not in legend:
@@ -278,18 +279,28 @@ def write_chart(path: Path, height: float, fill: Callable[[Any], None], panels: 
             figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
             only.set_title("")
         for each in figure.axes:
-            each.set_xlabel(textwrap.fill(each.get_xlabel(), LABEL_WIDTH))
-            each.set_ylabel(textwrap.fill(each.get_ylabel(), LABEL_HEIGHT))
-            for axis in (each.xaxis, each.yaxis):
-                if isinstance(axis.get_major_formatter(), ScalarFormatter):  # which would write 2 and an offset, 1e6
-                    axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        if handles:
-            columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
-            legend_rows = math.ceil(len(handles) / columns)
-            figure.set_figheight(height * panels + 0.25 * legend_rows)
-            figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
+            _fit_labels(each)
+        _add_legend_below(figure)
         _save_figure(figure, path, unit)
+
+
+def _fit_labels(axes: Axes) -> None:
+    """Break the labels of both axes where there is no room, and write numbers in full: 2,000,000, not 2 and 1e6."""
+    axes.set_xlabel(textwrap.fill(axes.get_xlabel(), LABEL_WIDTH))
+    axes.set_ylabel(textwrap.fill(axes.get_ylabel(), LABEL_HEIGHT))
+    for axis in (axes.xaxis, axes.yaxis):
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 10, grouped=True)))
+
+
+def _add_legend_below(figure: Figure) -> None:
+    """Write the legend of the first axes below the chart, which grows by its rows; nothing without entries."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        columns = min(2 if max(map(len, labels)) > LONG_ENTRY else 3, len(handles))
+        legend_rows = math.ceil(len(handles) / columns)
+        figure.set_figheight(figure.get_figheight() + LEGEND_ROW * legend_rows)
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL)
 
 
 def _save_figure(figure: Figure, path: Path, unit: str) -> None:

@@ -10,21 +10,8 @@ from scaleproof.ground.records.scaling_report import ScalingReport
 # Columns that follow from the swept one, so that they do not make another line.
 BATCH = ("micro_batch", "accumulation", "global_batch")
 NAMED = (
-    "strategy",
-    "precision",
-    "model",
-    "seq_len",
-    "geometry",
-    "threads_per_device",
-    "attention",
-    "compile",
-    "activation_checkpointing",
-    "fused_optimizer",
-    "bucket_elements",
-    "vocab_size",
-    "corpus",
-    "tokenizer",
-    "seed",
+    *("strategy", "precision", "model", "seq_len", "geometry", "threads_per_device", "attention", "compile"),
+    *("activation_checkpointing", "fused_optimizer", "bucket_elements", "vocab_size", "corpus", "tokenizer", "seed"),
 )
 
 

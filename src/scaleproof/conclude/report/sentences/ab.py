@@ -119,11 +119,8 @@ def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: floa
         word, text = "slower", f"B is slower: A has {number(decided_ratio.value)}x its rate"
     elif question.status == "near":
         word, text = "same", f"B is as fast as A, within {percent_text(difference)}"
-    return AbVerdict(
-        *(word, f"{text} ({basis})", ratio.value, ratio.low, ratio.high, ratio.n),
-        unit=report.unit,
-        evidence=report.evidence,
-    )
+    text = f"{text} ({basis})"
+    return AbVerdict(word, text, ratio.value, ratio.low, ratio.high, ratio.n, report.unit, report.evidence)
 
 
 RATE = "tokens_per_s"

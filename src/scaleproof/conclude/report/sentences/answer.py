@@ -16,7 +16,7 @@ from scaleproof.conclude.report.sentences.verdict import (
     MOST_LISTED,
     describe_recommendation,
     devices_text,
-    listed,
+    join_with_and,
     names_or_count,
     percent_text,
     verdict_on,
@@ -27,6 +27,7 @@ from scaleproof.ground.findings.forecast_report import ForecastReport
 from scaleproof.ground.number_format import interval_text, is_useless, number
 from scaleproof.ground.records.claims import Claim
 from scaleproof.ground.records.comparison_report import AbComparison
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import (
     AnsweredQuestion,
@@ -125,7 +126,7 @@ def answer_campaign(
     bullets += [bullet for series in _leading_series(report) for bullet in _scaling_bullet(series, claims, one_device)]
     text, cells = answer_sentence(forecast) if forecast else ("", ())
     bullets += [Bullet("forecast", "", text, cells=cells)] if text else []
-    if not group and not any(len(series.runs) > 1 for series in report.series):  # the A/B pairs alone answer it
+    if not group and not report.series_of_sizes:  # the A/B pairs alone answer it
         bullets += [
             Bullet("comparison", "", ab_sentence(pairs), cells=(pairs.name,), claims=claims_of_pairs(pairs))
             for pairs in comparisons
@@ -161,14 +162,13 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
         return []
     n = look.repeats
     looks = [str(repeats) for repeats in look.looks if repeats <= n]
-    allowed = f"intervals account for looks after {listed(looks)}"
-    stopped = f"stopped after {n} per cell"
+    allowed = f"intervals account for looks after {join_with_and(looks)}"
+    stopped, hours = f"stopped after {n} per cell", look.device_hours
     texts = {
         "decided": f"{stopped}, decided; {allowed}",
         "at_most": f"{n} per cell, still undecided at {percent_text(look.resolve)} (repeats.at_most); {allowed}",
         "minutes": f"{stopped}, undecided: a further round exceeds {look.minutes} minutes (repeats.minutes)",
-        "device_hours": f"{stopped}, undecided: a further round exceeds {look.device_hours} device hours "
-        "(repeats.device_hours)",
+        "device_hours": f"{stopped}, undecided: a further round exceeds {hours} device hours (repeats.device_hours)",
         "nothing-to-compare": f"{stopped}, as there is nothing that more of them could decide",
         None: f"{n} per cell so far, not decided yet",
     }
@@ -223,9 +223,9 @@ def _fastest_ratios_text(group_claims: GroupClaims, ratios: list[Claim]) -> tupl
 
 
 def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
-    """Return the scaling efficiency of a cell with a leading separator, and its claims; "" where none can be stated.
+    """Return "; scaling efficiency of CELL: 82 % (71-93 %)" and its claims; "" and [] where none can be stated.
 
-    Its interval follows the speed-up in the answer, because the cell was picked among several for looking best.
+    Its interval is made from that of the speed-up, which allows for picking the cell that looks best.
     """
     efficiency, speedup = claims.get(f"efficiency/{cell}"), claims.get(f"speed-up/{cell}")
     if not efficiency or not 0 < efficiency.ratio.value <= 1:
@@ -240,7 +240,7 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
 
 def _listed_or_ends(texts: list[str]) -> str:
     """Texts on one cell each as one; of many, the first and the last."""
-    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_LISTED else listed(texts)
+    return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_LISTED else join_with_and(texts)
 
 
 def _ratio_with_bounds(ratio: Estimated, of: str = "") -> str:
@@ -305,7 +305,7 @@ def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
 
     Beside a ranking, only series that its family of comparisons compares with their baseline.
     """
-    several = [series for series in report.series if len(series.runs) > 1 and series.points[-1].speedup_in_answer]
+    several = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
     if len(several) < 3:
         return several
     fastest = report.ranking[-1].cells[0].cell  # of the largest size
@@ -322,48 +322,46 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
     where = f"{series.name} on {devices_text(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
-    efficiency, claims_of_efficiency = _efficiency_text(claims.get(f"efficiency/{last.cell}"))
+    efficiency, behind = claims.get(f"efficiency/{last.cell}"), [claim]
+    at = ""  # none is stated above 100 %: the finding `super-linear` says why
+    if efficiency and 0 < efficiency.ratio.value <= 1:
+        at, behind = f", at {number(100 * efficiency.ratio.value, 2)} % scaling efficiency", [claim, efficiency]
     texts = {
         "unclaimed": f"{where} ran at {ratio}; nothing is claimed",
         "undecided": f"{where} cannot be told apart from {base.devices}: {ratio}",
-        "faster": f"{where} is faster: {ratio}{efficiency}",
+        "faster": f"{where} is faster: {ratio}{at}",
         "slower": f"{where} is slower: {ratio}",
     }
-    behind = (claim, *claims_of_efficiency)
-    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), behind)]
-
-
-def _efficiency_text(claim: Claim | None) -> tuple[str, list[Claim]]:
-    """Scaling efficiency as text and its claim; above 100 % none is stated, and the finding `super-linear` says why."""
-    if not claim or not 0 < claim.ratio.value <= 1:
-        return "", []
-    return f", at {number(100 * claim.ratio.value, 2)} % scaling efficiency", [claim]
+    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), tuple(behind))]
 
 
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
-    """Return the bullet on cells whose numbers have a finding, with their median rate where runs of a cell differ."""
-    codes: dict[str, list[str]] = {}  # code -> cells
-    robust: dict[str, str] = {}  # cell -> its median and mean, in words
+    """Return the bullet on cells whose numbers have a finding, codes with the same cells together; [] without any."""
+    cells_of: dict[str, list[str]] = {}  # code -> cells
     for point in report.points:
         for code in dict.fromkeys(point.findings):
-            codes.setdefault(code, []).append(point.cell)
-        median = point.tokens_per_sec_median
-        if median and SPREAD & set(point.findings):
-            mean = point.tokens_per_sec_global.value
-            robust[point.cell] = f"median run of {point.cell} {number(median, 4)}, mean {number(mean, 4)}"
-    if not codes:
+            cells_of.setdefault(code, []).append(point.cell)
+    if not cells_of:
         return []
     measured = {point.cell for point in report.points}
-    by_cells: dict[tuple[str, ...], list[str]] = {}  # cells -> the codes that all of them have
-    for code, cells_of_code in codes.items():
-        by_cells.setdefault(tuple(cells_of_code), []).append(code)
     parts = []
-    for cells, names in by_cells.items():
+    for cells, codes in group_by(cells_of, lambda code: tuple(cells_of[code])).items():
         are_all = len(measured) > 2 and set(cells) == measured
-        parts.append(f"{listed(names)} in {f'all {len(measured)} cells' if are_all else names_or_count(list(cells))}")
-    text = "; ".join(parts)
-    if 0 < len(robust) <= MOST_ROBUST:
-        text += f"; {', '.join(robust.values())} tokens/s"
-    cells = tuple(dict.fromkeys(cell for cells_of_code in codes.values() for cell in cells_of_code))
-    first_code = next(iter(codes))
-    return [Bullet("reservation", "With reservations", text, f"scaleproof explain {first_code}", cells)]
+        where = f"all {len(measured)} cells" if are_all else names_or_count(list(cells))
+        parts.append(f"{join_with_and(codes)} in {where}")
+    text = "; ".join(parts) + _median_rates(report)
+    concerned = tuple(dict.fromkeys(cell for cells in cells_of.values() for cell in cells))
+    return [Bullet("reservation", "With reservations", text, f"scaleproof explain {next(iter(cells_of))}", concerned)]
+
+
+def _median_rates(report: ScalingReport) -> str:
+    """Return the median beside the mean of cells whose runs differ; "" for none, or for many.
+
+    Example: "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s".
+    """
+    rates = {}
+    for point in report.points:
+        median, mean = point.tokens_per_sec_median, point.tokens_per_sec_global.value
+        if median and SPREAD & set(point.findings):
+            rates[point.cell] = f"median run of {point.cell} {number(median, 4)}, mean {number(mean, 4)}"
+    return f"; {', '.join(rates.values())} tokens/s" if 0 < len(rates) <= MOST_ROBUST else ""

@@ -40,7 +40,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return _step_of_further_repeats(
             report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable)
         )
-    first_series = next((series for series in report.series if len(series.runs) > 1), None)
+    first_series = next(iter(report.series_of_sizes), None)
     if first_series is None:
         return None
     return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
@@ -51,10 +51,7 @@ def next_step_beyond_repeats(report: ScalingReport) -> Step:
     if report.status == "invalid_comparison":
         cells = {point.cell for point in report.points if set(point.findings) & set(report.mismatches)}
         again = f"scaleproof retry {_file(report)} {_cell_options(sorted(cells))}{results_option(report.results)}"
-        return (
-            f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}",
-            None,
-        )
+        return f"scaleproof explain {report.mismatches[0]}; when that is mended, {again}, then {command(report)}", None
     if not report.series:
         again = f"scaleproof retry {_file(report)}{results_option(report.results)}"
         return f"mend what made the runs fail; then {again}, and {command(report)}", None
@@ -77,14 +74,10 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
             return None
-        return (
-            f'set "repeats: {FEWEST_REPEATS}" in {_file(report)} and {_repeats_command(report, n, FEWEST_REPEATS)}',
-            None,
-        )
-    effect = rounded_up_percent(resolve.effect)
-    further = resolve.further
-    enough = resolve.repeats
-    now = rounded_up_percent(resolve.detectable)
+        key = f'set "repeats: {FEWEST_REPEATS}" in {_file(report)}'
+        return f"{key} and {_repeats_command(report, n, FEWEST_REPEATS)}", None
+    further, enough = resolve.further, resolve.repeats
+    effect, now = rounded_up_percent(resolve.effect), rounded_up_percent(resolve.detectable)
     is_shown = resolve.detectable <= resolve.effect  # the difference that is open is a smaller one
     if enough and enough <= MOST_TIMES * n and not is_shown:
         line = _campaign_line(report, effect, n, enough)

@@ -25,9 +25,8 @@ def ratio_sentence(
     A decided ratio is stated above 1, so that nobody has to invert it. `n`: runs, as text; `unit`: of what is divided.
     """
     if low is None or high is None:
-        return (
-            f"{subject} runs at {number(value)}x the {unit} of {base}; without an interval nothing is claimed (n={n})."
-        )
+        figure = f"{subject} runs at {number(value)}x the {unit} of {base}"
+        return f"{figure}; without an interval nothing is claimed (n={n})."
     interval = interval_text(low, high, n)
     if low <= 1 <= high:
         return f"{subject} cannot be told apart from {base}: {number(value)}x its {unit} ({interval})."
@@ -43,9 +42,8 @@ def compared_sentence(compared: "Compared") -> str:
         text = f"{compared.b} and {compared.a}: no ratio; {compared.why}."
     else:
         n = runs_text(*compared.runs)
-        text = ratio_sentence(
-            compared.b, compared.a, compared.ratio, compared.low, compared.high, n, unit=compared.unit
-        )
+        bounds = (compared.low, compared.high)
+        text = ratio_sentence(compared.b, compared.a, compared.ratio, *bounds, n, unit=compared.unit)
     if compared.unstated:
         text += f" Not stated by both, so not compared: {', '.join(compared.unstated)}."
     if compared.unit == "steps/s" and not compared.why:

@@ -1,5 +1,6 @@
 """A profile (a trace of some steps of one cell) in sentences. What it does not support is unknown, or left out."""
 
+from scaleproof.ground.errors import plural
 from scaleproof.ground.records.profile_schema import Profile, mean_of_field
 
 LITTLE = 0.02  # of a step: less waiting than this names nobody
@@ -10,24 +11,21 @@ def trace_sentences(profile: Profile) -> list[str]:
     """Return the sentences on one profile."""
     if profile.status != "ok":
         return [f"There is no trace: {profile.reason}."]
-    lines = [
+    return [
         _capture_sentence(profile),
         *_step_sentences(profile),
         *_collective_sentences(profile),
         *_waiting_sentence(profile),
         *_totals_sentences(profile),
+        *(f"{what.capitalize().replace('_', ' ')}: unknown, because {why}." for what, why in profile.unknown.items()),
     ]
-    lines += [
-        f"{what.capitalize().replace('_', ' ')}: unknown, because {why}." for what, why in profile.unknown.items()
-    ]
-    return lines
 
 
 def _capture_sentence(profile: Profile) -> str:
     """Return what was traced, and with which tool."""
     what = f"{profile.cell}, " if profile.cell else ""
     steps = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
-    ranks = f" on {len(profile.ranks)} rank{'s' if len(profile.ranks) != 1 else ''}" if profile.ranks else ""
+    ranks = f" on {plural(len(profile.ranks), 'rank')}" if profile.ranks else ""
     why = f" ({profile.tool_reason})" if profile.tool_reason else ""
     return f"{what}{steps}{ranks}, traced with {profile.tool}{why}."
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaleproof.conclude.analysis.ranking import largest_group
+from scaleproof.conclude.analysis.ranking import concluded_from, largest_group
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
 from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.conclude.report.sentences.ratios import detected_text
@@ -43,7 +43,7 @@ def trust_in(
     if not findings.checks:
         return None
     serious = [finding for finding in findings.findings if finding.severity in ABOVE_NOTE]
-    concerns = _concerns_of_answer(report)
+    concerns = _what_answer_rests_on(report)
     used = [finding for finding in serious if finding.concerns in concerns]
     others = _unused_findings_sentence([finding for finding in serious if finding.concerns not in concerns])
     precision = _precision_sentence(report, comparisons)
@@ -65,12 +65,8 @@ def trust_in(
 
 def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
     """Return which differences the repeats, or pairs, of the answer's comparison show; "" where nothing is compared."""
-    group = largest_group(report.ranking)
-    first_series = next((series for series in report.series if len(series.runs) > 1), None)
-    compared = report.question or group or first_series
-    if compared:
-        resolve = compared.resolve
-        if resolve:
+    if compared := concluded_from(report):
+        if resolve := compared.resolve:
             difference = rounded_up_percent(resolve.detectable)
             repeats = plural(resolve.n, "repeat")
             return (
@@ -83,12 +79,12 @@ def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbCompariso
     return f"{detected_text(estimate)}." if estimate else ""
 
 
-def _concerns_of_answer(report: ScalingReport) -> set[str]:
-    """What findings concern (`Finding.concerns`) that count for the answer: pairs do where it is made from them alone.
+def _what_answer_rests_on(report: ScalingReport) -> set[str]:
+    """Return what a finding must concern (`Finding.concerns`) to count for the answer.
 
-    So it is without several cells of one size or sizes of one series.
+    Pairs count where the answer is made from them alone: without several cells of one size, or sizes of one series.
     """
-    if largest_group(report.ranking) or any(len(series.runs) > 1 for series in report.series):
+    if largest_group(report.ranking) or report.series_of_sizes:
         return {"runs", "scaling"}
     return {"runs", "scaling", "comparison"}
 

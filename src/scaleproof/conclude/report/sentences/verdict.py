@@ -39,8 +39,7 @@ def verdict_on(
         return Verdict(*_verdict_on_question(report.question, claim), (claim,) if claim else ())
     if group:
         return _verdict_on_group(group, claims, report.ranking.index(group))
-    first_series = next((series for series in report.series if len(series.runs) > 1), None)
-    if first_series:
+    if first_series := next(iter(report.series_of_sizes), None):
         claim = claims.get(f"speed-up/{first_series.points[-1].cell}")
         return Verdict(*_verdict_on_series(first_series, claim), (claim,) if claim else ())
     of_pairs = [claims.get(f"pairs/{comparison.name}") for comparison in comparisons]
@@ -99,14 +98,7 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
         return Verdict(_too_few_verdict(n), False, (advice, claims[f"rate/{fastest.subject}"]))
     if advice.word == "none-beats-one-device":
-        singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
-        known = tuple(claim for claim in singles if claim)
-        if len(known) == len(singles) and all(claim.ratio.below() for claim in known):
-            return Verdict(f"No: one device is faster than {devices_text(group.devices)}", True, (advice, *known))
-        baselines = {claim.baseline for claim in known}
-        one = f"one ({baselines.pop()})" if len(baselines) == 1 else "one"
-        text = f"No clear winner yet: {devices_text(group.devices)} are not shown to beat {one}"
-        return Verdict(text, False, (advice, *known))
+        return _verdict_against_one_device(group, claims, advice)
     if advice.word == "disturbed":
         return Verdict("No clear winner yet: the runs were disturbed", False, (advice,))
     to_fastest = [claims[f"ratio/{entry.cell}"] for entry in group.comparable[1:]]
@@ -119,6 +111,18 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
         return Verdict(text, False, (against, *equals))
     text = f"No clear winner yet: {fastest.subject} measured highest; {named} may be as fast"
     return Verdict(text, False, (fastest, *equals))
+
+
+def _verdict_against_one_device(group: SizeRanking, claims: Claims, advice: Claim) -> Verdict:
+    """Return the verdict on cells of one size of which none is shown to beat one device. `advice`: that claim."""
+    singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
+    known = tuple(claim for claim in singles if claim)
+    devices = devices_text(group.devices)
+    if len(known) == len(singles) and all(claim.ratio.below() for claim in known):
+        return Verdict(f"No: one device is faster than {devices}", True, (advice, *known))
+    baselines = {claim.baseline for claim in known}
+    one = f"one ({baselines.pop()})" if len(baselines) == 1 else "one"
+    return Verdict(f"No clear winner yet: {devices} are not shown to beat {one}", False, (advice, *known))
 
 
 def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str, bool]:
@@ -244,9 +248,9 @@ def names_or_count(cells: list[str]) -> str:
     """The cells, or their number where there are many."""
     if len(cells) > MOST_LISTED:
         return f"{len(cells)} cells"
-    return listed(cells)
+    return join_with_and(cells)
 
 
-def listed(names: list[str]) -> str:
+def join_with_and(names: list[str]) -> str:
     """ "a, b and c"."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

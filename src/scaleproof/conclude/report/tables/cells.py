@@ -54,7 +54,7 @@ def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | Non
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
-def human_rows(rows: pd.DataFrame) -> pd.DataFrame:
+def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it; a cell without numbers says why, and one with a finding names it."""
     texts = [_row_texts(row) for row in row_dicts(rows)]
     return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
@@ -108,7 +108,7 @@ def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
 def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     """Return the table without columns that say nothing, and the settings that have one value, with these values.
 
-    A column says nothing where it is empty, or is such a setting. `texts`: of `human_rows`.
+    A column says nothing where it is empty, or is such a setting. `texts`: of `cell_texts`.
     """
     settings = [*CONFIGURED, "kind", "target_loss"]
     candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
@@ -124,7 +124,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     What fits a page of a paper: what the cells differ in, the main figures, the findings; scaling.csv has the rest.
     """
     rows = scaling_rows(cells, report)
-    texts, constant = split_constant(human_rows(rows))
+    texts, constant = split_constant(cell_texts(rows))
     compared = [column for column in RATIOS if column.name != "scaling_efficiency"]
     ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in compared}
     narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}

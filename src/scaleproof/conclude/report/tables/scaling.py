@@ -38,7 +38,7 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def series_human(report: ScalingReport, kind: str) -> pd.DataFrame:
+def series_texts(report: ScalingReport, kind: str) -> pd.DataFrame:
     """The table as people read it; columns without any entry are left out."""
     rows = [_size_row(series, point) for series in _series_of_kind(report, kind) for point in series.points]
     frame = pd.DataFrame(rows)
@@ -62,7 +62,7 @@ def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
 
 def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
     """Write scaling of a `kind` as strong or weak .csv, .md and .tex into `folder`; a table without rows says so."""
-    rows, texts = series_rows(report, kind), series_human(report, kind)
+    rows, texts = series_rows(report, kind), series_texts(report, kind)
     points = [point for series in _series_of_kind(report, kind) for point in series.points]
     speedups = [name for name in SERIES_FIGURES if name.startswith("speedup")]
     ratios = {COLUMNS[name].series_heading: [point.figure(name) for point in points] for name in speedups}

@@ -26,7 +26,7 @@ def waterfall_rows(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cell", "baseline", "kind", "part", "ms", "source"])
 
 
-def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
+def waterfall_texts(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
     """Return a table with a row per cell and a column per part, in ms; what is unknown is a dash."""
     rows = []
     for cell in entries:
@@ -40,7 +40,7 @@ def waterfall_human(entries: Sequence[WaterfallCell]) -> pd.DataFrame:
 
 def write_waterfall(entries: Sequence[WaterfallCell], folder: Path) -> None:
     """Write waterfall.csv, .md and .tex into `folder`, from the entries of waterfall.json."""
-    texts = waterfall_human(entries)
+    texts = waterfall_texts(entries)
     numeric = [heading for heading in texts.columns if heading not in ("cell", "scaling")]
     caption, none = "Where the time of a step is lost (ms).", "No cell beside a baseline."
     Table("waterfall", waterfall_rows(entries), texts, caption, "waterfall", numeric, none=none).write(folder)

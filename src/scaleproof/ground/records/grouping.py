@@ -1,0 +1,24 @@
+"""Things, and runs above all, by what they have in common."""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from scaleproof.ground.records.run import Run
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+AnyRun = TypeVar("AnyRun", bound="Run")
+
+
+def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return each value of `key` with the items that have it, in the order in which they come."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def runs_by_cell(runs: Iterable[AnyRun]) -> dict[str, list[AnyRun]]:
+    """Return the runs of each cell, cells in the order in which they come."""
+    return group_by(runs, lambda run: run.metrics.cell)

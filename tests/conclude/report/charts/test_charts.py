@@ -18,7 +18,6 @@ from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, chart
 from scaleproof.conclude.report.charts.sweeps import AGAINST, losses
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 from scaleproof.ground.chart_words import CHART_WORDS
-from scaleproof.verify import demanded
 from scaleproof.verify.charts import TIPS
 
 WHITE, DARK_PAGE = "#ffffff", "#0f1419"
@@ -232,9 +231,6 @@ def test_an_entry_of_the_catalog_is_complete_and_drawn(name):
     assert (name in CHARTS) != (name in others)
     no_hover = ("batch_size", "seq_len")
     assert name in TIPS or name not in CHARTS or name in no_hover, "verify reads no hover of it: TIPS"
-    not_due = ("forecast", "utilization", "energy", *no_hover)
-    is_due = f'"{name}"' in inspect.getsource(demanded)
-    assert is_due or name in not_due, "a page may lack it: `due` in verify/demanded.py"
     not_labelled = ("energy", *no_hover)  # of which these results have nothing
     assert name in UNITS or name not in CHARTS or name in not_labelled, "its labels are not looked at: UNITS here"
     assert name in CHARTS or (chart.row, chart.panels, chart.banded) == (0, 1, False), "nothing reads it"

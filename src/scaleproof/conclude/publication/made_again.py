@@ -53,6 +53,7 @@ from scaleproof.verify.signature import SIGNATURE, signer_of
 
 PAGE = "report.html"
 BY_SETTINGS = {"energy", "batch_size", "seq_len"}  # charts that settings of a campaign ask for
+OF_TRAINER = {"memory", "utilization"}  # charts that the page of a command has not, though the workflow draws them
 REBUILT = "; rebuild this page with"  # behind the name of the campaign file
 REPORTS = ("scaling_report.json", CLAIMS, "findings.json", "comparison.json", "waterfall.json", "traces.json")
 
@@ -70,7 +71,7 @@ def written_again(folder: Path) -> Rewritten:
     if not (folder / CLAIMS).exists():  # a rehearsal, or of before there were claims
         return Rewritten([])
     if not are_of_this_version(read_runs(folder)[0]):
-        return Rewritten([], "page and tables were not written again: another version of scaleproof made them")
+        return Rewritten([], "page and tables were not written again: they are of another version")
     try:
         return _compare(folder)
     except DAMAGES as error:
@@ -167,8 +168,10 @@ def _page_inputs(folder: Path, page: Element) -> PageInputs:
     facts = collect_run_facts([read_run(folder / f"runs/{cell}/rep{repeat}") for cell, repeat in repeats])
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
     on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
-    files = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
-    drawn = [name for name in CATALOG if name in on_page | files]
+    due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
+    if report.evidence != "built":
+        due -= OF_TRAINER
+    drawn = [name for name in CATALOG if name in on_page | due]
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
     rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
     return PageInputs(

@@ -102,9 +102,7 @@ def test_an_array_is_one_sbatch(stub):
 
 @pytest.mark.fault("sbatch refuses a job", "the console has all of Slurm's words; other jobs go on")
 def test_a_refusal_is_told_in_slurm_s_words(stub):
-    (stub / "ask_why_refused").write_text(
-        "sbatch: error: ask hpc@site\nsbatch: error: Batch job submission failed: no\n"
-    )
+    (stub / "refusal").write_text("sbatch: error: ask hpc@site\nsbatch: error: Batch job submission failed: no\n")
     done = snakemake(stub, "out/1")
     assert done.returncode == 1
     assert "Slurm refuses it: ask hpc@site; Batch job submission failed: no." in done.stderr
@@ -259,7 +257,7 @@ def test_a_line_of_the_site_in_the_queue_is_passed_over(stub):
 
 
 def test_what_is_refused_alike_stops_the_campaign(stub):
-    (stub / "ask_why_refused").write_text("sbatch: error: Invalid qos specification\n")
+    (stub / "refusal").write_text("sbatch: error: Invalid qos specification\n")
     done = snakemake(stub, "--keep-going", "--scaleproof-same-failures", "2", "--retries", "9")
     assert done.returncode == 1
     assert "stopped: 2 jobs in turn have ended alike (Invalid qos specification)" in done.stderr

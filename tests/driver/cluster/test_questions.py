@@ -176,5 +176,5 @@ def test_a_profile_is_looked_for_where_snakemake_looks(tmp_path, monkeypatch):
     (tmp_path / "home/.config/snakemake/mine").mkdir(parents=True)
     check_profile("slurm")
     check_profile("mine")
-    with pytest.raises(UserError, match=r'slurmm: no such file or folder\. Did you mean "slurm"\? \(profiles: slurm\)'):
+    with pytest.raises(UserError, match=r'slurmm: no such profile\. Did you mean "slurm"\? \(profiles: slurm\)'):
         check_profile("slurmm")

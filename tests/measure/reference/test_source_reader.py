@@ -106,7 +106,8 @@ def test_a_file_that_was_not_gathered_is_named(tmp_path: Path) -> None:
 def test_rows_by_another_field_are_named(tmp_path: Path) -> None:
     row = written(tmp_path)["parquet"]
     assert reading(tmp_path, row, row | {"field": "text"})[2]
-    assert reading(tmp_path, row, row | {"label": "title"})[2]
+    text = row | {"field": "text"}
+    assert reading(tmp_path, text, text | {"label": "title"})[2]
 
 
 def test_what_changed_since_is_said_and_not_accused(tmp_path: Path) -> None:

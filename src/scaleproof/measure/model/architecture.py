@@ -44,6 +44,8 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's code raises, or transformers with such numbers
+        if isinstance(model, ModelShape):  # none of the user's
+            raise
         raise UserError(f"workload.model: {_failure_text(model, error)}") from None
     for reason in faults:
         raise UserError(f"workload.model: {name} ({type(network).__name__}) cannot be measured exactly: {reason}")
@@ -123,9 +125,9 @@ def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel
     return network
 
 
-def _failure_text(model: ModelShape | TransformersModel, error: BaseException) -> str:
+def _failure_text(model: TransformersModel, error: BaseException) -> str:
     """Return which file cannot be made a network, its line where it is Python's, and why."""
-    path = str(model.file) if isinstance(model, TransformersModel) else "the shape"
+    path = str(model.file)
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename.endswith(path)]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None

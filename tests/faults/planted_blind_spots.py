@@ -68,7 +68,7 @@ fault("buckets of zero2 ignored", ZERO2_SMALL_BUCKETS, OTHER_SETTINGS)(
 fault("overlap_comm ignored", ZERO2_OVERLAP, OTHER_SETTINGS)(zero(overlap_comm=False))
 fault("zero2 offloads its optimizer", ZERO2, OTHER_SETTINGS)(zero(offload_optimizer={"device": "cpu"}))
 fault("fsdp_prefetch ignored", FSDP_PREFETCH, OTHER_SETTINGS)(
-    replaced("strategy.native", "FSDP._prefetch", lambda original: lambda self, depth: original(self, 1))
+    replaced("strategy.native", "FSDP._set_prefetch", lambda original: lambda self, depth: original(self, 1))
 )
 
 

@@ -19,14 +19,14 @@ LOOK = {
 
 
 def prometheus(args: argparse.Namespace) -> None:
-    """Write the cells of a campaign for Prometheus. Raises UserError for a file that its exporter would not read."""
+    """Write the cells of a campaign as a file for Prometheus's node exporter, which reads `.prom` alone (UserError)."""
     from scaleproof.conclude.report.read_results import read_inputs
-    from scaleproof.conclude.report.trackers import prometheus
+    from scaleproof.conclude.report.trackers import prometheus as prometheus_text
 
     if args.out.suffix != SUFFIX:
         raise UserError(f"{args.out} must end in {SUFFIX}; as a table: scaleproof.to_frame(...).to_parquet(FILE)")
     _, cells, report = read_inputs(args.results)
-    write_atomic(args.out, prometheus(report.campaign, cells))
+    write_atomic(args.out, prometheus_text(report.campaign, cells))
 
 
 def to_tracker(args: argparse.Namespace) -> None:

@@ -224,7 +224,10 @@ def _further_factors(
 
 
 def _has_usual_size(figures: FigureTable, agreement: Agreement, i: int) -> bool:
-    """Whether batch and devices are stated, and are factors or the same as in the rows that fit: no other size."""
+    """Whether row `i` has the batch and devices of the rows that fit, so that no other size explains its figure.
+
+    Columns that are factors of the product may differ. False where no column states the batch, or none the devices.
+    """
     factors = [factor.column for factor in agreement.factors]
     fitting = [agreement.rows[k] for k in np.flatnonzero(agreement.fits)]
     batches, devices = (_columns_of(figures, kinds) for kinds in (("global_batch",), (*DEVICES, "nodes")))

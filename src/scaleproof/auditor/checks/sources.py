@@ -231,11 +231,14 @@ def _pairs_of_places(first: Sequence[_Place], second: Sequence[_Place]) -> Itera
 
 
 def _may_be_one_quantity(here: Quantity, there: Quantity) -> bool:
-    """Whether two figures may be one quantity although a heading lacks its unit, or which rate or time it is."""
+    """Whether two figures may be the same quantity where a heading is vague: it has no unit, or says "rate" or "time".
+
+    Their statistics must be equal, and neither may be per device where the other is of all.
+    """
     kinds = {here.kind, there.kind}
-    general = any(name in kinds and kinds <= set(names) for name, names in GENERAL_KINDS.items())
+    one_is_vague = any(name in kinds and kinds <= set(names) for name, names in GENERAL_KINDS.items())
     one_scope = here.per_device == there.per_device or None in (here.per_device, there.per_device)
-    return (general or len(kinds) == 1) and one_scope and here.statistic == there.statistic
+    return (one_is_vague or len(kinds) == 1) and one_scope and here.statistic == there.statistic
 
 
 def _range(quantity: Quantity) -> PrintedInterval:

@@ -188,7 +188,7 @@ class ReportedRow:
 
     @property
     def devices(self) -> int | None:
-        """Devices in all: stated, or the processes, or nodes x devices per node, of which some may be idle."""
+        """Devices in all: as stated, else processes, else nodes x devices per node. None: unknown, or not whole."""
         stated = self.value("devices") or self.value("processes")
         if stated is None:
             stated = (self.value("nodes") or 0.0) * (self.value("devices_per_node") or 0.0)

@@ -169,7 +169,10 @@ BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?
 
 
 def describe_label(row: ReportedRow) -> None:
-    """Add what the label of a row says where no column does; "vs 1 GPU" is about the baseline."""
+    """Add to a row the words and numbers that its label has and no column states.
+
+    `vs 1 GPU` and the like are cut off before: they are about the baseline.
+    """
     description = describe(BASELINE_NAMED.sub(" ", row.label))
     for word, value in description.words.items():
         row.words.setdefault(word, value)

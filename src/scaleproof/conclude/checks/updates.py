@@ -27,9 +27,9 @@ def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
 
 
 def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> float | None:
-    """Return the 2-norm of all gradients of a step, as `rank` has it, from the `norms` of all ranks; None: unknown.
+    """Return the 2-norm of all gradients of a step, from the `norms` of all ranks; None: unknown.
 
-    Under FSDP each rank has a part of the gradients, and the norms of the parts are combined.
+    Under FSDP each rank has a part of the gradients: the norms of the parts are combined. Else that of `rank`.
     """
     strategy = run.metrics.training_config.strategy
     if strategy not in FSDP:

@@ -67,8 +67,8 @@ class Rewritten:
 
 
 def written_again(folder: Path) -> Rewritten:
-    """Write page, claims.json and tables in `folder` again, and return what they state otherwise."""
-    if not (folder / CLAIMS).exists():  # a rehearsal, or of before there were claims
+    """Write page, claims.json and tables of `folder` once more, elsewhere, and return where its own differ."""
+    if not (folder / CLAIMS).exists():  # nothing to compare: a rehearsal, or a campaign older than claims.json
         return Rewritten([])
     if not are_of_this_version(read_runs(folder)[0]):
         return Rewritten([], "page and tables were not written again: they are of another version")

@@ -30,7 +30,7 @@ class JobState:
     name: str  # in the scheduler's own word
     phase: Phase
     reason: str = ""  # for which it waits or has ended, in the scheduler's words
-    for_ever: bool = False  # whether the reason for which it waits can end without somebody's help
+    for_ever: bool = False  # whether the reason for which it waits cannot end without somebody's help
 
 
 @dataclass(frozen=True)

@@ -219,11 +219,14 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 
 
 def state_of(name: str, reason: str = "") -> JobState:
-    """Return the JobState for Slurm's word for a state; its reason is the `reason` to wait, unless that is ORDINARY."""
+    """Return a job's state from Slurm's word for it.
+
+    `reason`, why it waits, is left out where any job may wait for it (ORDINARY).
+    """
     phases: dict[str, Phase] = {"PENDING": "waiting", DONE: "done", "CANCELLED": "cancelled"}
     phase = phases.get(name, "failed" if name in FAILED else "running")
     notable = reason if phase == "waiting" and reason not in ORDINARY else ""
-    return JobState(name, phase, notable, bool(FOR_EVER.match(notable)))
+    return JobState(name, phase, notable, for_ever=bool(FOR_EVER.match(notable)))
 
 
 def states_by_accounting(jobs: Set[str]) -> dict[str, JobState]:

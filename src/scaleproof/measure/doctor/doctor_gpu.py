@@ -184,7 +184,7 @@ def check_attention() -> Verdict:
 
 
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
-    """Whether a fused kernel computes causal attention; both: (name of the longest kernel, microseconds of a call)."""
+    """Return whether causal attention runs a fused kernel; both: (longest kernel, microseconds of a call)."""
     causal_kernel, causal_us = causal
     masked_kernel, masked_us = masked
     fused = any(part in causal_kernel.lower() for part in FLASH)

@@ -26,7 +26,7 @@ class LossHead(nn.Linear):
     """
 
     def __init__(self, head: nn.Linear, kind: Kind, chunk: int = CHUNK_TOKENS) -> None:
-        """Make a head with the parameters of `head`, which stay tied to those they were tied to.
+        """Take over the parameters of `head` themselves, so that tied weights stay tied.
 
         `kind`: how the loss is computed; `chunk`: tokens whose logits are alive at once. Raises UserError where the
         head has a bias, whose gradient `fused` does not make.

@@ -131,12 +131,12 @@ def _download_folder(corpus: Corpus, downloads: Path) -> Path:
 
 
 def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
-    """Yield text and label of each document of a file, blank ones too."""
+    """Yield (text, label) of each document of a file, blank ones too; without labels the label is None."""
     if corpus.form == "text":
         yield from ((text, None) for text in _read_texts(path, corpus.document))
         return
     for row in _read_rows(path, corpus):
-        values = [row[name] for name in corpus.fields]
+        values = [row[name] for name in corpus.fields]  # of the text, then of the label
         label = str(values.pop()).strip() if corpus.label else None
         yield " ".join(text for text in values if text), label
 

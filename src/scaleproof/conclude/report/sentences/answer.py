@@ -301,15 +301,15 @@ def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
-    """Return the series whose scaling is stated: all where there are few, else the fastest cell's.
+    """Return the series whose speed-up the answer states: all of one or two, else that of the fastest cell.
 
-    Beside a ranking, only series that its family of comparisons compares with their baseline.
+    Series whose last speed-up has no interval, or is in no family of comparisons, are left out.
     """
-    several = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
-    if len(several) < 3:
-        return several
+    answerable = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
+    if len(answerable) < 3 or not report.ranking:
+        return answerable
     fastest = report.ranking[-1].cells[0].cell  # of the largest size
-    return [series for series in several if any(point.cell == fastest for point in series.points)]
+    return [series for series in answerable if any(point.cell == fastest for point in series.points)]
 
 
 def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bullet]) -> list[Bullet]:

@@ -36,10 +36,11 @@ def read_trace(paths: list[Path]) -> Trace:
 
 
 def traces_in(folder: Path) -> list[Path]:
-    """The traces in a folder, among other files. Raises UserError where it has none."""
+    """Return the traces in a folder, among other files. Raises UserError where it has none."""
     traces: list[Path] = []
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         with contextlib.suppress(NoTrace):
+            # Any JSON may be of torch's profiler by its name: where it is not packed, its events are looked for.
             if trace_kind(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
                 traces.append(path)
     if not traces:

@@ -69,6 +69,18 @@ def test_what_is_no_key_signs_nothing(folder: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "out").glob("*"))
 
 
+def test_what_was_edited_on_a_page_is_named_beside_its_hash(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "synthetic"
+    shutil.copytree(folder, copy)
+    page = copy / "report.html"
+    page.write_text(page.read_text().replace("</title>", ", surely</title>", 1))
+    of_hash, *of_text = verify_and_audit(copy)[0]
+    assert (of_hash.file, of_hash.where) == ("report.html", "sha256")
+    assert "surely" in " ".join(map(str, of_text))
+    (copy / "cells.csv").write_text("")
+    assert not any("surely" in str(difference) for difference in verify_and_audit(copy)[0]), "its files are damaged"
+
+
 def test_a_finding_that_a_stage_dropped_is_named(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

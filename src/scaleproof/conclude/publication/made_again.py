@@ -78,6 +78,11 @@ def written_again(folder: Path) -> Rewritten:
         return Rewritten([Difference(PAGE, "", f"cannot be written again: {describe_first_fault(error)}")])
 
 
+def is_written_again(file: str) -> bool:
+    """Whether a file of results, by its name in their folder, is one that `written_again` compares."""
+    return file in (PAGE, CLAIMS) or file.startswith("tables/")
+
+
 def _compare(folder: Path) -> Rewritten:
     """Return what is written otherwise: all of it where this code wrote the page, else figures and deciding words."""
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)

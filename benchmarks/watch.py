@@ -28,7 +28,7 @@ import scaleproof
 from scaleproof.ground.campaign.loaded import load_named
 from scaleproof.measure.model.build import build_model
 
-STEPS, FIRST = 13, 3
+STEPS, FIRST = 15, 5
 BATCH = 8
 WANTED = 1.01
 

@@ -37,14 +37,11 @@ def verify(args: argparse.Namespace) -> None:
     folder = folder_of(args.results)
     try:
         from scaleproof.conclude.publication.gate import findings_left_out, verify_and_audit, why_rules_differ
-        from scaleproof.conclude.publication.made_again import written_again
     except ImportError as error:
         print(f"findings are not looked for again: {error.name} is not installed")
         differences, runs, figures = verify(folder)
     else:
-        differences, runs, figures = verify_and_audit(folder)
-        if not differences and (reservation := written_again(folder).reservation):
-            print(reservation)
+        differences, runs, figures = verify_and_audit(folder, say=print)
         if not differences and (reason := why_rules_differ(folder)):
             for difference in findings_left_out(folder):
                 print(f"not counted, because {reason}: {difference}")

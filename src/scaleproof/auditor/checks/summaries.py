@@ -20,14 +20,8 @@ SUMMARY = re.compile(
     r"(?: (?:of|over|across) .{1,30}| ?\([^)]{1,30}\)|"
     r" (?:time|throughput|speed|rate|latency|speed-?up|memory|cost|(?:step|epoch) time)(?: ?\([^)]{1,30}\))?| ?± ?\w+)?"
 )
-ADDED_UP = (
-    "cost",
-    "energy_j",
-    "device_time_s",
-    "tokens",
-    "samples",
-    "parameters",
-)  # kinds of which a total is no less than the sum of its parts
+# Kinds of which a total is no less than the sum of its parts.
+ADDED_UP = ("cost", "energy_j", "device_time_s", "tokens", "samples", "parameters")
 SAME_SIZE_FACTOR = 3.0  # beyond which a figure is of something else
 ROUNDING_TOLERANCE = 0.005  # relative difference of a mean or total that is right
 MEAN_TOLERANCE = 0.02  # relative difference from every mean that shows that it is none

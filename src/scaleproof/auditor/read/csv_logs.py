@@ -18,11 +18,8 @@ from scaleproof.auditor.read.units import RESULTS
 from scaleproof.auditor.read.words import describe
 
 DELIMITERS = (",", "\t", ";")
-COLUMNS_OF_SCALEPROOF = {
-    "phase",
-    "rank",
-    "data_wait_s",
-}  # the raw series of our own runs: their folder is what can be audited
+# The raw series of our own runs: their folder is what can be audited.
+COLUMNS_OF_SCALEPROOF = {"phase", "rank", "data_wait_s"}
 # Columns of which one row stands for each value: the rows of the first value are read ...
 GROUPS = ("rank", "local_rank", "split", "phase", "fold", "process", "process_index")
 # ... and columns whose values are different runs.

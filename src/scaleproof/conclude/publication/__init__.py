@@ -1,3 +1,3 @@
 """A verified campaign for others: packed to be cited, and held against earlier results."""
 
-__all__ = ["gate", "history", "made_again", "publish"]
+__all__ = ["gate", "history", "publish"]

@@ -8,7 +8,7 @@ Before that a result is verified, with its checks made again: findings that were
 import math
 import os
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,18 +34,24 @@ FINDINGS = "findings.json"
 OF_RUNS = ("runs", "scaling")  # what findings concern that follow from the runs alone
 
 
-def verify_and_audit(path: Path) -> tuple[list[Difference], int, int]:
+def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> tuple[list[Difference], int, int]:
     """Verify a campaign, and make its sentences and checks again; return what differs, and how many runs and figures.
 
-    Raises UserError where `path` is no campaign's results.
+    `say`: is told, where nothing differs, why the page was not compared as a whole. Raises UserError where `path` is
+    no campaign's results.
     """
     differences, runs, figures = verify(path)
     folder = folder_of(path)
     named = {difference.file for difference in differences if difference.where != "sha256"}
+    reservation = ""
     if all(is_written_again(difference.file) for difference in differences):  # else what they are made of is damaged
-        differences += [again for again in written_again(folder).differences if again.file not in named]
+        rewritten = written_again(folder)
+        reservation = rewritten.reservation
+        differences += [again for again in rewritten.differences if again.file not in named]
     if not differences and not why_rules_differ(folder):
         differences = findings_left_out(folder)
+    if say and reservation and not differences:
+        say(reservation)
     return differences, runs, figures
 
 

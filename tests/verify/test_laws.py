@@ -8,20 +8,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from conclude.report.conftest import Results
-from result_models import comparison, paired
+from result_models import comparison, comparisons, paired
 from synthetic import cells, write_run
 from verify.test_any_answer import SIZES, Times, finished
 
 from scaleproof.conclude.analysis import scaling, scaling_laws
+from scaleproof.conclude.analysis.paired_test import compare_ratios
 from scaleproof.conclude.report import claims_report
+from scaleproof.conclude.report.claims import claims_of_pairs
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.sentences.ab import drift_sentences
 from scaleproof.conclude.report.sentences.ratios import ab_sentence
 from scaleproof.ground.confidence import mean_rate
+from scaleproof.ground.files import write_json
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import Kind
 from scaleproof.verify.campaign import verify
-from scaleproof.verify.claims import _check_sentence
+from scaleproof.verify.claims import _check_sentence, check_claims
 from scaleproof.verify.laws import check_further_sentences, refit_law
 from scaleproof.verify.recompute import RecomputedQuantity
 
@@ -168,3 +171,23 @@ def test_slower_pairs_are_stated_by_the_inverse(claim: str | None, printed: str)
     sentence = {"topic": "pairs", "text": text, "claims": ["pairs/fused"]}
     problems = [*_check_sentence(sentence, [expected], [entry.a, entry.b, entry.name], {"": further, "pairs": []})]
     assert bool(problems) == (printed == "1.59x"), problems
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_no_sentence_on_sound_pairs_differs(n: int, tmp_path: Path) -> None:
+    """Whatever the noise: two pairs have no useful interval where its bounds are more than twice apart."""
+    chance = np.random.default_rng(n)
+    differences, without_interval = [], 0
+    for seed in range(60):
+        logarithms = chance.normal(0, 0.01 * (1 + seed), size=(2, n))
+        estimate = compare_ratios(*(np.exp(row).tolist() for row in logarithms))
+        entry = comparison(estimate, a="ddp-n1x1-nofused", b="ddp-n1x1-fused")
+        without_interval += "too few for an interval" in ab_sentence(entry)
+        claims = claims_of_pairs(entry)
+        sentence = {"topic": "pairs", "text": ab_sentence(entry), "claims": [claim.id for claim in claims]}
+        write_json(tmp_path / "claims.json", {"claims": [c.model_dump() for c in claims], "sentences": [sentence]})
+        write_json(tmp_path / "comparison.json", comparisons(entry))
+        nothing = {"series": [], "ranking": [], "question": None, "repeats": None}
+        differences += [str(one) for one in check_claims(tmp_path, {}, nothing)]
+    assert differences == []
+    assert without_interval or n > 2

@@ -65,7 +65,8 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     for identity, claim in claims.items():
         if identity in expected:
             quantity = quantities.get(f"cells/{claim['subject']}/{COLUMN_OF.get(claim['kind'])}")
-            yield from _check_claim(claim, expected[identity], {"n": quantity.n} if quantity else {})
+            n = quantity.n if quantity else expected[identity].get("n")
+            yield from _check_claim(claim, expected[identity], {"n": n} if n else {})
         elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
     extras = _further_figures(report, comparisons, lost)
@@ -112,7 +113,7 @@ def _claims_on_pairs(entry: Mapping[str, Any], estimate: Mapping[str, Any]) -> I
     spans = estimate["low"] <= 1 <= estimate["high"]
     word = estimate["claim"] or ("undecided" if spans else "within-noise")
     figure = (estimate["ratio"], estimate["low"], estimate["high"])
-    of_pairs = {"id": f"pairs/{name}", "method": "paired", "inputs": [name]}
+    of_pairs = {"id": f"pairs/{name}", "method": "paired", "inputs": [name], "n": estimate["n"]}
     yield {**_claim("pairs", entry["b"], entry["a"], figure, word), **of_pairs}
     yield _claim("noise", name, None, (estimate["floor"], None, None), None)
     low, high = estimate["detectable_low"], estimate["detectable_high"]
@@ -303,7 +304,7 @@ def _check_sentence(
 def _figures_to_print(claim: Claim) -> list[float]:
     """Return the value of a claim and its bounds, without bounds that say nothing."""
     value, low, high = claim["figure"] or (None, None, None)
-    has_bounds = low is not None and high is not None and not is_useless(low, high, FEWEST)
+    has_bounds = low is not None and high is not None and not is_useless(low, high, claim.get("n", FEWEST))
     return [figure for figure in (value, low, high)[: 3 if has_bounds else 1] if figure is not None]
 
 

@@ -3,8 +3,8 @@
     python benchmarks/watch.py [plain | accelerate | transformers | lightning] [ROUNDS]
 
 plain and accelerate: a loop with the two lines; transformers and lightning: a trainer with the callback. One process,
-the sides in turn. The first steps, in which the watch looks at norms and counts operations, are left out on all sides:
-they are in no rate.
+the sides in turn; compared is the median step of each training, which no burst of another program moves. The first
+steps, in which the watch looks at norms and counts operations, are left out on all sides: they are in no rate.
 """
 
 import logging
@@ -13,7 +13,9 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -28,7 +30,7 @@ import scaleproof
 from scaleproof.ground.campaign.loaded import load_named
 from scaleproof.measure.model.build import build_model
 
-STEPS, FIRST = 15, 5
+STEPS, FIRST = 25, 5
 BATCH = 8
 WANTED = 1.01
 
@@ -151,9 +153,8 @@ def main() -> int:
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 
     def seconds(folder: Path | None = None) -> float:
-        """Seconds of the steps after the first ones; what is written after the last step is in no rate either."""
-        ends = train(folder)
-        return ends[-1] - ends[FIRST - 1]
+        """Seconds of the median step after the first ones; what is written after the last step is in no rate either."""
+        return median(end - start for start, end in pairwise(train(folder)[FIRST - 1 :]))
 
     with tempfile.TemporaryDirectory() as folder:
         sides = {"bare": seconds, "watched": lambda: seconds(Path(folder)), "bare again": seconds}

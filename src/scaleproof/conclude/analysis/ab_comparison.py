@@ -41,7 +41,7 @@ class Pair:
 
 
 def read_comparisons(folder: Path, comparisons: Mapping[str, tuple[Comparison, Cell, Cell]]) -> dict[str, list[Pair]]:
-    """The pairs of each comparison of a campaign, whose results are in `folder`. Raises as `read_pairs`.
+    """Return the pairs of each comparison of a campaign, whose results are in `folder`. Raises as `read_pairs`.
 
     `comparisons`: name -> its declaration and its cells A and B.
     """
@@ -66,17 +66,17 @@ def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
 
 
 def runs_with_ratio(pairs: list[Pair]) -> list[Run]:
-    """The runs of the pairs in which both runs have numbers; ratios are made of these."""
+    """Return the runs of the pairs in which both runs have numbers; ratios are made of these."""
     return [run for pair in pairs if pair.ratio is not None for run in (pair.a, pair.b)]
 
 
 def unreadable_runs(pairs: list[Pair]) -> list[Run]:
-    """The runs of pairs whose metrics cannot be read."""
+    """Return the runs of pairs whose metrics cannot be read."""
     return [run for pair in pairs for run in (pair.a, pair.b) if not is_readable(run)]
 
 
 def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
-    """The run of `cell` in `folder`, labelled by its place; unreadable where its metrics are damaged.
+    """Return the run of `cell` in `folder`, labelled by its place; unreadable where its metrics are damaged.
 
     `pair`: the number of its pair, which stands for the repeat.
     """
@@ -94,7 +94,7 @@ def comparison_report(
     findings: Findings,
     cells: Sequence[Cell] = (),
 ) -> ComparisonReport:
-    """The A/B comparisons of a campaign with their estimates.
+    """Return the A/B comparisons of a campaign with their estimates.
 
     `comparisons`: name -> A, B, their pairs; `findings`, `cells`: of the campaign.
     """
@@ -105,7 +105,7 @@ def comparison_report(
 def _comparison_entry(
     name: str, a: Cell, b: Cell, pairs: list[Pair], findings: Findings, cells: Sequence[Cell]
 ) -> AbComparison:
-    """The comparison of cells A and B from its pairs. `findings`, `cells`: of the campaign.
+    """Return the comparison of cells A and B from its pairs. `findings`, `cells`: of the campaign.
 
     Its `status` is of `_comparison_status`; only one that is ok has an estimate and arms.
     """
@@ -141,7 +141,7 @@ def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
 
 
 def do_same_work(a: Cell, b: Cell) -> bool:
-    """Whether two cells do the same work in the same way; on one device all strategies count as the same."""
+    """Return whether two cells do the same work in the same way; on one device all strategies count as the same."""
     differing = set(configuration_differences(a.config, b.config))
     return not differing or (differing == {"execution.strategy"} and a.batch.n_devices == 1)
 
@@ -149,7 +149,7 @@ def do_same_work(a: Cell, b: Cell) -> bool:
 def _comparison_status(
     ratios: dict[bool, list[float]], pairs: list[Pair], own_findings: Sequence[Finding]
 ) -> tuple[Status, str | None]:
-    """Status of a comparison (ok, incomplete, invalid, incomparable), and why it is not ok, else None.
+    """Return the status of a comparison (ok, incomplete, invalid, incomparable), and why it is not ok, else None.
 
     incomplete: fewer than two whole pairs, of A and B or of A twice; invalid: a check found its numbers wrong;
     incomparable: A and B differ in what was not meant to differ. `ratios`: of A/A pairs under True, of B over A under
@@ -169,7 +169,7 @@ def _comparison_status(
 
 
 def configuration_differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
-    """Keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
+    """Return the keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
 
     None stands for a key that one side lacks, because records of an older version do not have it. `at`: prefix of
     the keys, "section." within a section.

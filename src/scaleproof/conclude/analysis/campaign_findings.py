@@ -25,7 +25,7 @@ def campaign_findings(
     excluded: Sequence[ExcludedNode] = (),
     audit_log: Callable[[Path], list[Finding]] | None = None,
 ) -> Findings:
-    """The findings of all checks on a campaign.
+    """Return the findings of all checks on a campaign.
 
     `profiles`: of the traced cells; `comparisons`: name -> pairs; `excluded`: nodes left out; `audit_log`: returns the
     findings on a log, and is called with the log of each run of a command.
@@ -51,14 +51,14 @@ def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> 
 
 
 def _arms_of(name: str, pairs: list[Pair]) -> Arms:
-    """The comparison `name` as the checks take it: only pairs that have a ratio, those of A twice apart."""
+    """Return the comparison `name` as the checks take it: only pairs that have a ratio, those of A twice apart."""
     whole = [pair for pair in pairs if pair.ratio is not None]
     of_a_and_b, of_a_twice = (tuple((p.a, p.b) for p in whole if p.null == null) for null in (False, True))
     return Arms(name, of_a_and_b, of_a_twice)
 
 
 def with_forecasts(findings: Findings, forecast: ForecastReport) -> Findings:
-    """The findings of a campaign together with those about its forecasts and sweeps, by severity."""
+    """Return the findings of a campaign together with those about its forecasts and sweeps, by severity."""
     return Findings(
         campaign=findings.campaign,
         rules_version=findings.rules_version,

@@ -26,18 +26,18 @@ from scaleproof.ground.snakemake_command import RESULTS
 
 
 def are_all_own(*paths: Path) -> bool:
-    """Whether every path that exists holds runs of scaleproof. Whoever reads missing paths reports them."""
+    """Return whether every path that exists holds runs of scaleproof. Whoever reads missing paths reports them."""
     return all(not path.exists() or any(map(_begins_as_own, _metrics_files(path))) for path in paths)
 
 
 def _begins_as_own(path: Path) -> bool:
-    """Whether a file begins as the metrics files of scaleproof do (of schema 3)."""
+    """Return whether a file begins as the metrics files of scaleproof do (of schema 3)."""
     with path.open(errors="replace") as file:
         return '"schema_version": "3.' in file.read(200)
 
 
 def _metrics_files(path: Path) -> list[Path]:
-    """The file `path` itself, or all metrics files below the folder `path`."""
+    """Return the file `path` itself, or all metrics files below the folder `path`."""
     return [path] if path.is_file() else sorted(file for file in path.rglob(METRICS) if file.is_file())
 
 
@@ -58,7 +58,7 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
 
 
 def _nearest_result(path: Path) -> str:
-    """The end of a message that names the folder which is meant, where only a campaign or cell was given.
+    """Return the end of a message that names the folder which is meant, where only a campaign or cell was given.
 
     "" where no folder in results/ has the last name of the missing `path`; one of the campaign in `path` is preferred.
     """
@@ -91,7 +91,7 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
 
 
 def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], vary: set[str]) -> Compared:
-    """A cell of B relative to a cell of A, from their runs; without a ratio where `why` says what forbids it.
+    """Return a cell of B relative to a cell of A, from their runs; without a ratio where `why` says what forbids it.
 
     `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ.
     """
@@ -132,7 +132,7 @@ def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:
 
 
 def _compared_name(path: str, cell: str) -> str:
-    """The name of a cell in a comparison: its path, and the cell where the path does not name it."""
+    """Return the name of a cell in a comparison: its path, and the cell where the path does not name it."""
     return path if cell in Path(path).parts else f"{path} {cell}"
 
 

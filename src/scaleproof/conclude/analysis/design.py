@@ -58,7 +58,7 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
 
 
 def _window_variance(runs: Iterable[MeasuredRun]) -> float:
-    """Variance of the log rate of a window, from its steps; 0 where no run has two steps.
+    """Return the variance of the log rate of a window, from its steps; 0 where no run has two steps.
 
     It is a quarter of the mean squared difference of the log rates of both halves: the mean of a window is off by half
     of what its halves differ by.
@@ -73,7 +73,7 @@ def _window_variance(runs: Iterable[MeasuredRun]) -> float:
 
 
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
-    """The split into repeats and steps that a campaign has, and the best one of the same time.
+    """Return the split into repeats and steps that a campaign has, and the best one of the same time.
 
     Best is what shows the smallest difference. `cells`: cell -> its runs. None where the parts of the variance are not
     known, or no split is better by a tenth (WORTH).

@@ -48,7 +48,7 @@ class Curve:
 
 
 def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
-    """The curves of each cell's runs. `groups`: cell -> its runs with numbers."""
+    """Return the curves of each cell's runs. `groups`: cell -> its runs with numbers."""
     curves: dict[str, list[Curve]] = {}
     for cell, runs in groups.items():
         longest = max((len(run.elapsed) for run in runs), default=0)
@@ -58,7 +58,7 @@ def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
 
 
 def _curve(run: TimedRun, steps: int) -> Curve:
-    """The curve of a run, smoothed over so many `steps`. Its window is its last part."""
+    """Return the curve of a run, smoothed over so many `steps`. Its window is its last part."""
     step = np.arange(len(run.losses))
     timed = step >= len(step) - len(run.elapsed)  # `elapsed` has one value a step of the window
     seconds = np.full(len(step), np.nan)
@@ -103,7 +103,7 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
 
 
 def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["derive"]) -> dict[str, TimeToLoss]:
-    """The time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
+    """Return the time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
 
     Derived: the lowest smoothed loss that every run with the same kind of loss reaches in its window, and a thousandth
     more (SLACK); runs that have hardly learnt (LEARNT) do not count. Seconds are of the window alone: the steps
@@ -128,7 +128,7 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
 
 
 def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
-    """The mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
+    """Return the mean time in which a cell's `runs` reach the loss `target` in their windows, or why there is none."""
     missed = [loss for loss in map(_lowest_loss, runs) if loss > target]
     if missed:
         why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
@@ -145,13 +145,13 @@ def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
 
 
 def _lowest_loss(curve: Curve) -> float:
-    """The lowest smoothed loss of the window; infinite where the loss became NaN."""
+    """Return the lowest smoothed loss of the window; infinite where the loss became NaN."""
     lowest = float(curve.smoothed[curve.timed].min())
     return lowest if np.isfinite(lowest) else np.inf
 
 
 def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
-    """Kind of loss -> the lowest smoothed loss that all its runs reach, the worst of their lowest losses.
+    """Return kind of loss -> the lowest smoothed loss that all its runs reach, the worst of their lowest losses.
 
     Runs whose loss fell less than LEARNT (half) of the median fall do not count; kinds without any loss are left out.
     """

@@ -99,7 +99,7 @@ class MeasuredCell:
 
 
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
-    """The cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
+    """Return the cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
     cells = {}
     unique: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
     all_rates: dict[str, dict[int, float]] = {}  # shared by the cells, and complete when the last is made
@@ -117,7 +117,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
 
 
 def _configuration_values(run: TimedRun) -> dict[str, Any]:
-    """The configuration of a run's cell, as in runs.csv.
+    """Return the configuration of a run's cell, as in runs.csv.
 
     Of a command (Printed: only its log is known) the tokens or samples of a step stand in place of the global batch.
     """

@@ -51,7 +51,7 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
 
 
 def _t_quantile(freedom: float) -> float:
-    """Student's quantile of a two-sided interval of 95 % (CONFIDENCE)."""
+    """Return Student's quantile of a two-sided interval of 95 % (CONFIDENCE)."""
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 

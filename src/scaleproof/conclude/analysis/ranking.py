@@ -42,7 +42,7 @@ def choose_recommendation(
     beats_single: Mapping[str, bool | None],
     margin: float,
 ) -> Recommendation | None:
-    """Which cell to use among the comparable `cells` of one size, fastest first; None for a single cell.
+    """Return which cell to use among the comparable `cells` of one size, fastest first; None for a single cell.
 
     It is the simplest cell that qualifies; of equally simple ones the faster. A cell qualifies if no other may be
     faster by more than `margin` (non-inferiority, by Hsu's comparisons with the best), if it is not known to lose
@@ -90,7 +90,7 @@ SMALLEST_EFFECT = 0.01  # difference that repeats are planned for where a questi
 
 
 def largest_group(ranking: Sequence[SizeRanking]) -> SizeRanking | None:
-    """The ranking of the largest size that has more than one comparable cell; None without such a size."""
+    """Return the ranking of the largest size that has more than one comparable cell; None without such a size."""
     several = [group for group in ranking if len(group.comparable) > 1]
     return several[-1] if several else None
 
@@ -101,12 +101,12 @@ def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | Sc
 
 
 def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
-    """Speed-up of a cell over the best single device; None where no comparable one was measured."""
+    """Return the speed-up of a cell over the best single device; None where no comparable one was measured."""
     return next((point.speedup_vs_best_single for point in report.points if point.cell == cell), None)
 
 
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
-    """Values of GROUPED_BY -> the cells that have them, fastest first: they do the same work on as many devices.
+    """Return values of GROUPED_BY -> the cells that have them, fastest first: they do the same work on as many devices.
 
     Groups with few devices come first, in a group the cells that are short of repeats last.
     """
@@ -125,7 +125,7 @@ def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[Measure
 def family_of_size(
     members: Sequence[MeasuredCell], references: Mapping[str, MeasuredCell], confidence: float
 ) -> Family | None:
-    """The comparable cells of a size compared with each other and with their references; None for a single cell.
+    """Return the comparable cells of a size compared with each other and with their references; None for a single cell.
 
     All in one family, because two of 5 % each would make false claims in up to 10 % of campaigns; it begins with the
     `members` of the size, fastest first. `references`: cell -> the single device, or the baseline, it is held against.
@@ -149,7 +149,7 @@ def rank_cells(
     margin: float = MARGIN,
     effect: float | None = None,
 ) -> SizeRanking:
-    """The ranking of the cells of one size. `key`, `members`: of `cells_by_size`; `family`: of `family_of_size`.
+    """Return the ranking of the cells of one size. `key`, `members`: of `cells_by_size`; `family`: of `family_of_size`.
 
     `beats_single`, `margin`: as of `choose_recommendation`. `effect`: the difference that further repeats are planned
     for; the margin, if none is given.
@@ -172,7 +172,7 @@ def rank_cells(
 
 
 def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
-    """The cells with too few repeats for an interval, if two or more others have enough; else none.
+    """Return the cells with too few repeats for an interval, if two or more others have enough; else none.
 
     The others are then compared without them: one failed run must not cost the whole comparison.
     """
@@ -189,7 +189,7 @@ def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
 
 
 def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[str]:
-    """The fields of provenance in which two cells differ, though they were not meant to."""
+    """Return the fields of provenance in which two cells differ, though they were not meant to."""
     return unintended_differences(fastest.provenance, cell.provenance, same_program=False)
 
 
@@ -200,7 +200,7 @@ def _ranked_cell(
     family: Family | None,
     groups: Mapping[str, str],
 ) -> RankedCell:
-    """A cell of a ranking, with its rate over the fastest cell's; the fastest itself has no ratio.
+    """Return a cell of a ranking, with its rate over the fastest cell's; the fastest itself has no ratio.
 
     `why_not`: what forbids a ratio; `family`: without it the ratio has no interval; `groups`: cell -> the letters of
     its groups, of cells that are not told apart.
@@ -225,7 +225,7 @@ def _ranked_cell(
 def answer_question(
     question: Mapping[str, str | float] | None, cells: Mapping[str, MeasuredCell], resolve: float | None = None
 ) -> AnsweredQuestion | None:
-    """The answer to a campaign's formal question; None without one.
+    """Return the answer to a campaign's formal question; None without one.
 
     `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). Its interval is not adjusted, because
     it was stated before the runs. `resolve`: the difference at which the campaign's repeats end. The answer's `status`:

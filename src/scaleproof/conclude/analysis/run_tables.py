@@ -59,7 +59,7 @@ MEASURED: dict[str, Callable[[Measured], Any]] = {
 
 
 def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row a run, failed ones included; each row names the file that it came from and the file's sha256."""
+    """Return one row a run, failed ones included; each row names the file that it came from and the file's sha256."""
     rows = []
     for run in runs:
         m = run.metrics
@@ -97,12 +97,12 @@ def add_pair_columns(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _has_step_times(metrics: Timed) -> bool:
-    """Whether steps were timed: a command whose log has no steps was timed as a whole."""
+    """Return whether steps were timed: a command whose log has no steps was timed as a whole."""
     return not isinstance(metrics, Printed) or metrics.reading.first_step is not None
 
 
 def _column_value(metrics: Timed | Failed, name: str) -> Any:
-    """The value of a run in the column `name` of TIMED or MEASURED; None where this kind of run has none."""
+    """Return the value of a run in the column `name` of TIMED or MEASURED; None where this kind of run has none."""
     if name in MEASURED:
         return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
     if not isinstance(metrics, Timed):
@@ -113,7 +113,7 @@ def _column_value(metrics: Timed | Failed, name: str) -> Any:
 
 
 def configuration_columns(run: Run) -> dict:
-    """Column -> value of what was run, as {"strategy": "ddp", ..., "nodes": 2, "devices": 8}."""
+    """Return column -> value of what was run, as {"strategy": "ddp", ..., "nodes": 2, "devices": 8}."""
     config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
@@ -132,7 +132,7 @@ def _model_in_words(model: Mapping[str, Any]) -> str:
 
 
 def cell_rate(runs: Sequence[TimedRun]) -> Estimate:
-    """The rate of a cell in tokens/s with its interval, from its runs with numbers."""
+    """Return the rate of a cell in tokens/s with its interval, from its runs with numbers."""
     windows = [run.metrics.window for run in runs]
     return rate_with_interval([w.tokens for w in windows], [w.wall_time_s for w in windows])
 
@@ -152,7 +152,7 @@ def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimat
 
 
 def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
-    """All samples over all time of some runs; None where a run did not count its samples."""
+    """Return all samples over all time of some runs; None where a run did not count its samples."""
     seconds = sum(run.metrics.window.wall_time_s for run in runs)
     samples = [run.metrics.ledger.samples_consumed for run in runs if isinstance(run.metrics, Measured)]
     return sum(samples) / seconds if len(samples) == len(runs) else None
@@ -224,7 +224,7 @@ def _cell_row(
 
 
 def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
-    """Quantiles of the step time over all steps of all runs, by column; p95 is None below 20 steps.
+    """Return the quantiles of the step time over all steps of all runs, by column; p95 is None below 20 steps.
 
     Runs that were timed as a whole have no steps; without any step all quantiles are None.
     """
@@ -242,7 +242,7 @@ def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
 
 
 def _largest_figure(runs: Sequence[TimedRun], name: str) -> float | None:
-    """Largest figure of column `name` over the runs that have it; None where none has."""
+    """Return the largest figure of column `name` over the runs that have it; None where none has."""
     figures = [_column_value(run.metrics, name) for run in runs]
     return max((figure for figure in figures if figure is not None), default=None)
 
@@ -256,7 +256,7 @@ def _average_figure(
 
 
 def _device_load(metrics: Measured) -> float | None:
-    """Fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
+    """Return the fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
 
     Of GPUs by NVML; of a CPU, cores used of cores given.
     """
@@ -271,7 +271,7 @@ def _device_load(metrics: Measured) -> float | None:
 
 
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
-    """MFU (model FLOP utilization) of a cell at its `rate` in tokens/s, as a fraction; None if unknown.
+    """Return the MFU (model FLOP utilization) of a cell at its `rate` in tokens/s, as a fraction; None if unknown.
 
     It is the first run's, times the cell's rate over that run's: so of all tokens over all time, no mean of ratios.
     """
@@ -293,5 +293,5 @@ def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
 
 
 def measured_by_cell(runs: Iterable[Run]) -> dict[str, list[TimedRun]]:
-    """The runs with numbers of each cell; [] for a cell without any."""
+    """Return the runs with numbers of each cell; [] for a cell without any."""
     return {cell: timed_runs(group) for cell, group in runs_by_cell(runs).items()}

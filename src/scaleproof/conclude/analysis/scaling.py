@@ -99,7 +99,7 @@ def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
 
 
 def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
-    """Cell -> whether its speed-up over the best single device is above 1 with its whole interval.
+    """Return cell -> whether its speed-up over the best single device is above 1 with its whole interval.
 
     None where the cell has one device itself, or no comparable single device was measured.
     """
@@ -111,7 +111,7 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
-    """The series of a campaign with their figures, none of whose intervals is adjusted for multiple comparisons.
+    """Return the series of a campaign with their figures, none of whose intervals is adjusted for multiple comparisons.
 
     `effect`: the difference that further repeats are planned for.
     """
@@ -183,7 +183,7 @@ def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapp
 
 
 def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCell]]:
-    """The cells of each series, smallest size first; its name is their slug without the geometry (n2x4).
+    """Return the cells of each series, smallest size first; its name is their slug without the geometry (n2x4).
 
     Whatever else a campaign varies is in the slug, and so makes another series.
     """
@@ -195,7 +195,7 @@ def _series_members(cells: dict[str, MeasuredCell]) -> dict[str, list[MeasuredCe
 
 
 def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
-    """How the batch of a series grows: "strong", one global batch for all sizes; "weak", one batch per device.
+    """Return how the batch of a series grows: "strong", one global batch for all sizes; "weak", one batch per device.
 
     None: neither, unknown, or a single size. `cells`: the configurations of the series' cells.
     """
@@ -215,7 +215,7 @@ def _work_key(values: dict[str, Any], batch: float) -> tuple:
 def _series_entry(
     name: str, members: list[MeasuredCell], singles: dict[tuple, list[MeasuredCell]], effect: float
 ) -> ScalingSeries:
-    """The series of `members`, smallest size first, with its law and each size's speed-up over the smallest.
+    """Return the series of `members`, smallest size first, with its law and each size's speed-up over the smallest.
 
     `singles`: `_work_key` -> the cells with one device. `effect`: the difference that further repeats are planned for.
     """
@@ -246,7 +246,7 @@ def _series_entry(
 def _series_point(
     cell: MeasuredCell, base: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> ScalingPoint:
-    """A cell of a series with its speed-ups over the series' baseline `base` and over the best single device.
+    """Return a cell of a series with its speed-ups over the series' baseline `base` and over the best single device.
 
     `kind`: of the series; without one no speed-up is defined. `singles`: `_work_key` -> the cells with one device.
     """
@@ -284,7 +284,7 @@ def _series_point(
 
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
-    """Jobs per second of a cell over its baseline's: paired by repeat where repeats match, else independent."""
+    """Return jobs per second of a cell over its baseline's: paired by repeat where repeats match, else independent."""
     seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
     base_seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
     jobs = times_per_second(list(seconds.values()))
@@ -297,7 +297,7 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 def _best_single(
     cell: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
-    """The fastest comparable cell with one device that does the same work, and []; else None, and why not.
+    """Return the fastest comparable cell with one device that does the same work, and []; else None, and why not.
 
     Why not: the fields of provenance that differ; [] where no single device does the same work. The same work has the
     same global batch, or in weak scaling one device's part of it. `singles`: cells by their `_work_key`.
@@ -316,7 +316,7 @@ def _best_single(
 
 
 def efficiency_verdict(efficiency: Estimated | None, speedup: Estimated | None) -> str | None:
-    """A word for an efficiency: "low" (below 0.7), "good" or "excellent" (from 0.85); None without an interval.
+    """Return a word for an efficiency: "low" (below 0.7), "good" or "excellent" (from 0.85); None without an interval.
 
     "slower than the baseline" where the speed-up's interval is below 1; "undecided, low to good" where the bounds of
     the efficiency have different words.
@@ -330,7 +330,7 @@ def efficiency_verdict(efficiency: Estimated | None, speedup: Estimated | None) 
 
 
 def _efficiency_word(efficiency: float) -> str:
-    """The word for an efficiency, its interval left aside."""
+    """Return the word for an efficiency, its interval left aside."""
     if efficiency < GOOD_EFFICIENCY:
         return "low"
     return "good" if efficiency < EXCELLENT_EFFICIENCY else "excellent"

@@ -16,7 +16,7 @@ LAWS: dict[Kind, Law] = {"strong": "amdahl", "weak": "gustafson"}
 
 
 def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
-    """The serial fraction that a measured speed-up S over one device stands for: (1/S - 1/N) / (1 - 1/N).
+    """Return the serial fraction that a measured speed-up S over one device stands for: (1/S - 1/N) / (1 - 1/N).
 
     Karp and Flatt, CACM 33(5), 1990. None unless 1 < S <= N: a program that gets slower has no serial fraction.
     """
@@ -74,7 +74,7 @@ def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: 
 
 
 def _find_lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
-    """The size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
+    """Return the size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
 
     `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. Residuals are of each repeat about its own
     fit, so what a repeat shares cancels; certain is by Student's t over repeats, at the Bonferroni level of the sizes.
@@ -97,15 +97,15 @@ def _find_lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, 
 
 
 def _amdahl_fraction(speedups: dict[int, float]) -> float:
-    """The serial fraction f by Amdahl: 1/S - 1/N = f (1 - 1/N). `speedups`: devices N -> S."""
+    """Return the serial fraction f by Amdahl: 1/S - 1/N = f (1 - 1/N). `speedups`: devices N -> S."""
     return _slope(speedups, lambda n: 1 - 1 / n, lambda n, s: 1 / s - 1 / n)
 
 
 def _gustafson_fraction(speedups: dict[int, float]) -> float:
-    """The serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: as of `_amdahl_fraction`."""
+    """Return the serial fraction f by Gustafson: N - S = f (N - 1). `speedups`: as of `_amdahl_fraction`."""
     return _slope(speedups, lambda n: n - 1, lambda n, s: n - s)
 
 
 def _slope(speedups: dict[int, float], x: Callable, y: Callable) -> float:
-    """Slope of the line through the origin, by least squares, of y(N, S) over x(N)."""
+    """Return the slope of the line through the origin, by least squares, of y(N, S) over x(N)."""
     return sum(x(n) * y(n, s) for n, s in speedups.items()) / sum(x(n) ** 2 for n in speedups)

@@ -58,7 +58,7 @@ class Noise:
     unequal: bool  # whether Bartlett's test finds that the cells are not equally noisy
 
     def own_quantile(self, probability: float, claims: int) -> np.ndarray:
-        """Student's quantile of each pair, as a matrix indexed [i, j], which a value exceeds with `probability`.
+        """Return Student's quantile of each pair, as a matrix indexed [i, j], which a value exceeds with `probability`.
 
         Where the cells are not equally noisy, `claims` pairs share the probability (Bonferroni).
         """
@@ -79,11 +79,11 @@ class Family:
     confidence: float = CONFIDENCE
 
     def low(self, i: int, j: int) -> float:
-        """The lower bound of rate i over rate j."""
+        """Return the lower bound of rate i over rate j."""
         return math.exp(self.log_ratio[i, j] - self.half[i, j])
 
     def high(self, i: int, j: int) -> float:
-        """The upper bound of rate i over rate j."""
+        """Return the upper bound of rate i over rate j."""
         return math.exp(self.log_ratio[i, j] + self.half[i, j])
 
     @property
@@ -139,7 +139,7 @@ def compare_all(
 
 
 def _noise_in_blocks(logs: np.ndarray) -> Noise:
-    """The noise of cells whose repeats match. `logs`: logarithms of rates, cells x rounds.
+    """Return the noise of cells whose repeats match. `logs`: logarithms of rates, cells x rounds.
 
     Pooled, it is what is left after the means of cells and rounds; of a pair, the scatter of its differences.
     """
@@ -155,7 +155,7 @@ def _noise_in_blocks(logs: np.ndarray) -> Noise:
 
 
 def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
-    """The noise of cells whose repeats do not match. `logs`: of each cell, the logarithms of its rates.
+    """Return the noise of cells whose repeats do not match. `logs`: of each cell, the logarithms of its rates.
 
     Pooled, it is what is left after the means of cells; of a pair, Welch's with Satterthwaite's degrees of freedom.
     """
@@ -188,7 +188,7 @@ def letter_groups(family: Family, count: int) -> dict[str, str]:
 
 
 def _groups_not_told_apart(differ: np.ndarray) -> list[set[int]]:
-    """The largest groups of cells of which no two differ. `differ`: whether cells i and j do, as a matrix."""
+    """Return the largest groups of cells of which no two differ. `differ`: whether cells i and j do, as a matrix."""
     groups: list[set[int]] = [set(range(len(differ)))]
     for i, j in np.argwhere(np.triu(differ)).tolist():
         # Cells that differ share no group: each that holds both is split into one without either.
@@ -205,12 +205,12 @@ def _groups_not_told_apart(differ: np.ndarray) -> list[set[int]]:
 
 
 def _group_letter(place: int) -> str:
-    """The letter of the group at a place: a to z, then aa, ab and so on."""
+    """Return the letter of the group at a place: a to z, then aa, ab and so on."""
     return chr(ord("a") + place) if place < 26 else f"{_group_letter(place // 26 - 1)}{_group_letter(place % 26)}"
 
 
 def resolution_of_family(family: Family, effect: float) -> Resolution:
-    """What further repeats of these cells would show, by the noise so far. `effect`: the difference to show."""
+    """Return what further repeats of these cells would show, by the noise so far. `effect`: the difference to show."""
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:
@@ -221,7 +221,7 @@ def resolution_of_family(family: Family, effect: float) -> Resolution:
 
 
 def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Resolution:
-    """What further repeats would show about a single `ratio` with bounds. `confidence`: of its interval.
+    """Return what further repeats would show about a single `ratio` with bounds. `confidence`: of its interval.
 
     `effect`: the difference that is asked for (0.05: 5 %).
     """
@@ -257,7 +257,7 @@ def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callabl
 
 
 def _sd_of_pair(family: Family) -> tuple[float, float]:
-    """Standard deviation of the log ratio of two runs, and its degrees of freedom: pooled over all cells.
+    """Return the standard deviation of the log ratio of two runs, and its degrees of freedom: pooled over all cells.
 
     Where cells are not equally noisy, that of the noisiest pair: no difference needs more repeats than that one.
     """
@@ -270,7 +270,7 @@ def _sd_of_pair(family: Family) -> tuple[float, float]:
 
 
 def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
-    """The 95 % interval by chi-square of a standard deviation whose estimate `sd` has `freedom` degrees."""
+    """Return the 95 % interval by chi-square of a standard deviation whose estimate `sd` has `freedom` degrees."""
     tail = (1 - CONFIDENCE) / 2
     low, high = (sd * math.sqrt(freedom / float(chdtri(freedom, above))) for above in (tail, 1 - tail))
     return low, high
@@ -334,7 +334,7 @@ def shown_effect(
     freedom: float | None = None,
     random: np.random.Generator | None = None,
 ) -> float:
-    """The log ratio that n repeats (or pairs) show with probability POWER, in standard deviations of one pair.
+    """Return the log ratio that n repeats (or pairs) show with probability POWER, in standard deviations of one pair.
 
     An effect is claimed from threshold - error on, where `thresholds` and `errors` of the mean are draws of the noise.
     `freedom`: degrees of freedom of the deviation, where the answer is in units of its estimate, drawn by `random`.

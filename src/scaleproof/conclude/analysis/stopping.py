@@ -42,7 +42,7 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
 
 
 def shown_in_scatters(rule: RepeatUntil) -> float:
-    """The difference of two cells that is shown 8 times in 10 (POWER) if all repeats are made.
+    """Return the difference of two cells that is shown 8 times in 10 (POWER) if all repeats are made.
 
     As a multiple of the scatter (standard deviation) of runs of a cell. That an earlier look may show it is left out.
     """
@@ -52,7 +52,7 @@ def shown_in_scatters(rule: RepeatUntil) -> float:
 
 
 def is_resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
-    """Whether a ratio's interval leaves out 1, or shows that the ratio is nearer to 1 than `resolve`.
+    """Return whether a ratio's interval leaves out 1, or shows that the ratio is nearer to 1 than `resolve`.
 
     `ratio`: the bounds of the interval; None, an interval that could not be computed, resolves nothing.
     """
@@ -98,7 +98,7 @@ def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> 
 
 
 def _is_decided(report: ScalingReport, resolve: float) -> bool | None:
-    """Whether the comparison of the campaign is decided; None: there is nothing that repeats could decide.
+    """Return whether the comparison of the campaign is decided; None: there is nothing that repeats could decide.
 
     The comparison: the campaign's formal question; without one, the fastest cell of the largest size with all others
     and with one device; without several cells of one size, each series at its largest size with its smallest.
@@ -139,5 +139,5 @@ def next_level(decided: Sequence[bool]) -> float:
 
 
 def _spendable_part(place: int) -> float:
-    """The part of a budget that the comparison number `place` after it was earned may spend."""
+    """Return the part of a budget that the comparison number `place` after it was earned may spend."""
     return SCALE * math.log(max(place, 2)) / (place * math.exp(math.sqrt(math.log(place))))

@@ -44,7 +44,7 @@ def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float
 
 @lru_cache(maxsize=4096)
 def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
-    """The value that the largest of k - 1 differences to one equal mean exceeds with 1 - `confidence`.
+    """Return the value that the largest of k - 1 differences to one equal mean exceeds with 1 - `confidence`.
 
     In estimated standard deviations of such a difference, which have `freedom` degrees.
 
@@ -65,7 +65,7 @@ def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
 
 
 def _solve_for_quantile(probability: Callable[[float], float], confidence: float, bound: float) -> float:
-    """The argument, between 0 and `bound`, at which a rising `probability` is `confidence`, to a part in 10^9.
+    """Return the argument, between 0 and `bound`, at which a rising `probability` is `confidence`, to a part in 10^9.
 
     By bisection: scipy.optimize, which has better ways, takes most of a second to import.
     """
@@ -80,13 +80,13 @@ def _solve_for_quantile(probability: Callable[[float], float], confidence: float
 
 
 def _normal_means() -> tuple[np.ndarray, np.ndarray]:
-    """Values of one standard normal mean, and their weights in an integral over its density."""
+    """Return values of one standard normal mean, and their weights in an integral over its density."""
     z = FARTHEST * MEAN_NODES
     return z, FARTHEST * MEAN_WEIGHTS * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _sd_estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates of a standard deviation of 1, spread on a logarithmic scale, and their probabilities."""
+    """Return the estimates of a standard deviation of 1, spread on a logarithmic scale, and their probabilities."""
     # Quantiles of chi-square, at TAIL from either end, as logarithms of estimates.
     low, high = (
         0.5 * math.log(2 * float(inverse(freedom / 2, TAIL)) / freedom) for inverse in (gammaincinv, gammainccinv)

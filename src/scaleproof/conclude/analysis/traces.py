@@ -23,7 +23,7 @@ OF_PROFILE = (
 
 
 def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run]) -> TracesReport:
-    """One entry a traced cell, in the order given; `profiles` by the file that each was read from."""
+    """Return one entry a traced cell, in the order given; `profiles` by the file that each was read from."""
     traces = [_trace_entry(path, profile, runs) for path, profile in profiles.items()]
     return TracesReport(campaign=campaign, traces=traces)
 
@@ -53,7 +53,7 @@ def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | Non
 
 
 def _rank_means(profile: Profile) -> list[RankParts]:
-    """The parts of a step of each rank, means over its steps; None where a step does not have the part."""
+    """Return the parts of a step of each rank, means over its steps; None where a step does not have the part."""
     means = []
     for rank in profile.ranks:
         of_rank = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})
@@ -62,7 +62,7 @@ def _rank_means(profile: Profile) -> list[RankParts]:
 
 
 def _phase_means(profile: Profile) -> dict[str, float]:
-    """Phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks.
+    """Return phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks.
 
     A phase that a step does not have took no time in it.
     """

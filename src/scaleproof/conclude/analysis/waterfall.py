@@ -74,7 +74,7 @@ def waterfall_report(
 def _cell_waterfall(
     cell: Row, base: Row, kind: Kind, cells: Mapping[str, Row], traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallCell:
-    """The waterfall of a cell, from the ideal step time that its baseline `base` stands for to the measured one.
+    """Return the waterfall of a cell, from the ideal step time that its baseline `base` stands for to the measured one.
 
     `cells`: all of the campaign, by name; `traced`: cell -> the steps of its profile.
     """
@@ -106,12 +106,12 @@ def _cell_waterfall(
 
 
 def _step_ms(cell: Row) -> float:
-    """Mean time of a step: a global batch at the cell's rate in samples, padded or not."""
+    """Return the mean time of a step: a global batch at the cell's rate in samples, padded or not."""
     return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
 def _data_ms(cell: Row) -> float:
-    """Mean time of a step in which it waits for data."""
+    """Return the mean time of a step in which it waits for data."""
     return cell["data_wait_share"] * _step_ms(cell)
 
 
@@ -131,7 +131,7 @@ def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> W
 
 
 def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
-    """Whether two cells are configured alike, but for what spreads a batch over devices (SPREAD)."""
+    """Return whether two cells are configured alike, but for what spreads a batch over devices (SPREAD)."""
     names = [name for name in CONFIGURATION if name not in SPREAD]
     return all(a[name] == b[name] or (pd.isna(a[name]) and pd.isna(b[name])) for name in names)  # NaN: empty in both
 

@@ -121,12 +121,10 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
 
 
 def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:
-    """Apply the checks on one run in `register` to each run; an odd record silences no other.
+    """Return the runs whose series can be read, and the findings of the checks in `register` on each of them.
 
-    Returns the runs whose series can be read, and the findings, of which one for each run that cannot be read.
-
-    Checks are made for some runs at a time: what several of them look up of a run is looked up once, and the processor
-    stays with one check for a while, which takes half of the time of run by run.
+    Each run that cannot be read is a finding, too: it stops no check of the others. AT_A_TIME runs are checked at a
+    time, since their checks share what is kept in caches; it takes half of the time of run by run.
     """
     read_series(runs)
     problems = [_series_problem(run) for run in runs]
@@ -141,13 +139,16 @@ def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[lis
 
 
 def _without_repetitions(findings: list[Finding]) -> list[Finding]:
-    """Return the findings with `record-unusable` ones first, each of them once: several checks may hit one fault."""
+    """Return the findings, `record-unusable` ones first and each of them once, though several checks hit one fault."""
     unusable = {(*f.runs, f.evidence): f for f in findings if f.code == RECORD_UNUSABLE.name}
     return [*unusable.values(), *(f for f in findings if f.code != RECORD_UNUSABLE.name)]
 
 
 def _without_consequences(findings: list[Finding]) -> list[Finding]:
-    """Return the findings without the `invalid` ones that an earlier one of CAUSES_FIRST explains on the same run."""
+    """Return the findings less those that follow from another one: one cause in a run, one finding.
+
+    Of the invalid findings of CAUSES_FIRST on a run only the earliest in that order stays, and names the others.
+    """
     codes: dict[str, set[str]] = defaultdict(set)  # of each run with one of them
     for finding in findings:
         if _may_explain(finding):
@@ -165,6 +166,7 @@ def _without_consequences(findings: list[Finding]) -> list[Finding]:
 
 
 def _may_explain(finding: Finding) -> bool:
+    """Return whether a finding is of a code in CAUSES_FIRST, invalid, and about one run alone."""
     return finding.code in CAUSES_FIRST and finding.severity == "invalid" and len(finding.runs) == 1
 
 
@@ -186,6 +188,7 @@ def _runs_without_census(runs: Sequence[Run]) -> list[Run]:
 
 
 def _is_damaged(metrics: Timed | Failed) -> TypeGuard[Failed]:
+    """Return whether a run's record could not be read: it then stands as a failed run of this class."""
     return isinstance(metrics, Failed) and metrics.failure.failure_class == UNREADABLE
 
 

@@ -24,9 +24,9 @@ FLOPS = 0.005  # relative; the count is exact, but for what a later torch may co
 
 @lru_cache(maxsize=AT_A_TIME)
 def inventory_of_run(run: MeasuredRun) -> Inventory:
-    """Return the tensors of the configured model: as counted on the network where recorded, else by formula.
+    """Return the tensors of the configured model: those counted on the network where a run records them, else by shape.
 
-    The replay counts the tensors of its own network; the optimizer must have all of them (`settings-differ`).
+    What was counted is held against the replay's own count elsewhere (`settings-differ`).
     """
     if run.metrics.model.inventory is not None:
         return run.metrics.model.inventory
@@ -40,7 +40,7 @@ def inventory_of_run(run: MeasuredRun) -> Inventory:
 
 @lru_cache(maxsize=AT_A_TIME)
 def counts_of_run(run: MeasuredRun) -> Counts:
-    """Parameters and FLOPs of the configured model, by the formula; of documents at their mean length."""
+    """Return parameters and FLOPs of the configured model by the formula, for samples of the run's mean length."""
     ledger = run.metrics.ledger
     return count_parameters_and_flops(inventory_of_run(run), ledger.tokens_consumed / ledger.samples_consumed)
 
@@ -97,10 +97,10 @@ def operations_are_the_models(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _window_problem(run: MeasuredRun, census: Census) -> str | None:
-    """Return in words what was counted in the window and is not as often in as many steps beside it; None if all is.
+    """Return in words the first count of the window that does not fit that of a step beside it; None if all fit.
 
-    That is autograd nodes, collectives, tokens inside the model. Compiled cells are not compared: their probed steps
-    build another graph.
+    Counted are autograd nodes, collectives, and tokens inside the model. Compiled cells are not compared, since their
+    probed steps build another graph.
     """
     steps, nodes = run.metrics.window.step_time_n, census.nodes_in_window
     if nodes is None or run.metrics.config["execution"]["compile"]:
@@ -126,11 +126,11 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 
 
 def _witness_problem(census: Census) -> str | None:
-    """Return in words which step of a rank's witness ran other things than the run's probed steps; None: none did.
+    """Return in words the first step of a rank's witness that ran other things than the run's probed steps; else None.
 
-    Engines lay out their buckets in the first steps. So nothing is compared before the first probed step; and with the
-    shortest warm-up, where that step lays them out itself, later steps may be as the one after the window (DDP), or
-    lack the exchange in which ranks tell each other the order of modules (ZeRO-3).
+    Engines lay out their buckets in the first steps, so that nothing is compared before the first probed step. With the
+    shortest warm-up that step itself lays them out: later ones may then be as the step after the window (DDP), or lack
+    the exchange in which ranks tell each other the order of modules (ZeRO-3).
     """
     names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
     before, after = census.before, census.after
@@ -167,7 +167,7 @@ def linear_flops(run: MeasuredRun) -> tuple[float, float]:
 
 
 def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
-    """Return how a probed step's FLOPs of products with weights differ from the formula; None if they do not."""
+    """Return in words how a probed step's FLOPs of products with weights differ from the formula; None if not."""
     least, most = linear_flops(run)
     if least * (1 - FLOPS) <= step.linear_flops <= most * (1 + FLOPS):
         return None
@@ -176,7 +176,7 @@ def _flops_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
 
 
 def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
-    """Return how the kernels or calls of attention in a probed step are not as configured; None if they are."""
+    """Return in words how kernels or calls of attention in a probed step are not as configured; None if they are."""
     execution = run.metrics.config["execution"]
     if inventory_of_run(run).is_encoder:
         return None  # its attention is that of torch's or transformers' layer
@@ -188,7 +188,8 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
         return f"attention ran in {', '.join(others)}, but {kind} is configured"
     if kind == "eager" and forward:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
-    # Of transformers' own attention torch computes some shapes in plain products: one head of keys for all queries.
+    # Not of transformers' models, some shapes of which (one head of keys for all queries) torch computes in plain
+    # products itself.
     is_own_model = run.metrics.model.inventory is None
     is_plain = not forward and step.batched_flops
     if is_own_model and kind != "eager" and is_plain and run.metrics.ranks[0]["cores"]:
@@ -205,7 +206,7 @@ OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 
 
 def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag each difference of a rank's probed step from rank 0's, then each between its two probed steps."""
+    """Flag each difference of a rank's probed steps from those of rank 0, then each between the two of one rank."""
     censuses = run.metrics.census or []
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
@@ -261,7 +262,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
-    """Yield in words which of a rank's threads, cores and compiled graphs are not the configured ones."""
+    """Yield in words which of a rank's threads and cores, its machine and its compiled graphs are not as configured."""
     execution, record = run.metrics.config["execution"], run.metrics.ranks[rank]
     if record["device_name"] == "cpu":
         threads = execution["threads_per_device"] or 0
@@ -291,7 +292,7 @@ def _machine_problems(run: MeasuredRun, record: Rank, census: Census) -> Iterato
 
 
 def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
-    """Yield in words what is wrapped or compiled on a rank, or is not, otherwise than configured."""
+    """Yield in words how a rank's model is wrapped or compiled otherwise than configured."""
     execution = run.metrics.config["execution"]
     if census.wrapper and run.metrics.training_config.strategy == "single" and not execution["compile"]:
         yield f"the model is wrapped in {census.wrapper}, though the strategy is single"
@@ -306,7 +307,7 @@ def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
 
 
 def node_of(run: MeasuredRun, rank: Rank) -> dict[str, Any]:
-    """Return what is recorded of a rank's machine: CPU, cores, memory; nothing where it is not known."""
+    """Return the record of a rank's machine (CPU, cores, memory), empty where it has none."""
     if "nodes" not in run.metrics.hardware:
         return {**run.metrics.hardware} if rank["host"] == run.metrics.host["hostname"] else {}
     return run.metrics.hardware["nodes"].get(short_host(rank["host"]), {})

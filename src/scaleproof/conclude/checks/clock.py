@@ -56,7 +56,10 @@ def clocks_agree(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
-    """Yield in words each other clock that disagrees with the run's own. `not ... <=` is true of NaN as well."""
+    """Yield a sentence for each clock that disagrees with the run's own.
+
+    Limits are written as `not ... <= limit`, so that a time that is NaN disagrees as well.
+    """
     metrics = run.metrics
     wall = metrics.window.wall_time_s  # by the step timer
     # The time of day at the launcher's start, as the record has it and as the launcher asked for it.
@@ -94,9 +97,9 @@ def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
 
 @of_run.check(CLOCK_DIFFERS)
 def steps_are_timed_one_by_one(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run in which fewer different step times occur than half of its steps."""
+    """Flag a run with fewer different step times than half of its steps: the clock ticks too slowly to time one."""
     times = run.step_times
-    different = len(np.unique(np.round(times, 7)))
+    different = len(np.unique(np.round(times, 7)))  # to 0.1 microseconds
     if len(times) >= COARSE_STEPS and 2 * different < len(times):
         yield Flag(
             f"the {len(times)} steps of the window took {plural(different, 'different time')}", severity="suspect"
@@ -116,15 +119,14 @@ def seconds_of_job(run: MeasuredRun) -> float | None:
 
 
 def _slowdown_of_window(run: MeasuredRun) -> float:
-    """Return by which factor other programs slowed the window down, at most MOST_SLOWED; tolerances widen by it.
+    """Return the factor by which other programs slowed the window down, from 1 to MOST_SLOWED.
 
-    The larger of two estimates: mean over shortest step; and, for steps that are all slowed alike, the window's time
-    over the same without waiting for a core. What slows the window slows what follows as well.
+    They slow the other phases as much, so that tolerances are widened by it. It is the larger of two estimates.
     """
     times, wall = run.step_times, run.metrics.window.wall_time_s
-    waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
     by_steps = times.mean() / max(times.min(), 1e-9)
-    by_waiting = wall / max(wall - waited, 1e-9)
+    waited = max(rank.get("run_delay_s") or 0.0 for rank in run.metrics.ranks)
+    by_waiting = wall / max(wall - waited, 1e-9)  # where all steps are slowed alike; `waited`: for a core
     return float(min(MOST_SLOWED, max(by_steps, by_waiting)))
 
 
@@ -158,8 +160,8 @@ def window_length(rank: Rank) -> float | None:
 def window_by_other_phases(run: MeasuredRun) -> float | None:
     """Return the seconds that the other phases of a run leave for its window; None on several hosts.
 
-    From the start of the window to the end of the validation, less the validation. Records without these clocks: the
-    total, less all other phases.
+    That is the time from the window's start to the end of the validation, less the validation; in records without
+    these clocks, the total less all other phases.
     """
     metrics = run.metrics
     if len({rank["host"] for rank in metrics.ranks}) > 1:

@@ -47,27 +47,28 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Ranks that do not exchange gradients; a sampler that differs.
     Repair: The same samples must make the same step. Do not compare the times of these runs.
     """
-    # Runs with the same workload, global batch and seed have the same loss at each step, whatever their world size.
     for reference, *others in groups_of_same_training(runs):
-        expected = reference.losses[:COMPARED_STEPS]
-        scale = np.maximum(np.abs(expected), SMALL_LOSS)
         for run in others:
-            losses = run.losses[:COMPARED_STEPS]
-            steps = min(len(losses), len(expected))  # that both runs made
-            loosest = max(loss_tolerance(reference), loss_tolerance(run))
-            tolerance = loss_tolerances(loosest, steps) * rounding_amplification(reference_for(reference)).of(steps)
-            # From some step on training may amplify rounding too far to compare.
-            tolerance[comparable_steps(tolerance) :] = np.inf
-            # A loss that is not a number makes a difference of NaN, which is above no tolerance.
-            difference = np.abs(losses[:steps] - expected[:steps]) / scale[:steps]
-            if len(losses) != len(expected) or (difference > tolerance).any():
-                step = int(np.nan_to_num(difference / tolerance).argmax())
-                yield Flag(
-                    f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
-                    f"{significant(expected[step], 6)} in {reference.name}, {scientific(difference[step])} apart; "
-                    f"{scientific(tolerance[step], 0)} is allowed",
-                    about=[reference, run],
-                )
+            yield from _flag_other_losses(run, reference)
+
+
+def _flag_other_losses(run: MeasuredRun, reference: MeasuredRun) -> Iterator[Flag]:
+    """Flag `run` where its losses differ from those of `reference`, with the step that is furthest beyond tolerance."""
+    losses, expected = run.losses[:COMPARED_STEPS], reference.losses[:COMPARED_STEPS]
+    steps = min(len(losses), len(expected))  # that both runs made
+    loosest = max(loss_tolerance(reference), loss_tolerance(run))
+    tolerance = loss_tolerances(loosest, steps) * rounding_amplification(reference_for(reference)).of(steps)
+    tolerance[comparable_steps(tolerance) :] = np.inf  # there, training amplifies rounding too far to compare
+    # A loss that is not a number makes a difference of NaN, which is above no tolerance.
+    difference = np.abs(losses[:steps] - expected[:steps]) / np.maximum(np.abs(expected[:steps]), SMALL_LOSS)
+    if len(losses) != len(expected) or (difference > tolerance).any():
+        step = int(np.nan_to_num(difference / tolerance).argmax())
+        yield Flag(
+            f"at step {step} the loss is {significant(losses[step], 6)} in {run.name} and "
+            f"{significant(expected[step], 6)} in {reference.name}, {scientific(difference[step])} apart; "
+            f"{scientific(tolerance[step], 0)} is allowed",
+            about=[reference, run],
+        )
 
 
 @of_timed.finds("provenance-differs", "suspect")
@@ -138,12 +139,15 @@ def loss_tolerances(loosest: float, steps: int) -> np.ndarray:
 
 
 def loss_tolerance(run: MeasuredRun) -> float:
-    """Return the relative difference of losses that order of summation alone can explain in a run's precision."""
+    """Return the relative difference of losses that the order of summation alone explains in a run's precision."""
     return (CLASSIFIER_TOLERANCE if run.is_classifier else TOLERANCE)[run.metrics.training_config.precision]
 
 
 def groups_of_same_training(runs: list[MeasuredRun]) -> Iterator[list[MeasuredRun]]:
-    """Yield groups of runs that should make the same steps; the first in each, the smallest world, is the reference."""
+    """Yield groups of runs that should make the same steps, whatever their world size, the smallest one first.
+
+    They have the same workload, global batch and seed. The first run of a group is the reference of the others.
+    """
     for group in group_by(runs, _training_identity).values():
         yield sorted(group, key=lambda run: (len(run.metrics.ranks), run.metrics.cell, run.metrics.repeat))
 

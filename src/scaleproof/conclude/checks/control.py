@@ -8,6 +8,7 @@ from scaleproof.ground.campaign.strategies import zero_stage
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag, of_run
 from scaleproof.ground.number_format import fixed, integer, megabytes
+from scaleproof.ground.records.census import BareLoop
 from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -76,7 +77,7 @@ def _habit_beside_training(run: MeasuredRun) -> str | None:
 def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
     """Return the seconds of a step in which other threads than a rank's main one compute; None where these are few.
 
-    Of whole models on CPU devices with one thread: elsewhere there is work for other threads.
+    None, too, unless ranks hold the whole model on CPU devices with one thread: elsewhere other threads have work.
     """
     has_one_thread = run.metrics.config["execution"]["threads_per_device"] == 1 and rank["device_name"] == "cpu"
     main_s, steps = rank.get("main_thread_s"), run.metrics.window.step_time_n
@@ -91,11 +92,11 @@ def _functions_beside_training(run: MeasuredRun) -> str | None:
     """Return in words which functions beside training a rank of a CPU ran in its steps; None where that is little."""
     if not run.is_on_cpus:  # the host's thread runs ahead of a GPU
         return None
-    for rank, witness in enumerate(census.witness for census in run.metrics.census or []):
-        times = witness.beside if witness else {}
+    for rank, census in enumerate(run.metrics.census or []):
+        times = census.witness.beside if census.witness else {}  # function -> seconds of a step
         if sum(times.values()) > max(LEAST_S, OF_STEP * run.metrics.window.step_time_mean_s):
-            most = sorted(times, key=times.__getitem__)[-3:][::-1]
-            listed = ", ".join(f"{fixed(times[name] * 1e3, 1)} ms in {name}" for name in most)
+            longest = sorted(times, key=times.__getitem__)[-3:][::-1]
+            listed = ", ".join(f"{fixed(times[name] * 1e3, 1)} ms in {name}" for name in longest)
             return f"of each step rank {rank} computed beside training: {listed}"
     return None
 
@@ -103,7 +104,7 @@ def _functions_beside_training(run: MeasuredRun) -> str | None:
 def _busier_main_thread(run: MeasuredRun) -> str | None:
     """Return in words which main thread computed longer in the window than in equal steps after it; None if none did.
 
-    Not where other programs used the machine in the window: they slow a processor's caches, too.
+    None, too, where other programs used the machine in the window, since they slow a processor's caches.
     """
     if not run.is_on_cpus or any(machine_was_free(run)):
         return None
@@ -121,42 +122,54 @@ def _busier_main_thread(run: MeasuredRun) -> str | None:
 
 
 def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run of which a step takes longer, on every rank, than its bare loop and the exchange explain.
-
-    On a CPU it is judged by processor time, which other programs do not lengthen much. What sharding costs beside its
-    traffic has no formula: it has a time for each collective, on CPUs. Not several GPUs, whose overlap a trace shows.
-    """
-    censuses, strategy = run.metrics.census or [], run.metrics.training_config.strategy
-    on_gpu = not run.is_on_cpus
-    controls = [census.control for census in censuses if census.control]  # the bare loop of each rank
-    if not controls or len(controls) < len(censuses) or (on_gpu and run.n_devices > 1):
+    """Flag a run of which a step takes longer, on every rank, than its bare loop and the exchange explain."""
+    exchange_s = _explained_exchange_s(run)
+    controls = _bare_loops(run)
+    if exchange_s is None or not controls:
         return
-    if strategy not in (WHOLE if on_gpu else WHOLE + SHARDED):
-        return
-    collectives = 0 if strategy in WHOLE else censuses[0].collectives_of_step
-    if collectives is None:
-        return
-    steps, exchanged = run.metrics.window.step_time_n, _exchanged_bytes(run)
+    on_gpu, steps = not run.is_on_cpus, run.metrics.window.step_time_n
     times = []  # (seconds of a step, seconds of it that are explained) of each rank
     for rank, control in zip(run.metrics.ranks, controls, strict=True):
+        # On a CPU by processor time, which other programs do not lengthen much.
         step_s, bare_s = (run.median_step_s, control.step_s) if on_gpu else (rank["cpu_s"] / steps, control.cpu_s)
-        times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + BYTE_S * exchanged + COLLECTIVE_S * collectives))
+        times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + exchange_s))
     step_s, explained_s = min(times, key=lambda pair: pair[0] - pair[1])  # of the rank with the least unexplained
     if step_s > explained_s:
         kind = "" if on_gpu else " of processor time"
         yield Flag(
-            f"a step takes {fixed(step_s * 1e3, 1)} ms{kind}; a bare loop and the exchange of {integer(exchanged)} "
-            f"bytes explain {fixed(explained_s * 1e3, 1)} ms, so that {fixed((step_s - explained_s) * 1e3, 1)} ms or "
-            "more of each step are something else",
+            f"a step takes {fixed(step_s * 1e3, 1)} ms{kind}; a bare loop and the exchange of "
+            f"{integer(_exchanged_bytes(run))} bytes explain {fixed(explained_s * 1e3, 1)} ms, so that "
+            f"{fixed((step_s - explained_s) * 1e3, 1)} ms or more of each step are something else",
             severity="note" if on_gpu else None,
         )
 
 
+def _explained_exchange_s(run: MeasuredRun) -> float | None:
+    """Return the seconds of a step that the exchange between ranks may take; None where nobody can say.
+
+    On CPUs sharding has a time for each collective, as there is no formula for what it costs beside its traffic. On
+    several GPUs the exchange overlaps with the step, which only a trace shows.
+    """
+    strategy, exchange_s = run.metrics.training_config.strategy, BYTE_S * _exchanged_bytes(run)
+    if strategy in WHOLE:
+        return exchange_s if run.is_on_cpus or run.n_devices == 1 else None
+    collectives = run.metrics.census[0].collectives_of_step if run.metrics.census else None
+    if strategy not in SHARDED or not run.is_on_cpus or collectives is None:
+        return None
+    return exchange_s + COLLECTIVE_S * collectives
+
+
+def _bare_loops(run: MeasuredRun) -> list[BareLoop]:
+    """Return the times of each rank's bare loop; empty unless every rank ran one."""
+    censuses = run.metrics.census or []
+    controls = [census.control for census in censuses if census.control]
+    return controls if len(controls) == len(censuses) else []
+
+
 def _bare_loop_evidence(run: MeasuredRun) -> str:
     """Return the end of the evidence: a step's time beside that in the bare loop; "" unless all ranks ran one."""
-    controls = [census.control for census in run.metrics.census or []]
-    times = [control.step_s for control in controls if control]
-    if not times or len(times) < len(controls):
+    times = [control.step_s for control in _bare_loops(run)]
+    if not times:
         return ""
     return f": a step took {fixed(run.median_step_s * 1e3, 1)} ms, in a bare loop {fixed(max(times) * 1e3, 1)} ms"
 

@@ -141,7 +141,7 @@ def runs_do_not_overlap(runs: list[MeasuredRun]) -> Iterator[Flag]:
 def _span_on_devices(run: MeasuredRun) -> tuple[float, float]:
     """Return begin and end, in epoch seconds, of a time that a run surely spent on its devices: its window.
 
-    Older files have the whole run alone, rounded to seconds, and it is shortened: neighbours must not seem to overlap.
+    Older files have the whole run alone, rounded to seconds; it is shortened, so that neighbours seem not to overlap.
     """
     ranks = run.metrics.ranks
     if all("window_start_epoch_s" in rank for rank in ranks):
@@ -156,9 +156,9 @@ def _monotonic_window(rank: Rank) -> tuple[float, float]:
 
 
 def _ran_apart(first: MeasuredRun, second: MeasuredRun) -> bool:
-    """Return whether one run had ended before the other began, by the monotonic clock of every host of both.
+    """Return whether one run had ended before the other began, by the monotonic clock of every host that they share.
 
-    That clock cannot be set, as the time of day can. False where the runs share no host or have no such clock.
+    Nobody can set that clock, as one can the time of day. False where the runs share no host or have no such clock.
     """
     pairs = [
         (_monotonic_window(rank), _monotonic_window(other))

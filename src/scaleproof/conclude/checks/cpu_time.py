@@ -26,8 +26,8 @@ UNEVEN_SHARE = 0.05  # of the window
 def busy_time_error_s(cpu_s: float) -> float:
     """Return by how many seconds the kernel may miscount `cpu_s` seconds of busy time, of one core or several.
 
-    By rounding, and by sampling: the standard deviation for a core that is busy half of the time. Of 18 ranks on a
-    quiet machine, in windows of 1.6 to 3.2 s, the count was within 3.5 %, where this allows 4 to 6 %.
+    It rounds, and it samples: the second term is the standard deviation for a core that is busy half of the time. Of
+    18 ranks on a quiet machine, in windows of 1.6 to 3.2 s, the count was within 3.5 %; this allows 4 to 6 %.
     """
     return ROUNDED_S + 0.5 * float((TICK_S * cpu_s) ** 0.5)
 
@@ -63,20 +63,19 @@ def machine_was_free_for_the_command(run: TimedRun) -> Iterator[Flag]:
 def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
     """Flag each host whose CPU time other programs took in the window; a note where they left the ranks' cores alone.
 
-    One rank on each host is enough, because every rank counted the busy time of its whole machine.
+    The first rank of each host speaks for it, because every rank counted the busy time of its whole machine.
     """
     for host, ranks in group_by(run.metrics.ranks, lambda rank: rank["host"]).items():
-        capacity = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
-        others = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
-        if capacity and others - busy_time_error_s(capacity) > BUSY * capacity:
+        capacity_s = ranks[0]["machine_cpus"] * (window_length(ranks[0]) or 0.0)
+        others_s = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
+        if capacity_s and others_s - busy_time_error_s(capacity_s) > BUSY * capacity_s:
             bound = _bound_ranks(run)
-            is_elsewhere = bool(bound) and not any(
-                _taken_s(rank) > busy_time_error_s(_available_s(rank)) for rank in bound
-            )
+            disturbed = [rank for rank in bound if _taken_s(rank) > busy_time_error_s(_available_s(rank))]
+            is_elsewhere = bool(bound) and not disturbed
             where = ", on other cores than those of the ranks" if is_elsewhere else ""
             yield Flag(
-                f"other programs used {percent(others / capacity)} of the CPU time of {host} during the window, "
-                f"{seconds(others, 2)} of processor time{where}",
+                f"other programs used {percent(others_s / capacity_s)} of the CPU time of {host} during the window, "
+                f"{seconds(others_s, 2)} of processor time{where}",
                 severity="note" if is_elsewhere else None,
             )
 
@@ -189,14 +188,14 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _excess_over_median(values: list[Any], place: int) -> tuple[float, float]:
-    """Return (ratio, difference) of the value at index `place` and the median of the others; a median of 0: ratio 0."""
+    """Return the value at index `place` over the median of the others (0 where that is 0), and less that median."""
     others = median(value for index, value in enumerate(values) if index != place)
     ratio = values[place] / others if others else 0.0
     return ratio, values[place] - others
 
 
 def cores_used(run: MeasuredRun) -> float | None:
-    """Return the part of its cores that a rank used in the window, the least of all ranks; None where not counted."""
+    """Return the share of its cores' time that a rank used in the window, of the rank with the least; None: unknown."""
     ranks = _bound_ranks(run)
     if not ranks or len(ranks) < len(run.metrics.ranks) or not all(_available_s(rank) for rank in ranks):
         return None
@@ -204,7 +203,7 @@ def cores_used(run: MeasuredRun) -> float | None:
 
 
 def computing_s(run: MeasuredRun) -> float | None:
-    """Return the seconds of a mean step that a rank computes on all its cores, the least of all; None: not counted."""
+    """Return the seconds of a mean step in which a rank's cores compute, of the rank with the least; None: unknown."""
     used = cores_used(run)
     return None if used is None else used * run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
@@ -217,16 +216,15 @@ def _bound_ranks(run: MeasuredRun) -> list[Rank]:
 
 def _taken_s(rank: Rank) -> float:
     """Return the seconds that others, or a virtual machine's host, took from a rank's cores while it wanted them."""
-    taken = rank["cores_busy_s"] - rank["cpu_s"]
-    # Threads of a rank also wait for each other: neither count alone is time that others took from it.
+    used_by_others = rank["cores_busy_s"] - rank["cpu_s"]
+    # The rank need not have wanted a core that others used, and its threads also wait for each other: the less counts.
     waited = rank.get("run_delay_s")
-    if waited is not None:
-        taken = min(taken, waited)
+    taken = used_by_others if waited is None else min(used_by_others, waited)
     return float(max(0.0, taken) + _stolen_s(rank))
 
 
 def _stolen_s(rank: Rank) -> float:
-    """Return the seconds that a virtual machine's host took from a rank's cores, if it took as much from each core."""
+    """Return the seconds that a virtual machine's host took from a rank's cores, taken to be as many on every core."""
     return float(rank["machine_steal_s"] * len(rank["cores"]) / rank["machine_cpus"])
 
 

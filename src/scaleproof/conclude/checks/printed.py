@@ -57,10 +57,10 @@ def printed_times_fill_the_clock(run: TimedRun) -> Iterator[Flag]:
 
 
 def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
-    """Return the seconds from the window's first printed line to its last: as the program says, and the launcher.
+    """Return the seconds from the window's first printed line to its last: by the program, and by the launcher.
 
-    None where the lines do not tell: the program prints no step times or not every step, or the launcher received all
-    lines within LEAST_S.
+    None where they cannot be compared: the program prints no step times or not every step, or the launcher received
+    all lines within LEAST_S.
     """
     metrics = run.metrics
     if not isinstance(metrics, Printed) or not metrics.second_clock or metrics.window.clock != "printed":
@@ -72,7 +72,7 @@ def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     if first is None or last is None:
         return None
     times = run.window["step_time_s"]  # of the lines that were printed
-    if last - first != len(times) - 1:
+    if last - first != len(times) - 1:  # not every step is printed
         return None
     return float(times[1:].sum()), launcher_s  # the first line stands at the end of its step
 

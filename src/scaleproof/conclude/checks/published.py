@@ -49,7 +49,7 @@ def figures_are_reproduced(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _nine_digits(figure: float | None) -> str:
-    """Return a figure with 9 digits, and what is missing as it stands in the record, as null."""
+    """Return a figure with 9 digits; "null", as the record has it, for one that is missing."""
     return "null" if figure is None else significant(figure, 9)
 
 
@@ -173,7 +173,7 @@ def _validation_figures(run: MeasuredRun) -> Figures:
 
 
 def _whole_share(share: float, total: float) -> float:
-    """Return the fraction of `total` that is nearest to `share` and has a whole numerator."""
+    """Return the share nearest to `share` that a whole number can have of `total`, such as 3/7 for 0.43 of 7."""
     return round(share * total) / total
 
 
@@ -189,21 +189,21 @@ def _device_figures(run: MeasuredRun) -> Figures:
     """Yield memory by its formula, utilization from rate and FLOPs, and energy from the ranks' own records."""
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
-    per_device = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices
+    rate = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices  # tokens/s of a device
     devices = sharing_devices(training.strategy, *run.geometry)
     predicted = state_bytes(training.strategy, training.precision, inventory_of_run(run).parameters, devices)
     yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
-    yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * per_device
+    yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * rate
     known = peak(metrics.ranks[0]["device_name"], training.precision)
     if known and use.peak_source == known.source:  # else: of a table before or after this one
         yield "utilization.peak_flops_per_s", use.peak_flops_per_s, known.flops
     if use.peak_flops_per_s:
-        share = per_device / use.peak_flops_per_s
-        causal = metrics.model.flops_per_token_causal
-        mfu = metrics.model.flops_per_token * share
+        mfu = metrics.model.flops_per_token * rate / use.peak_flops_per_s
+        causal_flops = metrics.model.flops_per_token_causal
+        mfu_causal = causal_flops * rate / use.peak_flops_per_s if causal_flops else None
         checkpointing = metrics.config["execution"]["activation_checkpointing"]
         yield "utilization.mfu", use.mfu, mfu
-        yield "utilization.mfu_causal", use.mfu_causal, causal * share if causal else None
+        yield "utilization.mfu_causal", use.mfu_causal, mfu_causal
         yield "utilization.hfu", use.hfu, mfu * RECOMPUTED if checkpointing else None
     joules = [gpu.get("energy_j") for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if metrics.energy.joules is not None:
@@ -240,9 +240,9 @@ def _rank_figures(run: MeasuredRun) -> Figures:
 
 
 def _census_figures(run: MeasuredRun) -> Figures:
-    """Yield the numbers of the probed steps, threads, and the collectives of a step.
+    """Yield the places of the probed steps by the configuration, and what both a rank's record and its census state.
 
-    Steps are numbered by the configuration; threads of each rank and collectives of rank 0 are in its census as well.
+    That is the threads of each rank, and the collectives of a step of rank 0.
     """
     censuses, work = run.metrics.census or [], run.metrics.config["work"]
     for number, census in enumerate(censuses):

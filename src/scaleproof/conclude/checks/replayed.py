@@ -66,9 +66,9 @@ def rounding_amplification(reference: Reference | None) -> Amplification:
 
 
 def _spread_so_far(series: Sequence[Sequence[float]], least: float) -> np.ndarray:
-    """Return for each step the largest relative difference of the `series` up to it, relative to the first of them.
+    """Return for each step the largest spread of the `series` at any step up to it.
 
-    Values of the first series below `least` count as `least`.
+    A spread is relative to the value of the first series, or to `least` where that value is smaller.
     """
     values = np.array(series)  # (series, steps)
     scale = np.maximum(np.abs(values[0]), max(least, 1e-30))
@@ -76,7 +76,7 @@ def _spread_so_far(series: Sequence[Sequence[float]], least: float) -> np.ndarra
 
 
 def comparable_steps(tolerance: np.ndarray) -> int:
-    """Return how many steps, from the first one on, can be compared: up to the first meaningless `tolerance`."""
+    """Return the number of steps before the first whose `tolerance` is too wide (MEANINGLESS) to compare anything."""
     too_far = np.flatnonzero(tolerance > MEANINGLESS)
     return int(too_far[0]) if len(too_far) else len(tolerance)
 
@@ -113,7 +113,7 @@ def reference_for(run: MeasuredRun) -> Reference | None:
 
 
 def _scale_overflowed(run: MeasuredRun) -> bool:
-    """Return whether the loss scale of fp16 overflowed: every step after that is one update behind the replay."""
+    """Return whether the loss scale of fp16 overflowed, so that every later step is one update behind the replay."""
     metrics = run.metrics
     return metrics.training_config.precision == "fp16" and metrics.window.skipped_optimizer_steps > 0
 
@@ -170,14 +170,14 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
             f"{scientific(tolerance[first])} is allowed; at most {scientific(np.nanmax(difference))}"
         )
     elif precision != "fp32" and not run.is_classifier and steps >= STEPS:
-        of_last_step = float(rounding_amplification(reference).of(steps)[-1])  # the largest: it never falls
-        yield from _flag_bias(apart, BIAS * of_last_step, precision)
+        amplified = float(rounding_amplification(reference).of(steps)[-1])  # the last is the largest: it never falls
+        yield from _flag_bias(apart, BIAS * amplified, precision)
 
 
 def _flag_bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
-    """Flag losses of a low precision whose mean difference from the replay is not zero, as rounding alone would give.
+    """Flag losses of a low precision that are above or below the replay's on average, as rounding alone is not.
 
-    `apart`: the relative difference in each step; `allowed`: what their mean may be.
+    `apart`: the relative difference in each step, with its sign; `allowed`: how large their mean may be.
     """
     steps, bias = len(apart), float(apart.mean())
     standard_error = max(float(apart.std(ddof=1)) / steps**0.5, 1e-12)
@@ -284,9 +284,9 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _sum_of_checksums(checksums: list[str | None], ranks: int) -> str | None:
-    """Return the sum of the `ranks` checksums, in their own form: 16 hexadecimal digits; None unless all are known.
+    """Return the sum of the checksums of all `ranks` as 16 hexadecimal digits, as they are; None unless all are known.
 
-    The sum, modulo MODULUS, does not depend on which rank had which sample.
+    A sum (modulo MODULUS) does not depend on which rank had which sample.
     """
     known = [int(checksum, 16) for checksum in checksums if checksum is not None]
     return f"{sum(known) % MODULUS:016x}" if known and len(known) == ranks else None
@@ -320,11 +320,14 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag a run of which a rank scores samples otherwise than it trains on them, with the same weights."""
+    """Flag the first rank on which some samples have another loss when they are scored than when they are trained on.
+
+    Both times the weights are the same: those after the window.
+    """
     of_rounding = OF_CLASSES if run.is_classifier else OF_VALIDATION
     tolerance = 2 * of_rounding[run.metrics.training_config.precision]
     for rank, census in enumerate(run.metrics.census or []):
-        scored, trained = census.scored_and_trained or (0.0, 0.0)
+        scored, trained = census.scored_and_trained or (0.0, 0.0)  # losses
         if not abs(scored - trained) <= tolerance * max(abs(trained), SMALL_LOSS):
             yield Flag(
                 f"rank {rank} scores the samples of the step after the window at {significant(scored, 8)}; trained on, "

@@ -52,7 +52,7 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
         return
     if (run.metrics.engine_config or {}).get("wall_clock_breakdown"):
         yield "the engine times its steps (wall_clock_breakdown)"
-    zero = (run.metrics.engine_config or {}).get("zero_optimization", {})
+    zero = _engine_section(run, "zero_optimization")
     kinds = ("offload_optimizer", "offload_param")
     offloaded = {kind for kind in kinds if (zero.get(kind) or {}).get("device", "none") not in (None, "none")}
     expected = {"offload_optimizer"} if is_offloaded(strategy) else set()
@@ -66,7 +66,7 @@ def _deepspeed_problems(run: MeasuredRun) -> Iterator[str]:
 
 
 def _allowed_of_zero(run: MeasuredRun) -> dict[str, set[int]]:
-    """Return which values settings of ZeRO may have by a run's configuration: name -> the values."""
+    """Return the values that settings of ZeRO may have by a run's configuration: name -> the values."""
     execution = run.metrics.config["execution"]
     configured = _bucket_elements(run, DEEPSPEED_BUCKET)
     elements = min(configured, run.metrics.model.parameters)  # a bucket of the model's size holds all of it
@@ -87,20 +87,20 @@ def _bucket_elements(run: MeasuredRun, default: int) -> int:
 
 def _ddp_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words which options of DDP are not the usual ones. Older runs do not record them."""
-    options = (run.metrics.engine_config or {}).get("ddp", {})
-    for name, value in DDP_USUAL.items():
-        if options.get(name, value) != value:
-            yield f"DDP has {name} {options[name]}; it is {value} in every run"
+    options = _engine_section(run, "ddp")
+    for name, usual in DDP_USUAL.items():
+        if options.get(name, usual) != usual:
+            yield f"DDP has {name} {options[name]}; it is {usual} in every run"
 
 
 def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
-    """Yield where FSDP2 recorded another number of replicas, or of blocks gathered ahead, than configured.
+    """Yield in words that FSDP2 had another number of replicas, or of blocks gathered ahead, than configured.
 
-    With `fsdp_prefetch` 1 torch's own order is left alone, one block ahead, and recorded as 0 or 1. Older runs lack
+    With `fsdp_prefetch` 1 torch's own order, one block ahead, is left alone, and recorded as 0 or 1. Older runs lack
     some of these settings.
     """
     execution = run.metrics.config["execution"]
-    settings = (run.metrics.engine_config or {}).get("fsdp", {})
+    settings = _engine_section(run, "fsdp")
     recorded = settings.get("forward_prefetch")
     if execution["strategy"] not in FSDP or recorded is None:
         return
@@ -136,7 +136,7 @@ def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
 
 
 def _backend_problems(run: MeasuredRun) -> Iterator[str]:
-    """Yield in words the first rank whose process group has another backend than its kind of device."""
+    """Yield in words the first rank that communicates by another backend than its kind of device should."""
     for rank in run.metrics.ranks:
         backend = BACKENDS.get(rank["device_name"], OF_GPUS)
         if rank.get("backend", backend) != backend:
@@ -145,12 +145,12 @@ def _backend_problems(run: MeasuredRun) -> Iterator[str]:
 
 
 def _census(run: MeasuredRun) -> Census:
-    """Return what rank 0 did and was set to."""
+    """Return the census of rank 0: what it did and was set to. IndexError where a run has none."""
     return (run.metrics.census or [])[0]
 
 
-def _recomputation(run: MeasuredRun) -> Any:
-    """Return what a second forward pass adds to: FLOPs of both kinds, and calls of attention."""
+def _work_of_step(run: MeasuredRun) -> Any:
+    """Return what is larger where a step makes part of its forward pass twice: FLOPs, and calls of attention."""
     step = _census(run).before
     return step.linear_flops, sum(step.attention.values()), step.batched_flops
 
@@ -168,13 +168,13 @@ def _engine_section(run: MeasuredRun, section: str) -> dict[str, Any]:
 # Key of `execution` -> what of the census it must change, where a census can see it.
 TRACES: dict[str, Callable[[MeasuredRun], Any]] = {
     "attention": lambda run: (sorted(_census(run).before.attention), _census(run).before.batched_flops > 0),
-    "activation_checkpointing": _recomputation,
+    "activation_checkpointing": _work_of_step,
     "fused_optimizer": lambda run: sorted(_census(run).before.updates),
     "bucket_elements": _collectives_of_step,
     "threads_per_device": lambda run: [census.threads for census in run.metrics.census or []],
     "compile": lambda run: (_census(run).compiled_graphs > 0, _census(run).compiled),
     "precision": lambda run: (_census(run).before.products, run.metrics.dtypes.get("float32_matmul")),
-    "loss": _recomputation,
+    "loss": _work_of_step,
     "overlap_comm": lambda run: _engine_section(run, "zero_optimization").get("overlap_comm"),
     "fsdp_reshard": _collectives_of_step,
     "fsdp_prefetch": lambda run: _engine_section(run, "fsdp").get("forward_prefetch"),
@@ -204,14 +204,14 @@ def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _text_without_key(run: MeasuredRun, key: str) -> str:
-    """Return a run's configuration but for one key of `execution`, as a text that can be compared."""
+    """Return a run's configuration without one key of `execution`, as a text, so that it can be compared."""
     config = run.metrics.config
     execution = {name: value for name, value in config["execution"].items() if name != key}
     return repr((config["workload"], config["work"], execution))
 
 
 def _value(run: MeasuredRun, key: str) -> Any:
-    """Return a run's value of a key of `execution`; its default in records of before there was the key."""
+    """Return a run's value of a key of `execution`; the key's default where the record is older than the key."""
     return run.metrics.config["execution"].get(key, Execution.model_fields[key].default)
 
 
@@ -232,7 +232,7 @@ def _flag_silent_values(key: str, trace: Callable[[MeasuredRun], Any], group: li
 
 
 def _key_matters(key: str, run: MeasuredRun) -> bool:
-    """Return whether a key of `execution` can change anything with a run's strategy on as many devices."""
+    """Return whether a key of `execution` can change anything with the strategy and number of devices of a run."""
     strategies = MATTERS_TO.get(key)
     strategy = without_offload(run.metrics.training_config.strategy)
     return strategies is None or (strategy in strategies and run.n_devices > 1)

@@ -24,7 +24,7 @@ WAITING, WAITING_BESIDE_GPU = 0.02, 0.05
 
 
 def near(a: float, b: float) -> bool:
-    """Return whether `a` and `b` are the same figure computed twice; never true of what is not a number."""
+    """Return whether `a` and `b` differ by no more than SAME, as one figure computed twice; False with a NaN."""
     return abs(a - b) <= SAME * abs(b)
 
 
@@ -146,9 +146,9 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
 
 
 def _slowdown_evidence(rank: int, slowed: dict[str, float], clock_mhz: float | None) -> str:
-    """Return the evidence: what slowed a device of `rank` down, each in what share of its samples, and its mean clock.
+    """Return a sentence: what slowed a device of `rank` down, in what share of its samples, and its mean clock.
 
-    `slowed`: name of the reason -> share; `clock_mhz`: None where it is unknown.
+    `slowed`: name of the reason -> share of the samples; `clock_mhz`: None where it is unknown.
     """
     shares = ", ".join(f"{name} {percent(share)}" for name, share in slowed.items())
     clock = "clock unknown" if clock_mhz is None else f"{fixed(clock_mhz, 0)} MHz on average"

@@ -18,18 +18,18 @@ SCALED = 1e-3  # relative; of a factor that is read back from the optimizer's fi
 
 
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
-    """Return the 2-norm of all gradients in a probed step, as `rank` has it; None where it was not recorded.
+    """Return the 2-norm of all gradients in the step that `rank` probed "before" or "after" the window (`when`).
 
-    `when`: "before" or "after" the window.
+    None where it was not recorded.
     """
     steps = [getattr(census, when) for census in run.metrics.census or []]
     return norm_of_ranks(run, rank, [step.gradient_norm if step else None for step in steps])
 
 
 def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> float | None:
-    """Return the 2-norm of all gradients of a step, from the `norms` of all ranks; None: unknown.
+    """Return the 2-norm of all gradients of a step, of which `norms` has what each rank recorded; None: unknown.
 
-    Under FSDP each rank has a part of the gradients: the norms of the parts are combined. Else that of `rank`.
+    Under FSDP each rank has a part of the gradients, so that the parts are combined. Else it is the norm of `rank`.
     """
     strategy = run.metrics.training_config.strategy
     if strategy not in FSDP:
@@ -42,20 +42,18 @@ def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> flo
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
     """Yield in words the probed steps of `rank` whose gradients were clipped otherwise than configured.
 
-    Of the steps of its witness only the first.
+    Then, of all such steps of its witness, the first.
     """
+    censuses = run.metrics.census or []
     for when in ("before", "after"):
-        step = getattr((run.metrics.census or [])[rank], when)
-        if step is not None:
-            problem = _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)
-            if problem:
-                yield problem
-    witnesses = [census.witness for census in run.metrics.census or []]
+        step = getattr(censuses[rank], when)
+        if step and (problem := _clipping_problem(run, step.step, gradient_norm(run, rank, when), step.scaled_by)):
+            yield problem
+    witnesses = [census.witness for census in censuses]
     own = witnesses[rank]
-    for step, scaled_by in enumerate(own.scaled_by if own else []):
-        norms = [witness.gradient_norms[step] if witness else None for witness in witnesses]
-        problem = _clipping_problem(run, step, norm_of_ranks(run, rank, norms), scaled_by)
-        if problem:
+    for number, scaled_by in enumerate(own.scaled_by if own else []):
+        norms = [witness.gradient_norms[number] if witness else None for witness in witnesses]
+        if problem := _clipping_problem(run, number, norm_of_ranks(run, rank, norms), scaled_by):
             yield problem
             return
 
@@ -81,8 +79,8 @@ def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by
 def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     """Yield in words which learning rates and settings of the window's updates are not the configured ones.
 
-    Learning rates are compared by one sum, in which each is weighted by the number of its step. Older records do not
-    say anything of updates.
+    A record has one mean of its learning rates, each weighted by the number of its step, so that their order counts.
+    Older records have nothing of updates.
     """
     work, updates = run.metrics.config["work"], census.updates_in_window
     if updates is None:

@@ -86,7 +86,7 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             numbers = [norm for norm in norms if math.isfinite(norm)]
             largest = f"; the largest norm of the gradients was {max(numbers):.3g}" if numbers else ""
             yield Flag(f"on rank {rank.rank} none of {len(norms)} updates changed the weights{largest}")
-        if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:
+        if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:  # gradients unknown, or too few steps to judge
             continue
         if not any(norms):  # NaN is something: what weight decay changes has not learnt
             yield Flag(f"on rank {rank.rank} all gradients were zero before {len(norms)} updates")
@@ -194,16 +194,20 @@ def ranks_step_together(run: WatchedRun) -> Iterator[Flag]:
     only_first=True,
 )
 def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
-    """Flag the first rank that trains on few different batches: by what its loader is known to have."""
+    """Flag the first rank that trains on few different batches.
+
+    `batch-repeated` where its loader is known to have more of them, or one batch came in several steps in a row.
+    """
     for rank in run.ranks:
         longest, steps = _longest_run_of_equal_batches(rank.batches), len(rank.batches)
         different = len({tuple(batches) for batches in rank.batches if batches})
         in_loader = rank.loader_batches  # None: nobody knows
-        in_a_pass = min(steps, (in_loader or 0) // max([1, *map(len, rank.batches)]))  # steps
+        batches_of_step = max([1, *map(len, rank.batches)])
+        steps_of_pass = min(steps, (in_loader or 0) // batches_of_step)  # of a pass over the loader, as far as it came
         where = f"on rank {rank.rank}"
         if longest >= FEWEST_STEPS and in_loader != 1:
             yield Flag(f"{where} the same batch entered the model in {longest} steps in a row", code="batch-repeated")
-        if 0 < CYCLES * different <= in_a_pass:
+        if 0 < CYCLES * different <= steps_of_pass:
             evidence = f"{where} the loader has {in_loader} batches, and {different} different ones entered the model"
             yield Flag(f"{evidence} in {steps} steps", code="batch-repeated")
         if 0 < different <= FEW_BATCHES and steps >= CYCLES * different:
@@ -289,9 +293,9 @@ def precision_stays(run: WatchedRun) -> Iterator[Flag]:
 
 
 def _dtypes_of_products(rank: WatchedRank) -> str | None:
-    """Return the dtypes of the probed step's matrix products: "float32"; "float32, later mostly bfloat16".
+    """Return the dtypes of a rank's matrix products in its probed step, such as "float32"; None: no step was probed.
 
-    The second where most steps have another one. None where no step could be probed.
+    Where most other steps have another one, it is added: "float32, later mostly bfloat16".
     """
     if rank.probed is None:
         return None
@@ -330,23 +334,25 @@ def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
     for run in runs:
         if isinstance(run.metrics, Printed) and run.metrics.watched:
             first_of.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
-            left_out += ["optimizer steps"] if run.metrics.reading.ended_after_s else []
+            if run.metrics.reading.ended_after_s:  # by the launcher, after whatever step it was
+                left_out.append("optimizer steps")
     if len(first_of) < 2:
         return
     base, *others = first_of.values()
     for other in others:
-        if unequal := [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(left_out))]:
+        unequal = [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(left_out))]
+        if unequal:
             about = [run for run in runs if run.metrics.cell in (base.name, other.name)]
             yield Flag("; ".join(unequal), cells=[base.name, other.name], about=about)
 
 
 def reasons_not_comparable(a: WatchedRun, b: WatchedRun) -> list[str]:
     """Return reasons why the rates of two watched runs do not compare: "samples: 512 in a, 256 in b"; [] if they do."""
-    work_a, work_b = _work_of_run(a), _work_of_run(b)
+    work_b = _work_of_run(b)
     return [
-        f"{name}: {work_a[name]} in {a.name}, {work_b[name]} in {b.name}"
-        for name in work_a
-        if work_a[name] != work_b[name] and None not in (work_a[name], work_b[name])  # None: nobody could look
+        f"{name}: {in_a} in {a.name}, {work_b[name]} in {b.name}"
+        for name, in_a in _work_of_run(a).items()
+        if in_a != work_b[name] and None not in (in_a, work_b[name])  # None: nobody could look
     ]
 
 
@@ -370,19 +376,20 @@ def _work_of_run(run: WatchedRun) -> dict[str, Any]:
 
 
 def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
-    """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same; else "few".
+    """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same batch.
 
-    "few" also in epochs over a few batches, which `few-batches` names.
+    Else "few", so also in epochs over a few batches, which `few-batches` names. `batches`: checksums of each step.
     """
-    times = Counter(map(tuple, filter(None, batches)))
-    again = sum(bool(after) and after == before for before, after in pairwise(batches))
-    return "many" if len(times) > FEW_BATCHES and max([again, *times.values()]) >= AGAIN * len(batches) else "few"
+    times_taken = Counter(map(tuple, filter(None, batches)))
+    as_before = sum(bool(after) and after == before for before, after in pairwise(batches))
+    most = max([as_before, *times_taken.values()])
+    return "many" if len(times_taken) > FEW_BATCHES and most >= AGAIN * len(batches) else "few"
 
 
 def _amount_of_most_steps(counts: Sequence[Sequence[int]]) -> int | None:
-    """Return how much work most steps have, summed over ranks; None where most steps differ, as with texts.
+    """Return the amount of work that more than half of the steps have, summed over ranks; None without such an amount.
 
-    `counts`: for each rank, the samples or tokens of each of its steps. The last batch of an epoch may be smaller.
+    `counts`: for each rank, the samples or tokens of each of its steps; of texts, nearly every step has another number.
     """
     amounts = Counter(map(sum, zip(*counts, strict=False)))  # ranks that were ended need not end at the same step
     return next((amount for amount, times in amounts.items() if 2 * times > amounts.total()), None)

@@ -49,20 +49,20 @@ def witnesses_of(run: MeasuredRun) -> list[WitnessedSteps]:
 
 
 def _tolerance_factor(run: MeasuredRun, steps: int) -> np.ndarray:
-    """Return for each of the first `steps` steps the factor by which its tolerance is larger than a first step's.
+    """Return for each of the first `steps` steps the factor by which its tolerance exceeds that of the first step.
 
-    It grows after EXACT_STEPS steps, and by as much as training amplifies rounding.
+    It grows after EXACT_STEPS steps, and with the rounding that training amplifies.
     """
     growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
     return np.asarray(growth * replayed.rounding_amplification(replayed.reference_for(run)).of(steps))
 
 
 def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
-    """Return a sentence: from which step on a rank's first moments differ from its witness; None if they agree.
+    """Return in words the first rank and step where AdamW's first moments differ from the witness; None if they agree.
 
-    Compared is the norm of a part of AdamW's first moment after each update, in the steps of the window that the
-    witness made too. Not after skipped updates, between different machines, or where another version of the trainer may
-    have looked at other parts.
+    Compared is the norm of a part of the first moment after each update, in the steps of the window that the witness
+    made too. None, too, where updates were skipped, and between machines or versions of the trainer, of which one may
+    look at other parts than the other.
     """
     work, precision = run.metrics.config["work"], run.metrics.training_config.precision
     warmup = work["warmup_steps"]
@@ -99,10 +99,10 @@ def _describe_other_moments(run: MeasuredRun, witnessed: MeasuredRun) -> str | N
 
 
 def _describe_other_losses(run: MeasuredRun, witnessed: MeasuredRun) -> str | None:
-    """Return in words the first step whose loss differs from the witness; None if all agree."""
+    """Return in words the first step whose loss differs from that of the witness; None if all agree."""
     expected = np.mean([witness.losses for witness in witnesses_of(witnessed)], axis=0)  # over ranks, by step
     steps = min(len(run.losses), len(expected))
-    # Those of the replay, which grow with the steps, but no looser than between two runs of a campaign.
+    # Tolerances are those of the replay, growing with the steps, but no looser than between two runs of a campaign.
     loosest = loss_tolerance(run) * replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
     tolerance = np.minimum(replayed.quiet_tolerances(run, steps) * _tolerance_factor(run, steps), loosest)
     compared = replayed.comparable_steps(tolerance)
@@ -119,7 +119,7 @@ def _describe_other_losses(run: MeasuredRun, witnessed: MeasuredRun) -> str | No
 
 
 def _rounding_identity(run: MeasuredRun) -> tuple[str, ...]:
-    """Return what decides how a run rounds, and which moments it noted: code, the launcher's CPU, ranks' devices."""
+    """Return what decides how a run rounds, and which moments it notes: its code, the launcher's CPU, all devices."""
     return (
         run.metrics.code_sha256,
         run.metrics.hardware["cpu_model"],

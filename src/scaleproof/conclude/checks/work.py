@@ -51,7 +51,7 @@ def _digest_of_plan(samples: int, global_batch: int, seed: int, first: int, step
 def tokens_are_the_batches(run: MeasuredRun) -> Iterator[Flag]:
     """Flag a run unless tokens in the ledger = micro-batch x accumulation x devices x seq_len x steps.
 
-    Not of documents, whose lengths differ: `padding_is_no_work` looks at them.
+    A classifier's documents differ in length: `padding_is_no_work` looks at them.
     """
     if run.is_classifier:
         return

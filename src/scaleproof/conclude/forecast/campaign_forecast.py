@@ -82,7 +82,7 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
 
 
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
-    """The cells that forecasts are made from, and the cells that are forecast.
+    """Return the cells that forecasts are made from, and the cells that are forecast.
 
     From: the measured cells with a geometry of `forecast.from`, or of any where it names none. Forecast: the cells with
     a geometry of `forecast.hold_out`, never used to forecast; where it names none, all that are not measured.
@@ -116,7 +116,7 @@ class Calibration:
         return [largest for largest in largest_sizes if largest is not None]
 
     def entry(self, cell: Cell) -> Entry:
-        """The forecast of the seconds of a step of `cell`, or its refusal."""
+        """Return the forecast of the seconds of a step of `cell`, or its refusal."""
         steps = self.steps.get(law.series_key(cell), [])
         entry = Entry(
             cell=cell.slug,
@@ -218,7 +218,7 @@ def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
 
 
 def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float, str]], dict[str, int]]:
-    """What scores forecasts: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
+    """Return what scores forecasts: cell -> (measured seconds of a step, time of its first run), and cell -> nodes.
 
     The first has the measured cells alone, the second all.
     """
@@ -234,7 +234,7 @@ def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float
 
 
 def rate_interval(cell: Cell, step: Interval) -> Interval:
-    """Tokens/s as an interval, from that of a step's seconds; padding counts as tokens."""
+    """Return the tokens/s as an interval, from that of a step's seconds; padding counts as tokens."""
     return step.inverse(cell.batch.global_ * cell.workload.seq_len)
 
 

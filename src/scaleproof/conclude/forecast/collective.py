@@ -50,7 +50,7 @@ def bus_factor(collective: Collective, size: int) -> float:
 
 
 def bus_bandwidth(collective: Collective, size: int, nbytes: float, seconds: float) -> float:
-    """Bytes per second of each link: comparable with the figure of the link, whatever the group's size."""
+    """Return the bytes per second of each link: comparable with the figure of the link, whatever the group's size."""
     return bus_factor(collective, size) * nbytes / seconds
 
 
@@ -63,7 +63,7 @@ EXCLUDE = "exclude.txt"
 
 
 def tournament_rounds(n: int) -> list[list[tuple[int, int]]]:
-    """All pairs of `n` nodes as a round-robin tournament: in a round no node is in two pairs (circle method).
+    """Return all pairs of `n` nodes as a round-robin tournament: in a round no node is in two pairs (circle method).
 
     n - 1 rounds of n / 2 pairs; with an odd number of nodes n rounds, in each of which one node rests.
     """
@@ -99,7 +99,7 @@ class PairVerdict:
 
 
 def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
-    """Which nodes and links are slow: below 70 % of the median node, and far below by the spread of the pairs.
+    """Return which nodes and links are slow: below 70 % of the median node, and far below by the spread of the pairs.
 
     A pair is slow if even its fastest launch is. The spread is the median absolute deviation of the pairs from the
     slower one of their nodes, so that neither a slow node nor a slow link widens it.
@@ -130,12 +130,12 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
 
 
 def _count_pairs_with(node: str, slow: Iterable[NodePair]) -> int:
-    """How many of the pairs have the node in them."""
+    """Return how many of the pairs have the node in them."""
     return sum(node in (row.first, row.second) for row in slow)
 
 
 def exclusion_list(verdict: PairVerdict) -> str:
-    """The slow nodes in a line, as options that exclude nodes take it; "" where none is slow.
+    """Return the slow nodes in a line, as options that exclude nodes take it; "" where none is slow.
 
     A slow link is not in it: which of its two ends to leave out is a choice.
     """

@@ -137,6 +137,6 @@ CHECKS = (*of_forecasts, *of_sweeps, *of_calibration)
 
 
 def forecast_findings(evidence: "ForecastEvidence", scores: list[Score]) -> list[Finding]:
-    """All findings about the forecasts and sweeps of a campaign, the most severe first."""
+    """Return all findings about the forecasts and sweeps of a campaign, the most severe first."""
     of_links, of_runs = of_sweeps.findings(evidence.sweeps), of_calibration.findings([evidence])
     return by_severity([*of_forecasts.findings(scores), *of_links, *of_runs])

@@ -101,12 +101,12 @@ def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: li
 
 
 def _largest_up_to(sizes: list[int], limit: float) -> int:
-    """The largest size up to `limit`; the smallest of all where none is so small."""
+    """Return the largest size up to `limit`; the smallest of all where none is so small."""
     return max((size for size in sizes if size <= limit), default=sizes[0])
 
 
 def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
-    """The micro-batch of the next trial; None where the largest is certain.
+    """Return the micro-batch of the next trial; None where the largest is certain.
 
     The second trial goes near the end by the line from the first one's base through its peak, the third to where the
     line through both peaks meets the limit, the fourth to its neighbour. `sizes`: all allowed micro-batches, ascending;
@@ -142,7 +142,7 @@ def _crossing(one: tuple[int, float], other: tuple[int, float], limit: float) ->
 
 
 def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> FrontierResult:
-    """The result of a search from its `trials`, by micro-batch. `sizes`: all that were allowed, ascending."""
+    """Return the result of a search from its `trials`, by micro-batch. `sizes`: all that were allowed, ascending."""
     best = max((trial for trial in trials.values() if trial.fits), key=lambda trial: trial.micro_batch, default=None)
     failed = min((size for size, trial in trials.items() if not trial.fits), default=None)
     above = [size for size in sizes if best is None or size > best.micro_batch]
@@ -182,7 +182,7 @@ class NoTrial(UserError):
 
 
 def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
-    """The cell with another micro-batch, its accumulation unchanged, so that the global batch changes with it.
+    """Return the cell with another micro-batch, its accumulation unchanged, so that the global batch changes with it.
 
     Where trials are to find the micro-batch (`searched`) the global batch stays, and accumulation changes: that of the
     `whole_step`, to time it; else at most MOST_ACCUMULATED micro-batches, which is enough to see the memory.
@@ -199,7 +199,7 @@ def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
 
 
 def micro_batches(cell: Cell, samples: int) -> list[int]:
-    """The micro-batches to try: where the campaign leaves them to trials, all that its batch allows.
+    """Return the micro-batches to try: where the campaign leaves them to trials, all that its batch allows.
 
     Else all that a corpus of `samples` allows.
     """
@@ -209,7 +209,7 @@ def micro_batches(cell: Cell, samples: int) -> list[int]:
 
 
 def sizes_to_try(most: int) -> list[int]:
-    """Micro-batches up to `most`: each up to 32, then in steps of a sixteenth or less of the size."""
+    """Return micro-batches up to `most`: each up to 32, then in steps of a sixteenth or less of the size."""
     sizes, size = [], 1
     while size <= most:
         sizes.append(size)
@@ -218,7 +218,7 @@ def sizes_to_try(most: int) -> list[int]:
 
 
 def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
-    """Bytes of a device that a trial may use: as `given`, else the memory of the smallest GPU.
+    """Return the bytes of a device that a trial may use: as `given`, else the memory of the smallest GPU.
 
     Raises UserError on a CPU without a given limit, because no device has all memory of a machine.
     """
@@ -233,7 +233,7 @@ def limit_of(cell: Cell, gpus: list[Gpu], given: float | None) -> float:
 
 
 def expected_bytes(cell: Cell) -> tuple[float, float]:
-    """Bytes of a device by formula: of its state, and of one sample. They only decide where a search begins.
+    """Return the bytes of a device by formula: of its state, and of one sample. They only decide where a search begins.
 
     Activations of a block are 34 bytes a token and feature in low precision, twice that in fp32 (Korthikanti et al.
     2022, section 4, without the attention matrix); logits are there four times, in fp32, with their gradients.
@@ -291,7 +291,7 @@ def find_frontier(
 def _trial_figures(
     cell: Cell, campaign: str, tokens: Path, out: Path, settings: dict[str, Any], time_limit: float
 ) -> dict[str, float] | None:
-    """What rank 0 of one trial wrote (`frontier_program`): bytes, retries, seconds; None where memory ran out.
+    """Return what rank 0 of one trial wrote (`frontier_program`): bytes, retries, seconds; None where memory ran out.
 
     Raises TrialFailed where the trial ended by another fault.
     """

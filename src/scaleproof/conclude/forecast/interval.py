@@ -27,7 +27,7 @@ class HalfWidths:
     nearly_all: float
 
     def times(self, factor: float) -> "HalfWidths":
-        """Both, multiplied by `factor`."""
+        """Return both, multiplied by `factor`."""
         return HalfWidths(self.likely * factor, self.nearly_all * factor)
 
 
@@ -48,7 +48,7 @@ class Interval:
 
     @classmethod
     def around(cls, value: float, half: HalfWidths, construction: str, n: int) -> "Interval":
-        """The interval whose bounds lie equally far from `value`, in logarithms."""
+        """Return the interval whose bounds lie equally far from `value`, in logarithms."""
         low, high = value * math.exp(-half.nearly_all), value * math.exp(half.nearly_all)
         likely = (value * math.exp(-half.likely), value * math.exp(half.likely))
         return cls(value, low, high, LEVEL, construction, n, likely)
@@ -65,11 +65,11 @@ class Interval:
         return math.log(high / low) / 2 > WIDE
 
     def holds(self, measured: float) -> bool:
-        """Whether the measured quantity is within the bounds at `level`."""
+        """Return whether the measured quantity is within the bounds at `level`."""
         return self.low <= measured <= self.high
 
     def inverse(self, numerator: float) -> "Interval":
-        """The interval of numerator / quantity: the bounds change places."""
+        """Return the interval of numerator / quantity: the bounds change places."""
         likely = None
         if self.likely:
             likely_low, likely_high = self.likely
@@ -80,7 +80,7 @@ class Interval:
 
 
 def widen_by_noise(half: HalfWidths, variance: float) -> HalfWidths:
-    """The half-widths, widened by the noise of the mean that a forecast starts from (`variance` of its log)."""
+    """Return the half-widths, widened by the noise of the mean that a forecast starts from (`variance` of its log)."""
     error = math.sqrt(variance)
     return HalfWidths(
         math.hypot(half.likely, error * float(ndtri((1 + LIKELY) / 2))),
@@ -109,7 +109,7 @@ def conformal_rank(n: int, level: float) -> int | None:
 
 
 def conformal_half_widths(residuals: Sequence[float], distance: float) -> HalfWidths | None:
-    """Half-widths by split conformal inference from past forecasts: 19 are needed for 95 %; None below that.
+    """Return the half-widths by split conformal inference from past forecasts: 19 are needed for 95 %; None below that.
 
     `residuals`: |log(measured / forecast)| per doubling, of each campaign the largest alone, because its cells share
     their errors. `distance`: doublings to the target.
@@ -132,7 +132,7 @@ def interval_score(interval: Interval, measured: float) -> float:
 
 
 def clopper_pearson(inside: int, n: int) -> tuple[float, float]:
-    """The exact 95 % bounds of a share of which `inside` of `n` were seen (Clopper and Pearson 1934)."""
+    """Return the exact 95 % bounds of a share of which `inside` of `n` were seen (Clopper and Pearson 1934)."""
     if n == 0:
         return 0.0, 1.0
     tail = (1 - LEVEL) / 2

@@ -60,13 +60,13 @@ class MeasuredStep(Target):
 
 
 def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[MeasuredStep]:
-    """Few devices first, one measured step for each number of devices: the one most like the target.
+    """Return few devices first, one measured step for each number of devices: the one most like the target.
 
     Nearest: with as many devices a node, then with its accumulation, then with the most similar micro-batch.
     """
 
     def distance(step: MeasuredStep) -> tuple[bool, bool, float]:
-        """How far a step's setting is from the target's; smaller is nearer."""
+        """Return how far a step's setting is from the target's; smaller is nearer."""
         return (
             step.group.devices_per_node != target.group.devices_per_node,
             step.accumulation != target.accumulation,
@@ -78,7 +78,7 @@ def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[Meas
 
 
 def doublings(target: int, largest: int) -> float:
-    """How often the `largest` measured number of devices must double to be the `target`; 1 at least.
+    """Return how often the `largest` measured number of devices must double to be the `target`; 1 at least.
 
     So no forecast counts as nearer than a doubling.
     """
@@ -86,7 +86,7 @@ def doublings(target: int, largest: int) -> float:
 
 
 def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
-    """Samples per second of each of so many `devices`; `sizes` as `nearest_steps` has them, one at least.
+    """Return the samples per second of each of so many `devices`; `sizes` as `nearest_steps` has them, one at least.
 
     Between measured sizes it is linear in the logarithms, below the smallest size it is constant, and above the largest
     it falls with each doubling (`_loss_per_doubling`).
@@ -173,7 +173,7 @@ class HeldOut:
 
 
 def hold_largest_out(measured: Sequence[MeasuredStep]) -> HeldOut | None:
-    """The largest size of a series with the smaller sizes that it is forecast from; None for a single size."""
+    """Return the largest size of a series with the smaller sizes that it is forecast from; None for a single size."""
     largest = max(measured, key=lambda step: step.group.size)
     smaller = [step for step in nearest_steps(measured, largest) if step.group.size < largest.group.size]
     return HeldOut(smaller, largest) if smaller else None
@@ -189,14 +189,14 @@ A_DOUBLING: dict[Level, HalfWidths] = {"node": HalfWidths(0.070, 0.130), "networ
 
 
 def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
-    """Half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last."""
+    """Return the half-widths of the interval of a forecast of `group` from the measured `sizes`, the largest last."""
     if len(sizes) < 2:
         return FROM_ONE[group.level]
     return A_DOUBLING[group.level].times(doublings(group.size, sizes[-1].group.size))
 
 
 def stretch_factor(series: Iterable[HeldOut]) -> float:
-    """How much wider than for public series a campaign's intervals must be; 1 where its own sizes lie inside.
+    """Return how much wider than for public series a campaign's intervals must be; 1 where its own sizes lie inside.
 
     `series`: the largest size of each, forecast from the smaller sizes. A slow network shows there: where one series is
     farther from the law than 95 % of the public series, the next forecast may be, too.
@@ -209,30 +209,30 @@ NO_CALIBRATION = ("machine-busy", "device-throttled")
 
 
 def group_of(cell: Cell) -> Group:
-    """The devices of a cell."""
+    """Return the devices of a cell."""
     geometry = cell.execution.geometry
     return Group(geometry.nodes, geometry.devices_per_node)
 
 
 def target_of(cell: Cell) -> Target:
-    """What a step of a cell is of."""
+    """Return what a step of a cell is of."""
     return Target(group_of(cell), cell.batch.micro, cell.batch.accumulation)
 
 
 def series_key(cell: Cell) -> str:
-    """A key that is equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
+    """Return a key that is equal for cells that differ in devices, micro-batch, accumulation, steps and seed only."""
     workload, execution = cell.config["workload"], dict(cell.config["execution"])
     del execution["geometry"]
     return repr((sorted(workload.items(), key=str), sorted(execution.items(), key=str), str(cell.work.optimizer)))
 
 
 def step_seconds(run: MeasuredRun) -> float:
-    """Seconds of a step of a run: all time of the window over its steps."""
+    """Return the seconds of a step of a run: all time of the window over its steps."""
     return run.metrics.window.wall_time_s / run.metrics.window.step_time_n
 
 
 def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
-    """The measured step of a cell, from its `runs`."""
+    """Return the measured step of a cell, from its `runs`."""
     return mean_step(target_of(cell), np.log([step_seconds(run) for run in runs]))
 
 

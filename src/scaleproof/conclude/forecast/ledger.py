@@ -65,7 +65,7 @@ class Forecasts(Record):
         return content
 
     def digest(self) -> str:
-        """The seal: sha256 of the content."""
+        """Return the seal: sha256 of the content."""
         text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -118,7 +118,7 @@ def read_forecasts(folder: Path) -> list[Forecasts]:
 
 
 def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:
-    """The scores of the entries whose cells were measured after the forecast was made.
+    """Return the scores of the entries whose cells were measured after the forecast was made.
 
     `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC); `nodes`: of each cell. A run that was
     there before, or that the forecast was calibrated on, tests nothing and is left out.
@@ -158,7 +158,7 @@ def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]]
 
 
 def read_ledger(path: Path) -> list[Score]:
-    """The rows of the ledger's file; empty without a file. Raises UserError where it is damaged."""
+    """Return the rows of the ledger's file; empty without a file. Raises UserError where it is damaged."""
     if not path.is_file():
         return []
     return read_record(path, lambda data: [Score.model_validate(row) for row in json.loads(data)["scores"]])

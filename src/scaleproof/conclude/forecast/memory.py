@@ -57,7 +57,7 @@ class MemoryInputs:
 
 
 def memory_inputs(cell: Cell) -> MemoryInputs:
-    """What the memory of a cell's device follows from. The root: embeddings, the last norm, the tied head."""
+    """Return what the memory of a cell's device follows from. The root: embeddings, the last norm, the tied head."""
     inventory, execution = inventory_of(cell), cell.execution
     bucket = execution.bucket_elements
     return MemoryInputs(
@@ -75,7 +75,7 @@ def memory_inputs(cell: Cell) -> MemoryInputs:
 
 
 def buffer_bytes(held: MemoryInputs, devices: int) -> float:
-    """Bytes that a strategy holds beside state and activations on one of `devices` devices.
+    """Return the bytes that a strategy holds beside state and activations on one of `devices` devices.
 
     Raises ValueError for a strategy without a formula.
     """
@@ -96,13 +96,13 @@ def buffer_bytes(held: MemoryInputs, devices: int) -> float:
 
 
 def logit_bytes(held: MemoryInputs, micro_batch: int) -> float:
-    """Logits in fp32 for the loss, and a copy in low precision beside them."""
+    """Return logits in fp32 for the loss, and a copy in low precision beside them."""
     copies = 4 + (held.width if held.width < 4 else 0)
     return float(copies * micro_batch * held.seq_len * held.vocabulary)
 
 
 def known_bytes(held: MemoryInputs, devices: int, micro_batch: int) -> float:
-    """Bytes of the parts that formulas know, on one of `devices` devices: state, buffers, logits."""
+    """Return the bytes of the parts that formulas know, on one of `devices` devices: state, buffers, logits."""
     state = state_bytes(held.strategy, held.precision, held.parameters, devices)
     return state + buffer_bytes(held, devices) + logit_bytes(held, micro_batch)
 
@@ -134,7 +134,7 @@ class MemoryModel:
         return max(peak.micro_batch for peak in self.measured)
 
     def predict(self, micro_batch: int, devices: int) -> float:
-        """Peak bytes of one of `devices` devices, a number that need not have been measured.
+        """Return the peak bytes of one of `devices` devices, a number that need not have been measured.
 
         Raises Unsupported for micro-batches below the smallest measured one, above four times the largest, and for any
         other where only one was measured.
@@ -184,7 +184,7 @@ Verdict = Literal["fits", "undecided", "does not fit"]
 
 
 def memory_verdict(predicted: float, capacity: float, far: bool = False) -> Verdict:
-    """Whether a device of `capacity` bytes is enough for the `predicted` bytes, or "undecided".
+    """Return whether a device of `capacity` bytes is enough for the `predicted` bytes, or "undecided".
 
     An allocator fails before the last byte is used. `far`: predicted for more than twice the largest measured
     micro-batch.
@@ -212,7 +212,7 @@ class Tracked:
 
 
 def sharded_bytes(counted: Mapping[str, int], stage: int, devices: int, reduced: bool) -> float:
-    """Bytes of a rank under DeepSpeed's ZeRO in fp32, without buckets and what is gathered.
+    """Return the bytes of a rank under DeepSpeed's ZeRO in fp32, without buckets and what is gathered.
 
     `counted`: what trackers count on a single device. `reduced`: whether the gradients have been reduced; before that
     stage 1 holds them whole. All stages update a copy of their part of the weights
@@ -228,7 +228,7 @@ def sharded_bytes(counted: Mapping[str, int], stage: int, devices: int, reduced:
 
 
 def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
-    """The memory of each cell by torch's trackers, in another process: ten seconds, and some for each cell.
+    """Return the memory of each cell by torch's trackers, in another process: ten seconds, and some for each cell.
 
     Raises UserError where it cannot start. Counted on a fake CPU: kernels of a GPU may keep other activations.
     """
@@ -254,7 +254,7 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 
 
 def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
-    """The memory of a cell from the `answer` of `tracked_program`, with what ZeRO shards shared out.
+    """Return the memory of a cell from the `answer` of `tracked_program`, with what ZeRO shards shared out.
 
     Buckets of ZeRO, which no tracker sees, are added by the formula at the peak. Before the update stages 1 and 2 have
     freed them; stage 3 has its reduce bucket, and small parameters gathered.

@@ -85,7 +85,7 @@ def make_plan(
     count_memory: bool = False,
     times: RunTimes | None = None,
 ) -> Plan:
-    """The plan of what to measure next, from what is measured now.
+    """Return the plan of what to measure next, from what is measured now.
 
     `budget`: device hours. `watts`: of a device, if the user gives it. `count_memory`: count memory by torch's
     trackers, which takes seconds, where no run says it. `times`: estimates for runs that are neither measured nor
@@ -109,7 +109,7 @@ def _plan_row(
     watts: float | None,
     times: RunTimes | None,
 ) -> PlanRow:
-    """The row of a cell, with its memory as far as runs have measured it; other arguments as of `make_plan`."""
+    """Return the row of a cell, with its memory as far as runs have measured it; other arguments as of `make_plan`."""
     runs, devices = evidence.runs.get(cell.slug, []), group_of(cell).size
     step, basis, reason, measure = _step_figures(cell, runs, calibration)
     seconds = _run_seconds(cell, runs, evidence, step) if step else None
@@ -135,7 +135,7 @@ def _plan_row(
 
 
 def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> list[PlanRow]:
-    """The rows, with memory by torch's trackers where it was unknown and can be counted."""
+    """Return the rows, with memory by torch's trackers where it was unknown and can be counted."""
     cells = {cell.slug: cell for cell in evidence.loaded.cells if not cell.is_open}  # open: without a micro-batch yet
     unknown = [row.cell for row in rows if row.memory_bytes is None and row.cell in cells]
     answers = dict(zip(unknown, tracked_memory([cells[slug] for slug in unknown]), strict=True)) if unknown else {}
@@ -204,7 +204,7 @@ def _resolution(evidence: ForecastEvidence) -> Resolution | None:
 
 
 def plan_pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
-    """The plan of a pilot, a run of PILOT_STEPS steps, for each unmeasured cell whose devices can be had.
+    """Return the plan of a pilot, a run of PILOT_STEPS steps, for each unmeasured cell whose devices can be had.
 
     Devices whose links were swept can be had. A few steps on the very devices say more than any law. Held-out cells
     have no pilot, because they run anyway. `times`: estimates how long a run takes.
@@ -233,7 +233,7 @@ def _device_power(cell: Cell, evidence: ForecastEvidence, given: float | None) -
 
 
 def _counter_watts(runs: Sequence[MeasuredRun]) -> list[float]:
-    """Mean watts of a device in the window (the timed steps), of each run that has an energy counter."""
+    """Return the mean watts of a device in the window (the timed steps), of each run that has an energy counter."""
     return [
         run.metrics.energy.joules / run.metrics.window.wall_time_s / run.n_devices
         for run in runs
@@ -269,7 +269,7 @@ def _step_figures(
 
 
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
-    """Wall time of a run whose steps take `step`; None where no run says what comes around the steps.
+    """Return the wall time of a run whose steps take `step`; None where no run says what comes around the steps.
 
     Around them: the mean of the cell's own `runs`; else the longest of runs with the same engine; else of any runs.
     """
@@ -315,7 +315,7 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
 
 
 def _smallest_gpu_bytes(evidence: ForecastEvidence) -> float | None:
-    """Bytes of the smallest GPU that ran; None where none did, or none states its memory."""
+    """Return the bytes of the smallest GPU that ran; None where none did, or none states its memory."""
     gpus = [gpu for runs in evidence.runs.values() for run in runs for gpu in run.metrics.hardware.get("gpus") or []]
     stated_bytes = [device_bytes(gpu.get("memory", "")) for gpu in gpus]
     return min((nbytes for nbytes in stated_bytes if nbytes), default=None)

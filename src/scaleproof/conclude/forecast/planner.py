@@ -41,11 +41,11 @@ class CellPlan:
         return self.devices * self.repeats * self.run_seconds / 3600
 
     def cost(self, price: Price) -> float:
-        """The cost of all repeats, in the currency of `price`."""
+        """Return the cost of all repeats, in the currency of `price`."""
         return self.device_hours * price.amount
 
     def kwh(self, power: Power) -> float:
-        """kWh of all repeats, as if devices always drew the `power` of timed steps: start-up draws less."""
+        """Return kWh of all repeats, as if devices always drew the `power` of timed steps: start-up draws less."""
         return self.device_hours * power.watts / 1000
 
 
@@ -64,7 +64,7 @@ class Candidate:
 
 
 def certainly_faster(a: Candidate, b: Candidate, level: float = 0.95) -> bool:
-    """Whether rate a is above rate b with the whole interval of their ratio."""
+    """Return whether rate a is above rate b with the whole interval of their ratio."""
     error = math.sqrt(a.variance + b.variance)
     return math.log(a.rate.value / b.rate.value) > float(ndtri((1 + level) / 2)) * error
 
@@ -81,7 +81,7 @@ def certainly_slower_cells(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def next_measurement(candidates: Sequence[Candidate]) -> str | None:
-    """The cell whose measurement narrows the answer, which cell is fastest, most per device hour.
+    """Return the cell whose measurement narrows the answer, which cell is fastest, most per device hour.
 
     Measuring takes variance away: of the cells that may be fastest the cell with the most variance for its price is
     chosen. None where the fastest is certain already.
@@ -94,7 +94,7 @@ def next_measurement(candidates: Sequence[Candidate]) -> str | None:
 
 
 def beyond_budget(plans: Sequence[CellPlan], budget: float) -> list[str]:
-    """Cells for which, in the given order, nothing is left of `budget` device hours."""
+    """Return the cells for which, in the given order, nothing is left of `budget` device hours."""
     beyond: list[str] = []
     spent = 0.0
     for plan in plans:

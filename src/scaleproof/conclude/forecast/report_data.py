@@ -45,7 +45,7 @@ def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastRe
 
 
 def _sweep_report(sweep: Sweep) -> SweepReport:
-    """A sweep (collectives timed over message sizes) as plain rows."""
+    """Return a sweep (collectives timed over message sizes) as plain rows."""
     return SweepReport(
         group=str(sweep.group),
         backend=sweep.backend,

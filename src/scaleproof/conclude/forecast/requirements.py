@@ -42,7 +42,7 @@ def counts_of_cell(cell: Cell) -> Counts | None:
 
 
 def device_state_bytes(cell: Cell) -> float | None:
-    """Bytes of weights, gradients and optimizer state on one device; None where the model is not known."""
+    """Return the bytes of weights, gradients and optimizer state on one device; None where the model is not known."""
     counts, execution = counts_of_cell(cell), cell.execution
     if counts is None:
         return None
@@ -50,7 +50,7 @@ def device_state_bytes(cell: Cell) -> float | None:
 
 
 def describe_models(loaded: LoadedCampaign) -> str:
-    """A line for each model of a campaign: its parameters, and the work of a token; "" without any."""
+    """Return a line for each model of a campaign: its parameters, and the work of a token; "" without any."""
     lines = {}
     for cell in loaded.cells:
         counts, name = counts_of_cell(cell), cell.workload.model
@@ -84,7 +84,7 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 
 
 def describe_corpora(loaded: LoadedCampaign) -> str:
-    """A line for each corpus of a campaign: its download, its licence, and what stands in the way."""
+    """Return a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
     downloaded = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}
     lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(downloaded)]
@@ -92,7 +92,7 @@ def describe_corpora(loaded: LoadedCampaign) -> str:
 
 
 def describe_corpora_table(rows: dict[str, Corpus]) -> str:
-    """A line for each corpus of the table: its source, what would be downloaded, its licence."""
+    """Return a line for each corpus of the table: its source, what would be downloaded, its licence."""
     return "\n".join(f"{_corpus_line(name, corpus).strip()}; source {corpus.source}" for name, corpus in rows.items())
 
 
@@ -164,7 +164,7 @@ class RunTimes:
         return statistics.median(cell_times) if cell_times else self.outside(cell) + self._steps_s(cell)
 
     def outside(self, cell: Cell) -> float:
-        """Seconds of a run outside of its steps: launch, set-up, validation."""
+        """Return the seconds of a run outside of its steps: launch, set-up, validation."""
         device, kind = self.device(cell), self._kind(cell)
         like = [run for run in self.past if run.device == device and run.kind == kind]
         if like:
@@ -175,7 +175,7 @@ class RunTimes:
         return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
 
     def _steps_s(self, cell: Cell) -> float:
-        """Seconds of warm-up and window by their FLOPs; unknown shapes count as nothing."""
+        """Return the seconds of warm-up and window by their FLOPs; unknown shapes count as nothing."""
         counts = counts_of_cell(cell)
         if counts is None:
             return 0.0
@@ -183,7 +183,7 @@ class RunTimes:
         return counts.flops_per_token * tokens / (self._device_flops(cell) * cell.execution.geometry.n_devices)
 
     def step_s(self, cell: Cell) -> float:
-        """Seconds of a step by its FLOPs; unknown shapes count as nothing."""
+        """Return the seconds of a step by its FLOPs; unknown shapes count as nothing."""
         return self._steps_s(cell) / (cell.work.steps + cell.work.warmup_steps)
 
     def _device_flops(self, cell: Cell) -> float:
@@ -197,7 +197,7 @@ class RunTimes:
         return self._probed_flops(cell, execution.precision, execution.threads_per_device)
 
     def replay_flops(self, cell: Cell) -> float:
-        """FLOP/s of the replay of a cell: in fp32, on one GPU or on all cores."""
+        """Return FLOP/s of the replay of a cell: in fp32, on one GPU or on all cores."""
         return self._probed_flops(cell, "fp32", available_cores())
 
     def _probed_flops(self, cell: Cell, precision: str, threads: int) -> float:
@@ -211,13 +211,13 @@ class RunTimes:
         return rate if device == "cuda" else rate * threads
 
     def device(self, cell: Cell) -> str:
-        """Where the cell runs here: "cpu" or "cuda"."""
+        """Return where the cell runs here: "cpu" or "cuda"."""
         if cell.execution.device == "auto":
             return "cuda" if self.gpus else "cpu"
         return cell.execution.device
 
     def basis(self, cells: Iterable[Cell]) -> str:
-        """What the estimates of `cells` rest on, in words."""
+        """Return what the estimates of `cells` rest on, in words."""
         cells = list(cells)
         comparable = [run for run in self.past if any(run.device == self.device(cell) for cell in cells)]
         if comparable:
@@ -231,13 +231,13 @@ class RunTimes:
 
 
 def kind_of(start: str, strategy: str, device: str) -> StartKind:
-    """How a run starts that is configured so: forked ranks are for CPUs alone."""
+    """Return how a run starts that is configured so: forked ranks are for CPUs alone."""
     engine = "deepspeed" if is_deepspeed(strategy) else ""
     return StartKind("forked" if start == "forked" and device == "cpu" else "fresh", engine)
 
 
 def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
-    """Estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere.
+    """Return the estimates from the newest runs below `results`: of this machine, and of `campaign` from anywhere.
 
     `probes`: whether this machine's speed is measured where it is needed and not known, which takes up to a minute.
     """

@@ -62,7 +62,7 @@ def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path 
 
 
 def compare_with_spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
-    """The oldest plan that was followed by runs, beside what these took; None without such a plan.
+    """Return the oldest plan that was followed by runs, beside what these took; None without such a plan.
 
     `folder`: of the plans; `runs`: of each cell. Raises UserError on a damaged plan.
     """
@@ -78,7 +78,7 @@ def compare_with_spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spen
 
 
 def _planned_and_spent(record: PlanRecord, followed: dict[str, list[MeasuredRun]]) -> Spent:
-    """The plan's seconds and device hours beside what the runs that `followed` it took."""
+    """Return the plan's seconds and device hours beside what the runs that `followed` it took."""
     planned = {cell: record.cells[cell].run_seconds * len(runs) for cell, runs in followed.items()}
     took = {cell: sum(run.metrics.total_wall_time_s for run in runs) for cell, runs in followed.items()}
     devices = {cell: record.cells[cell].devices for cell in followed}

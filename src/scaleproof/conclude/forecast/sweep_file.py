@@ -82,7 +82,7 @@ class Sweep(SweepSection):
 
 
 def sweep_rows(sweep: Sweep) -> list[SweepRow]:
-    """The rows of a sweep, one a collective and size, in that order.
+    """Return the rows of a sweep, one a collective and size, in that order.
 
     Bandwidths are never averaged over sizes: latency rules the small.
     """
@@ -117,7 +117,7 @@ def sweep_rows(sweep: Sweep) -> list[SweepRow]:
 
 
 def pair_rows(sweep: Sweep) -> list[NodePair]:
-    """A row for each pair of nodes that is in every launch; launches on other nodes share no pair."""
+    """Return a row for each pair of nodes that is in every launch; launches on other nodes share no pair."""
     size = 2 * sweep.devices_per_node
     medians: dict[tuple[str, str, int], list[float]] = {}  # (node, node, bytes) -> median seconds of each launch
     for launch in sweep.launches:
@@ -158,7 +158,7 @@ def write_node_pairs(sweep: Sweep, folder: Path) -> None:
 
 
 def read_sweeps(folder: Path) -> list[Sweep]:
-    """The sweeps below `folder`, in the order of their groups."""
+    """Return the sweeps below `folder`, in the order of their groups."""
     return [read_record(path, Sweep.model_validate_json) for path in sorted(folder.glob(f"*/{SWEEP}"))]
 
 
@@ -169,13 +169,13 @@ def unstable_rows(sweep: Sweep) -> list[SweepRow]:
 
 
 def weak_rows(sweep: Sweep) -> list[SweepRow]:
-    """The largest size of each collective, where it reaches less than 70 % of the link's figure."""
+    """Return the largest size of each collective, where it reaches less than 70 % of the link's figure."""
     largest = {row.collective: row for row in sweep_rows(sweep)}  # of each collective the last row stays
     return [row for row in largest.values() if row.of_link is not None and row.of_link < WEAK_LINK]
 
 
 def read_nccl_tests(path: Path, group: Group) -> Sweep:
-    """The sweep of `group` in a file that `all_reduce_perf -J path` (or a sister) wrote, file version 3.
+    """Return the sweep of `group` in a file that `all_reduce_perf -J path` (or a sister) wrote, file version 3.
 
     Out-of-place times only; the environment that nccl-tests records is dropped. Raises UserError for any other file.
     """
@@ -215,7 +215,7 @@ def read_nccl_tests(path: Path, group: Group) -> Sweep:
 
 
 def merge_sweeps(sweeps: Sequence[Sweep]) -> Sweep:
-    """One sweep of several of the same group. Raises UserError where their groups differ."""
+    """Return one sweep of several of the same group. Raises UserError where their groups differ."""
     first = sweeps[0]
     if any(sweep.group != first.group or sweep.backend != first.backend for sweep in sweeps):
         groups = ", ".join(str(sweep.group) for sweep in sweeps)

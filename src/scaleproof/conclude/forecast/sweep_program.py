@@ -78,7 +78,7 @@ def time_node_pairs(rank: int, hosts: list[str], device: Any, settings: dict[str
 def prepare_call(
     name: str, nbytes: int, world_size: int, device: Any, group: Any = None
 ) -> tuple[Callable[[], None], int]:
-    """A function that calls the collective `name` once, and the bytes of its whole message.
+    """Return a function that calls the collective `name` once, and the bytes of its whole message.
 
     These are `nbytes`, rounded so that each rank has an equal share. `group`: of `world_size` ranks; all ranks where
     none is given.
@@ -101,7 +101,7 @@ def prepare_call(
 def seconds_of_calls(
     operation: Callable[[], None], device: Any, settings: dict[str, Any], group: Any = None
 ) -> list[float]:
-    """Seconds of each call of `operation`, of the slowest rank (of `group`, else of all).
+    """Return the seconds of each call of `operation`, of the slowest rank (of `group`, else of all).
 
     `settings`: `warmup`, so many calls do not count; then `limit_s`, the time for all that count, of which one more
     says how many fit: at least 3, at most `calls`.
@@ -122,7 +122,7 @@ def seconds_of_calls(
 
 
 def _call_seconds(operation: Callable[[], None], device: Any, group: Any) -> float:
-    """Seconds of one call on this rank, after a barrier; by CUDA events on a GPU."""
+    """Return the seconds of one call on this rank, after a barrier; by CUDA events on a GPU."""
     import torch.distributed as dist
 
     from scaleproof.measure.machine.accelerator import seconds_of

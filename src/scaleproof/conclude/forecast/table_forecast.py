@@ -33,7 +33,7 @@ class RateForecast:
 
 
 def is_of_cpus(table: Path) -> bool:
-    """Whether a table stands among the results of a campaign whose runs were on CPUs."""
+    """Return whether a table stands among the results of a campaign whose runs were on CPUs."""
     folders = table.resolve().parents[:2]  # cells.csv, tables/strong.csv
     first = next((file for folder in folders for file in sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), None)
     run = read_run(first.parent) if first else None
@@ -57,7 +57,7 @@ def forecast_rates(
     devices_per_node: int,
     on_cpus: bool = False,
 ) -> list[RateForecast]:
-    """The forecast of each series at each number of `devices`; by default twice and four times its largest size.
+    """Return the forecast of each series at each number of `devices`; by default twice and four times its largest size.
 
     `series`: name -> devices -> rates of one device, several where the size was measured several times.
     """
@@ -77,21 +77,21 @@ def forecast_rates(
 
 
 def group_of_size(devices: int, devices_per_node: int) -> Group:
-    """The group of so many devices, on as few nodes as they need; beyond one node all nodes count as full."""
+    """Return the group of so many devices, on as few nodes as they need; beyond one node all nodes count as full."""
     if devices <= devices_per_node:
         return Group(1, devices)
     return Group(math.ceil(devices / devices_per_node), devices_per_node)
 
 
 def _one_sample_target(devices: int, devices_per_node: int) -> law.Target:
-    """A step with one sample on each of so many devices, as rates of a table are in samples of a device."""
+    """Return a step with one sample on each of so many devices, as rates of a table are in samples of a device."""
     return law.Target(group_of_size(devices, devices_per_node), micro_batch=1, accumulation=1)
 
 
 def _rate_forecast(
     name: str, steps: Sequence[law.MeasuredStep], target: law.Target, held_out: Sequence[law.HeldOut] | None
 ) -> RateForecast:
-    """The rate of all devices of the `target`, from the `steps` of the series `name`; or why it is refused.
+    """Return the rate of all devices of the `target`, from the `steps` of the series `name`; or why it is refused.
 
     `held_out`: on CPUs, the largest size of each series of the table; they say how wrong the law is there.
     """
@@ -121,7 +121,7 @@ def _rate_forecast(
 
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
-    """A table with a row for each forecast, then a line for each that was refused.
+    """Return a table with a row for each forecast, then a line for each that was refused.
 
     `disturbances`: what disturbed the runs of the table, as `disturbances_of` says it.
     """

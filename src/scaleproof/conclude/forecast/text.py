@@ -24,7 +24,7 @@ from scaleproof.ground.records.scaling_report import Resolution
 
 
 def sweep_text(sweep: Sweep) -> str:
-    """A table of all sizes of a sweep, then its findings, and the pairs of nodes."""
+    """Return a table of all sizes of a sweep, then its findings, and the pairs of nodes."""
     rows = [
         [
             row.collective,
@@ -93,7 +93,7 @@ def forecasts_text(forecasts: Forecasts) -> str:
 
 
 def pilots_text(pilots: Sequence[CellPlan]) -> str:
-    """A line for each pilot, a short run of one cell, with what it takes."""
+    """Return a line for each pilot, a short run of one cell, with what it takes."""
     return "\n".join(
         f"{pilot.cell}: its links were swept here; a pilot, this cell alone with steps: {PILOT_STEPS}, takes about "
         f"{_duration_text(pilot.run_seconds)} ({significant(pilot.device_hours)} device hours) and says more than a "
@@ -103,7 +103,7 @@ def pilots_text(pilots: Sequence[CellPlan]) -> str:
 
 
 def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
-    """The plan: a row a cell, totals, what is not known and why, and what to do next."""
+    """Return the plan: a row a cell, totals, what is not known and why, and what to do next."""
     total = f"{significant(plan.device_hours)} device hours in all"
     if plan.price and plan.cost is not None:
         amount = f"{significant(plan.price.amount, 6)} an hour ({plan.price.date})"
@@ -114,7 +114,7 @@ def plan_text(loaded: LoadedCampaign, plan: Plan) -> str:
 
 
 def _plan_table(plan: Plan) -> str:
-    """The plan's table in plain text: a row a cell, with its cost where there is a price."""
+    """Return the plan's table in plain text: a row a cell, with its cost where there is a price."""
     headers = ["cell", "ms/step", "tokens/s", "memory", "run", "runs", "device hours", "from"]
     rows = [_plan_row(row) for row in plan.rows]
     if plan.price:  # the cost stands before the last column
@@ -126,7 +126,7 @@ def _plan_table(plan: Plan) -> str:
 
 
 def _unknown_lines(plan: Plan) -> list[str]:
-    """A line for each thing that the plan does not know, and the cells that it is about."""
+    """Return a line for each thing that the plan does not know, and the cells that it is about."""
     lines = []
     unknown = [row for row in plan.rows if row.plan is None]
     if unknown:
@@ -166,7 +166,7 @@ def _advice_lines(plan: Plan) -> list[str]:
 
 
 def _resolution_text(resolve: Resolution) -> str:
-    """A sentence with the numbers of the report's "Next": what further repeats would show."""
+    """Return a sentence with the numbers of the report's "Next": what further repeats would show."""
     repeats = resolve.repeats
     number = f"{repeats} repeats of each cell would show" if repeats else "more than 1,000 repeats would show"
     return (
@@ -181,7 +181,7 @@ def _percent_text(share: float) -> str:
 
 
 def split_text(what: str, now: Split, better: Split) -> str:
-    """A sentence about another number of `what` (repeats, pairs) and of steps in the same time."""
+    """Return a sentence about another number of `what` (repeats, pairs) and of steps in the same time."""
     return (
         f"in the same time {better.repeats} {what} of {better.steps} steps would show "
         f"{_percent_text(better.difference)}, the {now.repeats} of {now.steps} steps show "
@@ -190,12 +190,12 @@ def split_text(what: str, now: Split, better: Split) -> str:
 
 
 def _cells_text(rows: list[PlanRow], plan: Plan) -> str:
-    """The cells of `rows` by their names; "all cells" where these are all of the plan."""
+    """Return the cells of `rows` by their names; "all cells" where these are all of the plan."""
     return "all cells" if len(rows) == len(plan.rows) > 1 else ", ".join(row.cell for row in rows)
 
 
 def frontier_text(cell: str, frontier: FrontierResult) -> str:
-    """The answer of a search for the largest micro-batch of `cell`, then a table of its trials."""
+    """Return the answer of a search for the largest micro-batch of `cell`, then a table of its trials."""
     if frontier.largest is None:
         head = f"{cell}: not even the smallest micro-batch fits into {bytes_text(frontier.limit)}"
     else:
@@ -223,7 +223,7 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
 
 
 def _plan_row(row: PlanRow) -> list[str]:
-    """A row of the plan's table, without the column of costs."""
+    """Return a row of the plan's table, without the column of costs."""
     step, plan = row.step, row.plan
     tokens = row.tokens_per_s
     memory = "" if row.memory_bytes is None else bytes_text(row.memory_bytes)
@@ -242,7 +242,7 @@ def _plan_row(row: PlanRow) -> list[str]:
 
 
 def _energy_text(plan: Plan) -> str:
-    """The line about energy: kWh, watts of a device and where they are from, or why it is unknown."""
+    """Return the line about energy: kWh, watts of a device and where they are from, or why it is unknown."""
     if plan.kwh is None:
         return "energy: unknown, no energy counter was read; --watts gives the power of a device"
     powers = [row.power for row in plan.rows if row.plan and row.power]
@@ -253,7 +253,7 @@ def _energy_text(plan: Plan) -> str:
 
 
 def spent_text(result: Spent) -> str:
-    """How the plan turned out: "planned on ...: 12 runs in 85 s; they took 91 s (plan -6.6 %)"."""
+    """Return how the plan turned out: "planned on ...: 12 runs in 85 s; they took 91 s (plan -6.6 %)"."""
     return (
         f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration_text(result.planned_s)}, "
         f"{significant(result.planned_device_hours)} device hours; they took {_duration_text(result.spent_s)}, "
@@ -268,7 +268,7 @@ def _ms_range(bounds_s: tuple[float, float]) -> str:
 
 
 def _basis_text(interval: Interval) -> str:
-    """What an interval comes from, and of how many, as "conformal, 21 campaigns"."""
+    """Return what an interval comes from, and of how many, as "conformal, 21 campaigns"."""
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
     if interval.construction == "public series":
@@ -277,7 +277,7 @@ def _basis_text(interval: Interval) -> str:
 
 
 def _duration_text(seconds: float) -> str:
-    """Seconds up to two minutes, minutes up to two hours, then hours."""
+    """Return the seconds up to two minutes, minutes up to two hours, then hours."""
     if seconds < 120:
         return f"{fixed(seconds, 0)} s"
     return f"{fixed(seconds / 60, 0)} min" if seconds < 7200 else f"{fixed(seconds / 3600, 1)} h"

@@ -25,7 +25,7 @@ NOT_COUNTED = {
 
 
 def reason_against(request: Request) -> str | None:
-    """Why the memory of a request's cell cannot be counted; None where it can."""
+    """Return why the memory of a request's cell cannot be counted; None where it can."""
     execution = request.cell.execution
     if execution.strategy in NOT_COUNTED:
         return NOT_COUNTED[execution.strategy]
@@ -43,7 +43,7 @@ def reason_against(request: Request) -> str | None:
 
 
 def track_memory(request: Request) -> dict[str, Any]:
-    """Bytes of a rank in its second step, by what they hold: at the `peak` of both passes, and as `state`.
+    """Return the bytes of a rank in its second step, by what they hold: at the `peak` of both passes, and as `state`.
 
     The state is of the moment before the update. `small`: bytes of parameters that ZeRO stage 3 keeps gathered.
     """
@@ -107,7 +107,7 @@ def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
 
 
 def _bytes_by_content(tracker: Any, kind: str, device: Any) -> dict[str, int]:
-    """Bytes by what they hold (parameters, gradients, ...). `kind`: "peak", or "current" for now."""
+    """Return the bytes by what they hold (parameters, gradients, ...). `kind`: "peak", or "current" for now."""
     snapshot = tracker.get_tracker_snapshot(kind)[device]
     return {str(getattr(name, "value", name)): int(count) for name, count in snapshot.items()}
 

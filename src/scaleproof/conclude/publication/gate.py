@@ -74,7 +74,7 @@ def findings_left_out(folder: Path) -> list[Difference]:
 
 
 def why_rules_differ(folder: Path) -> str:
-    """A sentence that findings.json in `folder` was made by other rules than today's; "" where it was not."""
+    """Return a sentence that findings.json in `folder` was made by other rules than today's; "" where it was not."""
     version = read_findings(folder / FINDINGS).rules_version
     return "" if version == RULES_VERSION else f"{FINDINGS} is of rules {version}, this version has {RULES_VERSION}"
 
@@ -107,7 +107,7 @@ class RateChange:
         return self.change < self.bound
 
     def __str__(self) -> str:
-        """A line of what the command prints."""
+        """Return a line of what the command prints."""
         word = "FAIL" if self.worse else "ok  "
         return (
             f"{word}  {self.name}: {fixed(100 * self.change, 2, signed=True)} % (an alarm is below "

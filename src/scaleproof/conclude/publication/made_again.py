@@ -79,7 +79,7 @@ def written_again(folder: Path) -> Rewritten:
 
 
 def is_written_again(file: str) -> bool:
-    """Whether a file of results, by its name in their folder, is one that `written_again` compares."""
+    """Return whether a file of results, by its name in their folder, is one that `written_again` compares."""
     return file in (PAGE, CLAIMS) or file.startswith("tables/")
 
 

@@ -27,7 +27,7 @@ class Chart:
 
 
 def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
-    """How many different combinations of values the cells have.
+    """Return how many different combinations of values the cells have.
 
     `keys`: "devices", the "global" or "micro" batch, "seq_len".
     """
@@ -44,48 +44,48 @@ def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
 
 
 def _is_trained(loaded: "LoadedCampaign") -> bool:
-    """Whether the cells are of the trainer: of a command nothing is known but what it prints."""
+    """Return whether the cells are of the trainer: of a command nothing is known but what it prints."""
     return loaded.campaign.workload.command is None
 
 
 def _may_count_energy(loaded: "LoadedCampaign") -> bool:
-    """Whether cells of the trainer may run on devices with an energy counter, which CPUs have not."""
+    """Return whether cells of the trainer may run on devices with an energy counter, which CPUs have not."""
     return _is_trained(loaded) and any(cell.execution.device != "cpu" for cell in loaded.cells)
 
 
 def _has_sizes(loaded: "LoadedCampaign") -> bool:
-    """Whether the cells have several numbers of devices."""
+    """Return whether the cells have several numbers of devices."""
     return _count_values(loaded, "devices") > 1
 
 
 def _has_batches(loaded: "LoadedCampaign") -> bool:
-    """Whether cells of the trainer differ in a batch on as many devices: beside sizes, the batch is varied."""
+    """Return whether cells of the trainer differ in a batch on as many devices: beside sizes, the batch is varied."""
     sizes = _count_values(loaded, "devices")
     return _is_trained(loaded) and any(_count_values(loaded, batch, "devices") > sizes for batch in ("global", "micro"))
 
 
 def _is_scaled(_: Any, report: "ScalingReport") -> bool:
-    """Whether a series has strong or weak scaling."""
+    """Return whether a series has strong or weak scaling."""
     return any(series.kind for series in report.series)
 
 
 def _has_three_sizes(_: Any, report: "ScalingReport") -> bool:
-    """Whether a series has three sizes: of two, the table and the chart of throughput say all."""
+    """Return whether a series has three sizes: of two, the table and the chart of throughput say all."""
     return any(series.kind and len(series.runs) > 2 for series in report.series)
 
 
 def _has_runs(cells: Any, _: "ScalingReport") -> bool:
-    """Whether a cell has runs with numbers."""
+    """Return whether a cell has runs with numbers."""
     return bool(cells["n"].any())
 
 
 def _has_several_cells(cells: Any, _: "ScalingReport") -> bool:
-    """Whether several cells have runs with numbers."""
+    """Return whether several cells have runs with numbers."""
     return bool((cells["n"] > 0).sum() > 1)
 
 
 def _has_column(column: str) -> Callable[[Any, "ScalingReport"], bool]:
-    """The condition that a cell has a value in `column`."""
+    """Return the condition that a cell has a value in `column`."""
     return lambda cells, _: bool(cells[column].notna().any())
 
 
@@ -110,15 +110,15 @@ CATALOG = {
 
 
 def charts_drawn_by(rule: str) -> list[str]:
-    """The charts that a rule of the workflow draws, for every campaign: one without content says so."""
+    """Return the charts that a rule of the workflow draws, for every campaign: one without content says so."""
     return [name for name, chart in CATALOG.items() if chart.rule == rule]
 
 
 def charts_of(loaded: "LoadedCampaign") -> list[str]:
-    """The charts of a campaign's report, in their order there."""
+    """Return the charts of a campaign's report, in their order there."""
     return [name for name, chart in CATALOG.items() if chart.planned(loaded)]
 
 
 def tables_of(loaded: "LoadedCampaign") -> list[str]:
-    """The tables of a campaign's report; tables of scaling only where it has several sizes."""
+    """Return the tables of a campaign's report; tables of scaling only where it has several sizes."""
     return ["scaling", "strong", "weak"] if _has_sizes(loaded) else ["scaling"]

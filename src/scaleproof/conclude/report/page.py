@@ -265,7 +265,7 @@ def _whole_jobs(report: ScalingReport) -> list[tuple[str, page_tables.PageFigure
 
 
 def _single_devices(report: ScalingReport) -> list[str]:
-    """The cells with one device that others are relative to; none where there are too many to name."""
+    """Return the cells with one device that others are relative to; none where there are too many to name."""
     best = [point.best_single for point in report.points if point.best_single and point.speedup_vs_best_single]
     cells = list(dict.fromkeys(best))
     return cells if len(cells) <= MOST_JOBS else []
@@ -334,7 +334,7 @@ def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
 
 
 def _severities(findings: list[Finding]) -> dict[str, str]:
-    """The severity of each code, the most severe where it has several: they come first."""
+    """Return the severity of each code, the most severe where it has several: they come first."""
     return {finding.code: finding.severity for finding in reversed(findings)}
 
 

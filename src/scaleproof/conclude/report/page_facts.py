@@ -131,7 +131,7 @@ def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
 
 
 def _reading_text(metrics: Printed) -> str:
-    """How the figures of a command came about."""
+    """Return how the figures of a command came about."""
     reading = metrics.reading
     guessed = " (guessed: no known program prints such lines)" if reading.guessed else ""
     return f"{reading.reader}{guessed}, clock: {metrics.window.clock}"
@@ -215,7 +215,7 @@ def names_of_runs(runs: list[str]) -> str:
 
 
 def _all_values(values: list[Any]) -> str:
-    """All different values as text, so that runs that differ are not summarised as if they were alike."""
+    """Return all different values as text, so that runs that differ are not summarised as if they were alike."""
     return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
 
 

@@ -91,5 +91,5 @@ def read_csv(path: Path, *columns: str) -> pd.DataFrame:
 
 
 def row_dicts(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dictionaries, with None where a cell is empty."""
+    """Return the rows as dictionaries, with None where a cell is empty."""
     return frame.astype(object).where(frame.notna(), None).to_dict("records")

@@ -60,7 +60,7 @@ def _gauge_lines(column: str, text: str, campaign: str, rows: list[dict[str, Any
 
 
 def _escape(label: str) -> str:
-    """The value of a label with backslashes, quotes and line breaks as the format wants them."""
+    """Return the value of a label with backslashes, quotes and line breaks as the format wants them."""
     return label.translate(ESCAPES)
 
 

@@ -123,7 +123,7 @@ def _draw_job(axes: Axes, i: int, row: dict[str, Any], parts: dict[str, tuple[st
 
 
 def _part_look(label: str, shade: str) -> dict[str, Any]:
-    """How the bar of a part of a job looks; the start-up is lighter."""
+    """Return how the bar of a part of a job looks; the start-up is lighter."""
     return bar_style(shade, 0.25 if label == "start-up" else 0.6)
 
 

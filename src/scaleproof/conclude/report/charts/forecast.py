@@ -25,7 +25,7 @@ MISSED = "#b2182b"
 
 
 def drawn_forecasts(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, StepForecast]]:
-    """The cells with an interval, as many as one chart holds."""
+    """Return the cells with an interval, as many as one chart holds."""
     return [(row, row.forecast) for row in rows if row.forecast][:MOST_ROWS]
 
 

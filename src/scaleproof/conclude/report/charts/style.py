@@ -89,12 +89,12 @@ def fastest_series(series: list[ScalingSeries], cells: pd.DataFrame) -> tuple[li
 
 
 def values_by_cell(runs: pd.DataFrame, column: str) -> dict[str, list[float]]:
-    """Cell -> the values of `column` in its runs with numbers. `runs`: runs.csv."""
+    """Return cell -> the values of `column` in its runs with numbers. `runs`: runs.csv."""
     return runs[runs["status"] == "ok"].groupby("cell")[column].agg(list).to_dict()
 
 
 def colour(strategy: str) -> str:
-    """The colour of a strategy, in every chart the same."""
+    """Return the colour of a strategy, in every chart the same."""
     return COLOURS[_palette_index(strategy)]
 
 
@@ -105,7 +105,7 @@ def _palette_index(strategy: str) -> int:
 
 
 def line_styles(strategies: list[str]) -> list[dict[str, Any]]:
-    """How each of several lines looks, as options of a plot. `strategies`: of each line.
+    """Return how each of several lines looks, as options of a plot. `strategies`: of each line.
 
     The strategy decides on colour and marker. Its first line has full marks, further lines hollow marks and dashes.
     """
@@ -124,7 +124,7 @@ def series_styles(every: Sequence[ScalingSeries]) -> list[dict[str, Any]]:
 
 
 def bar_style(shade: str, fill: float = 0.4) -> dict[str, Any]:
-    """How a bar looks: light inside, so that marks on it are seen, with an edge in full colour."""
+    """Return how a bar looks: light inside, so that marks on it are seen, with an edge in full colour."""
     return {"color": (shade, fill), "edgecolor": shade, "lw": 1.2}
 
 
@@ -195,7 +195,7 @@ def draw_ideal(axes: Axes, devices: list[int], values: list[float]) -> None:
 
 
 def devices_of(series: Sequence[ScalingSeries]) -> list[int]:
-    """The numbers of devices that some series has a point at, ascending."""
+    """Return the numbers of devices that some series has a point at, ascending."""
     return sorted({point.devices for one_series in series for point in one_series.points})
 
 
@@ -253,7 +253,7 @@ def write_empty(axes: Axes, why: str) -> None:
 
 
 def runs_text(runs: Iterable[int]) -> str:
-    """The number of runs of a cell for a title: "n=3", or "n=2-3" where cells differ. `runs`: of each cell."""
+    """Return the number of runs of a cell for a title: "n=3", or "n=2-3" where cells differ. `runs`: of each cell."""
     counts = sorted({int(n) for n in runs if n})
     if not counts:
         return "n=0"

@@ -157,7 +157,7 @@ def _legend_entry(axes: Axes, label: str, colour: str, hatch: str) -> None:
 
 
 def _bar_style(colour: str, hatch: str) -> dict[str, Any]:
-    """How a bar of a part of a step looks: `hatch` is drawn in white."""
+    """Return how a bar of a part of a step looks: `hatch` is drawn in white."""
     return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
 
 

@@ -14,13 +14,13 @@ ROW_INCHES = 0.27
 
 
 def drawn_cells(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
-    """The cells that are drawn, in their order."""
+    """Return the cells that are drawn, in their order."""
     known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i].parts))
     return [entries[i] for i in sorted(known[:MOST_CELLS])]
 
 
 def chart_height(entries: Sequence[WaterfallCell]) -> float:
-    """The height of the chart in inches, by its rows."""
+    """Return the height of the chart in inches, by its rows."""
     return 1.2 + ROW_INCHES * sum(len(cell.parts) + 4 for cell in drawn_cells(entries))
 
 

@@ -252,7 +252,7 @@ def _ratio_with_bounds(ratio: Estimated, of: str = "") -> str:
 
 
 def _is_too_wide(ratio: Estimated) -> bool:
-    """Whether a ratio has an interval that says nothing, and is not printed."""
+    """Return whether a ratio has an interval that says nothing, and is not printed."""
     return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
 
 

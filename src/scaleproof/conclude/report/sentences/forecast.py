@@ -56,12 +56,12 @@ def scored_sentence(rows: Sequence[ForecastRow]) -> str:
 
 
 def expected_sentence(row: ForecastRow) -> str:
-    """A cell that has not run."""
+    """Return a cell that has not run."""
     return f"{row.cell} is expected to take {_step_ms(row)}."
 
 
 def _cells_ahead(rows: Sequence[ForecastRow]) -> list[ForecastRow]:
-    """Those of cells that have not run."""
+    """Return those of cells that have not run."""
     return [row for row in rows if row.forecast and row.measured_s is None]
 
 

@@ -62,7 +62,7 @@ def next_step_beyond_repeats(report: ScalingReport) -> Step:
 
 
 def _cell_options(names: list[str]) -> str:
-    """The options of `scaleproof retry` for these cells."""
+    """Return the options of `scaleproof retry` for these cells."""
     return " ".join(f"--cell {name}" for name in names)
 
 
@@ -117,18 +117,18 @@ def _repeats_command(report: ScalingReport, n: int, repeats: int) -> str:
 
 
 def _time_text(report: ScalingReport, repeats: int) -> str:
-    """What so many further repeats of all cells take, with a leading separator."""
+    """Return what so many further repeats of all cells take, with a leading separator."""
     seconds = report.seconds_per_repeat
     return f", {duration_text(repeats * seconds, 2)}" if seconds else ""
 
 
 def command(report: ScalingReport) -> str:
-    """The command that makes the report again, with further runs where the campaign asks for some."""
+    """Return the command that makes the report again, with further runs where the campaign asks for some."""
     return f"snakemake {report.snakemake or HERE} {report.folder}/report.html"
 
 
 def _file(report: ScalingReport) -> str:
-    """The path of the campaign's file."""
+    """Return the path of the campaign's file."""
     return f"config/campaigns/{report.campaign}.yaml"
 
 

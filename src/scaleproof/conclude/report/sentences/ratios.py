@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # with it come the schemas of all records, whose making takes
 
 
 def runs_text(*counts: int) -> str:
-    """How many runs stand behind compared figures: "3", or "3 and 5"."""
+    """Return how many runs stand behind compared figures: "3", or "3 and 5"."""
     return str(counts[0]) if len(set(counts)) == 1 else " and ".join(map(str, counts))
 
 

@@ -10,7 +10,7 @@ LAWS: dict[Law, str] = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"
 
 
 def law_sentences(report: ScalingReport, kind: str) -> list[str]:
-    """One sentence per series of `kind` (strong or weak): the fitted law, or why no law is fitted."""
+    """Return one sentence per series of `kind` (strong or weak): the fitted law, or why no law is fitted."""
     return [_law_sentence(series.name, series.law) for series in report.series if series.kind == kind and series.law]
 
 

@@ -101,7 +101,7 @@ def _unused_findings_sentence(findings: Sequence[Finding]) -> str:
 
 
 def _codes(findings: Sequence[Finding]) -> str:
-    """The codes of findings, each once."""
+    """Return the codes of findings, each once."""
     return ", ".join(dict.fromkeys(finding.code for finding in findings))
 
 
@@ -119,11 +119,11 @@ def _part_text(findings: Sequence[Finding], runs: set[str]) -> str:
 
 
 def _count_runs(findings: Sequence[Finding]) -> int:
-    """How many runs the findings concern; one that names no run is counted by its cells."""
+    """Return how many runs the findings concern; one that names no run is counted by its cells."""
     return len({run for finding in findings for run in finding.runs or finding.cells})
 
 
 def _subjects(findings: Sequence[Finding]) -> str:
-    """The number of runs with findings, and their worst severity: "2 suspect runs", "1 invalid run"."""
+    """Return the number of runs with findings, and their worst severity: "2 suspect runs", "1 invalid run"."""
     severity = "invalid" if any(finding.severity == "invalid" for finding in findings) else "suspect"
     return plural(_count_runs(findings), f"{severity} run")

@@ -245,7 +245,7 @@ def _recommendation_basis(group: SizeRanking) -> str:
 
 
 def names_or_count(cells: list[str]) -> str:
-    """The cells, or their number where there are many."""
+    """Return the cells, or their number where there are many."""
     if len(cells) > MOST_LISTED:
         return f"{len(cells)} cells"
     return join_with_and(cells)

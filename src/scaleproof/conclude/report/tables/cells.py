@@ -55,7 +55,7 @@ def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | Non
 
 
 def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:
-    """The table as people read it; a cell without numbers says why, and one with a finding names it."""
+    """Return the table as people read it; a cell without numbers says why, and one with a finding names it."""
     texts = [_row_texts(row) for row in row_dicts(rows)]
     return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
 

@@ -39,7 +39,7 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
 
 
 def series_texts(report: ScalingReport, kind: str) -> pd.DataFrame:
-    """The table as people read it; columns without any entry are left out."""
+    """Return the table as people read it; columns without any entry are left out."""
     rows = [_size_row(series, point) for series in _series_of_kind(report, kind) for point in series.points]
     frame = pd.DataFrame(rows)
     return frame.drop(columns=[name for name in frame.columns if set(frame[name]) <= {"", "–"} and name != "findings"])
@@ -84,5 +84,5 @@ def write_series(report: ScalingReport, kind: str, folder: Path) -> None:
 
 
 def _series_of_kind(report: ScalingReport, kind: str) -> list[ScalingSeries]:
-    """The series of strong, or of weak scaling."""
+    """Return the series of strong, or of weak scaling."""
     return [series for series in report.series if series.kind == kind]

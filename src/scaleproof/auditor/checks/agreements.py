@@ -44,7 +44,7 @@ class Factor:
 
     @cached_property
     def figures(self) -> Figures:
-        """Its figures, or 1 over them; NaN where they are not above 0."""
+        """Return its figures to the power of the exponent, 1 or -1; NaN in rows where they are not above 0."""
         low, high = self.column.figures.low, self.column.figures.high
         if self.is_exact:
             low = high = self.column.figures.middle
@@ -53,12 +53,12 @@ class Factor:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its figures are counts, which have no rounding."""
+        """Whether its figures are counts, which nobody rounds."""
         return self.column.kind in (*DEVICES, *BATCHES, *COUNTS, *PARALLEL, "accumulation", "nodes", "devices_per_node")
 
     @property
     def varies(self) -> float:
-        """Largest over smallest figure."""
+        """Return the largest over the smallest figure; 1 without figures."""
         middle = self.figures.middle[np.isfinite(self.figures.middle)]
         return float(middle.max() / middle.min()) if middle.size else 1.0
 
@@ -92,7 +92,7 @@ class Agreement:
         return self.figures[np.full(len(self.rows), most_shared)]
 
     def _same_as(self, i: int) -> np.typing.NDArray[np.bool_]:
-        """(rows,) whether the product is the number that it is in the i-th row."""
+        """Return (rows,) whether the product is the same number as in the i-th row."""
         return self.figures.distance(self.figures[np.full(len(self.rows), i)]) <= SAME_TOLERANCE
 
     @cached_property
@@ -102,45 +102,53 @@ class Agreement:
 
     @cached_property
     def stands_out(self) -> np.typing.NDArray[np.bool_]:
-        """(rows,) whether the product is another number than the expected one. Shares (MFU) have a wider limit."""
+        """Return (rows,) whether the product is another number than the expected one.
+
+        The limit is wider for MFU, which may be of other steps than the rate, unless four rows or more agree so
+        closely that theirs are of the same steps, and one row does not.
+        """
         distance = self.figures.distance(self.expected)
         if not any(factor.column.kind in ("mfu", "hfu") for factor in self.factors):
             return distance > STANDS_OUT
-        # Not a wider one where all rows but one, four or more, agree to their digits: these are of the same steps.
         near = distance <= STANDS_OUT
-        is_tight = (~near).sum() == 1 and near.sum() > FEWEST_ROWS and (distance[near] <= EXACT_TOLERANCE).all()
-        is_tight = is_tight and (self.figures.width[near] <= SAME_TOLERANCE).all()
-        return distance > (STANDS_OUT if is_tight else SHARE_STANDS_OUT)
+        all_but_one = near.sum() > FEWEST_ROWS and (~near).sum() == 1
+        is_exact = (distance[near] <= EXACT_TOLERANCE).all() and (self.figures.width[near] <= SAME_TOLERANCE).all()
+        return distance > (STANDS_OUT if all_but_one and is_exact else SHARE_STANDS_OUT)
 
     @cached_property
     def lone_rows(self) -> list[int]:
-        """The rows that stand out alone: of three or more that agree with each other all may be of another model."""
+        """The rows that stand out, but for three or more with one product: these may be of another model."""
         outliers = self.stands_out
         return [i for i in np.flatnonzero(outliers).tolist() if (self._same_as(i) & outliers).sum() < FEWEST_ROWS]
 
     def factor_of(self, i: int) -> float:
-        """How many times as large as expected a row's product is, or as small: 4 of 400 and of 25 where 100 is."""
+        """Return how many times too large or too small a row's product is: 4, where it is 400 or 25 instead of 100."""
         ratio = float(self.figures.middle[i] / self.expected.middle[i])
         return max(ratio, 1 / ratio)
 
     def is_multiple(self, i: int) -> bool:
-        """Whether a product is a whole multiple or fraction of the expected one: its batch or devices may be others."""
+        """Whether a row's product is N or 1/N times the expected one: it is right if batch or devices are so, too."""
         factor = self.factor_of(i)
         kinds = {factor.column.kind for factor in self.factors}
-        if self._is_count or "device_time_s" in kinds:
-            return False  # nothing else can be meant
+        if self._is_identity_of_counts or "device_time_s" in kinds:
+            return False  # batch and devices are factors already
         if kinds == {"mfu", "flops_per_s"} and round(factor) not in PRECISION_RATIOS:
             return False  # the peaks of one device have other ratios
         return abs(factor / round(factor) - 1) <= NEAR_WHOLE
 
     @cached_property
     def evidence(self) -> float:
-        """-log10 of the probability that the rows that fit agree by chance, by how far their first figures vary."""
+        """-log10 of the probability that the rows that fit agree by chance.
+
+        A row agrees by chance as often as the width of the products goes into the range of the first figures.
+        """
         fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
         if not fitting.size:
             return 0.0  # no product is a number
-        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + self._is_count
-        varied = max(factor.varies for factor in self.factors) if self._is_count else fitting.max() / fitting.min()
+        is_identity = self._is_identity_of_counts
+        # The first row only shows the number, which is known beforehand where it is 1.
+        agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + is_identity
+        varied = max(factor.varies for factor in self.factors) if is_identity else fitting.max() / fitting.min()
         if agreeing < 1 or varied < LEAST_VARIATION:
             return 0.0
         farthest = float(self.figures.distance(self.expected)[self.fits].max())
@@ -148,60 +156,67 @@ class Agreement:
         return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
 
     @property
-    def _is_count(self) -> bool:
-        """Whether it is of counts, and 1 (global batch = batch x devices), or 1 over a number: devices of a node."""
+    def _is_identity_of_counts(self) -> bool:
+        """Whether it is of counts alone and 1 (global batch / batch / devices), or 1/N of nodes (nodes / devices)."""
         agreement = float(self.expected.middle[0])
-        of_nodes = (
-            self.factors[0].column.kind == "nodes" and abs(agreement * round(1 / agreement) - 1) <= SAME_TOLERANCE
-        )
-        return (abs(agreement - 1) <= SAME_TOLERANCE or of_nodes) and all(factor.is_exact for factor in self.factors)
+        is_of_nodes = self.factors[0].column.kind == "nodes"
+        times_one = agreement * round(1 / agreement) if is_of_nodes else agreement
+        return abs(times_one - 1) <= SAME_TOLERANCE and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
-        """Whether two rows fit for each one that is far off, and none is in between. A stated number is one of them."""
+        """Whether two rows fit for each that is far off, and none is in between; a stated number counts as a row."""
         far = int((self.figures.distance(self.expected) > 2 * STANDS_OUT).sum())
         witnesses = int(self.fits.sum()) + (self.stated is not None)
         return witnesses >= ROWS_PER_ODD_ROW * max(far, 1) and far == self.stands_out.sum()
 
     def unit_of_row(self, i: int) -> float:
-        """What the product of the figures of a row, as they are printed, is worth in base units: 0.001 of "ms"."""
+        """Return what 1 of the product of a row's printed figures is worth in base units: 0.001 for "ms"."""
         units = (factor.column.unit_of_cell(self.rows[i]) ** factor.exponent for factor in self.factors)
         return math.prod(units)
 
     @property
     def is_constant(self) -> bool:
-        """Whether more rows agree than chance explains, and twice as many as stand out."""
+        """Whether more rows agree than chance explains, and twice as many as stand out.
+
+        How much evidence is enough depends on what is multiplied: rate x time is expected to be constant.
+        """
         agreeing = self.fits.sum()
-        if self._is_count:
+        if self._is_identity_of_counts:
             return self.evidence >= FEWEST_EVIDENCE_OF_ONE and agreeing >= ROWS_PER_ODD_ROW * self.stands_out.sum()
         kinds = {factor.column.kind for factor in self.factors}
-        is_work = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
-        certain = FEWEST_EVIDENCE if is_work else 2 * FEWEST_EVIDENCE
+        is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
+        certain = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
         enough = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain
         fewest = FEWEST_ROWS - 1 if self.evidence >= certain else FEWEST_ROWS
         return self.evidence >= enough and agreeing >= max(fewest, ROWS_PER_ODD_ROW * len(self.lone_rows))
 
 
 def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) -> bool:
-    """Whether a row has no word that others share and the rows that fit lack: "bf16" beside rows of fp32 alone."""
+    """Whether a row is of the configuration of the rows that fit, so that its product must be theirs.
+
+    It is not where it says "bf16" and they all say "fp32", or where its model has another size.
+    """
     fitting = [agreement.rows[i] for i in np.flatnonzero(agreement.fits)]
-    of_any_model = agreement.stated is not None or all(factor.is_exact for factor in agreement.factors)
-    settings = [] if of_any_model else figures.model_sizes
+    holds_for_any_model = agreement.stated is not None or all(factor.is_exact for factor in agreement.factors)
+    settings = [] if holds_for_any_model else figures.model_sizes
     if agreement.stated is None and agreement.factors[0].column.kind == "flops_per_s":
-        # The FLOPs of a step are of a model: of its size and length.
+        # The FLOPs of a step depend on the model and its length: any setting may be one of these.
         kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
         settings = [column.texts for column in figures.columns if column.kind not in kinds]
     if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
         return False
     for texts in figures.words.values():
         others = [texts[i] for i in fitting]
-        if texts[row] not in others and (len(set(others)) < len(others) or texts.count(texts[row]) > 1):
+        # A word tells configurations apart where rows share it; names of rows are all different.
+        is_of_several_rows = len(set(others)) < len(others) or texts.count(texts[row]) > 1
+        if texts[row] not in others and is_of_several_rows:
             return False
     return True
 
 
 def sentence_of(figures: FigureTable, agreement: Agreement, i: int) -> str:
-    """What is said of the i-th row of an agreement: "4: 62.5 x 99.9 = 6244 (img/s, s); in 5 other rows 5600"."""
+    """Return what is wrong in the i-th row: "4: 62.5 x 99.9 = 6244 (img/s, s); in 5 other rows 5600"."""
     row = agreement.rows[i]
     terms = [factor.column.texts[row] for factor in agreement.factors]
     signs = [" x " if factor.exponent == 1 else " / " for factor in agreement.factors]

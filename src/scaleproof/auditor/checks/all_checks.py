@@ -37,15 +37,15 @@ SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words
 
 
 def audit_context(context: AuditContext) -> list[Finding]:
-    """The findings of all checks, most severe first. A check that breaks on these files becomes a note of its own."""
-    skipped = NOT_OF_TABLES if context.evidence.has_tables_alone else ()
+    """Run all checks and return their findings, most severe first. A check that raises becomes a note that says so."""
+    skipped = NOT_OF_TABLES if context.evidence.has_tables_alone else ()  # they would find nothing: it saves time
     checks = (check for check in of_evidence if check.function.__module__ not in skipped)
     findings = [finding for check in checks for finding in check.findings_on(context)]
     return by_severity(_with_guesses_as_notes(context, findings))
 
 
 def _with_guesses_as_notes(context: AuditContext, findings: list[Finding]) -> list[Finding]:
-    """The findings; those on nothing but logs whose form was guessed prove nothing and become notes."""
+    """Return the findings, where those about nothing but logs of a guessed form are notes: they prove nothing."""
     guessed = {run.name for run in context.runs if run.format == GUESSED_FORMAT}
     weighed = []
     for finding in findings:

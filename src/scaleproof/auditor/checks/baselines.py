@@ -29,10 +29,10 @@ class TotalRate:
 
 
 def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
-    """The epochs of a file, a list for each run: 5, 1, 6, 2 are 5, 6 and 1, 2, whose lines are mixed.
+    """Sort the epochs of a file by the run that wrote them: 5, 1, 6, 2 are the runs [5, 6] and [1, 2], lines mixed.
 
-    An epoch goes to the run that had the one before it last, else, as some may be missing, to the run that began last
-    if it is later than all of that run; any other begins a run, and so does a second one without a number.
+    An epoch continues the run whose last epoch has the number before. Without one it goes to the run that began last,
+    if its number is larger than all in there (some may be missing). Every other one begins a new run.
     """
     runs: list[list[TimedSpan]] = []
     ended_with: dict[int, list[TimedSpan]] = {}  # number of a run's last epoch -> that run's epochs
@@ -55,7 +55,10 @@ def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
 
 
 def epoch_seconds(run: ReportedRun) -> float | None:
-    """Mean time of an epoch; None where no epoch has one. Of runs of three epochs and more the first is left out."""
+    """Return the mean seconds of an epoch; None where no epoch has a time.
+
+    In runs of three epochs or more the first, which holds the warm-up, is left out.
+    """
     times: list[float] = []
     for epochs in epochs_of_runs(run):
         steady = epochs[1:] if len(epochs) >= 3 else epochs
@@ -64,16 +67,16 @@ def epoch_seconds(run: ReportedRun) -> float | None:
 
 
 def high_median(values: Figures) -> float:
-    """The larger of the two figures in the middle, like `statistics.median_high`; without sorting millions."""
+    """Return `statistics.median_high`, the larger of two middle values, without sorting: there may be millions."""
     middle = len(values) // 2
     return float(np.partition(values, middle)[middle])
 
 
 def total_rate(run: ReportedRun) -> TotalRate | None:
-    """How fast the run says it was, all ranks together; None where the file does not say.
+    """Return the rate of all ranks together; None where the file does not say.
 
-    In tokens/s, as stated (4 x 1,000 where that is of one of 4 ranks) or the median of logged rates; else in FLOP/s;
-    else in tokens/s by the step times; else in epochs/s.
+    The first of these that the file has: tokens/s as stated, the median of logged tokens/s (both x ranks where they are
+    of one rank), FLOP/s of the last step, tokens/s by the step times, epochs/s.
     """
     ranks = run.world_size if run.rate_scope == "rank" else 1
     if run.tokens_per_s is not None:
@@ -95,20 +98,22 @@ def total_rate(run: ReportedRun) -> TotalRate | None:
 
 
 def steps_rate(run: ReportedRun) -> float | None:
-    """Steps/s by the times of the steps, or as lines and progress bars print it; None where neither is known."""
+    """Return steps/s: by the median step time, else as progress bars print it; None where neither is known."""
     seconds = run.logged_steps.nonzero("seconds")
-    return 1 / high_median(seconds) if seconds.size else median_high(run.steps_per_s) if run.steps_per_s else None
+    if seconds.size:
+        return 1 / high_median(seconds)
+    return median_high(run.steps_per_s) if run.steps_per_s else None
 
 
 def samples_rate(run: ReportedRun) -> float | None:
-    """Samples/s as the run states them, whose ranks' is often unsaid; None where it states none."""
+    """Return the median samples/s that the run states, of one rank or of all: few files say; None without any."""
     samples = [span.samples_per_s for span in run.timed_spans if span.samples_per_s]
     samples = samples or run.logged_steps.nonzero("samples_per_s").tolist()
     return median_high(samples) if samples else None
 
 
 def tokens_per_step(run: ReportedRun) -> int | None:
-    """Tokens of one optimizer step on all ranks: as the file counts them, or global batch x sequence length."""
+    """Return the tokens of one optimizer step on all ranks: as stated, else global batch x length; None if unknown."""
     stated = run.details.get("tokens_per_step")
     if stated:
         return int(stated)
@@ -144,7 +149,7 @@ class Scaling:
 
     @property
     def speedups(self) -> tuple[float, float] | None:
-        """Smallest and largest ratio of speeds, over the repeats of the baseline; None without comparable speeds."""
+        """(lowest, highest) rate of the run over those of its baselines; None where one is missing or units differ."""
         rate = total_rate(self.run)
         base_rates = [base_rate for base in self.bases if (base_rate := total_rate(base)) is not None]
         if rate is None or not base_rates or any(base_rate.unit != rate.unit for base_rate in base_rates):
@@ -175,7 +180,7 @@ class Baselines:
             self._match(group)
 
     def _match(self, group: list[ReportedRun]) -> None:
-        """Enter each run of one format into `matched` or `ambiguous`, where any configuration fits it."""
+        """Enter each run of one format into `matched` or `ambiguous`; into neither where no configuration fits it."""
         configurations: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
         for run in group:
             configurations[(run.world_size, *configuration(run))].append(run)
@@ -211,13 +216,13 @@ class Baselines:
 
 
 def configuration(run: ReportedRun) -> tuple[Any, ...]:
-    """The key of a run's configuration: equal for repeats. The number of devices is not part of it."""
+    """Return a key that is equal for repeats of one configuration, and for its sizes: devices are no part of it."""
     fields = (*WORK, "global_batch", "micro_batch", "accumulation", *CONDITIONS)
     return (*(getattr(run, name) for name in fields), name_of_work(run.name))
 
 
 def same_work(base: ReportedRun, run: ReportedRun) -> bool:
-    """Whether the files prove that the two did the same work, and state nothing that contradicts it."""
+    """Whether the files prove that two runs did the same work, and nothing in them contradicts it."""
     stated = ((getattr(base, name), getattr(run, name)) for name in WORK)
     if any(a is not None and b is not None and a != b for a, b in stated) or not same_batch_policy(base, run):
         return False
@@ -225,13 +230,13 @@ def same_work(base: ReportedRun, run: ReportedRun) -> bool:
         return False
     if base.tokens is not None and base.tokens == run.tokens:
         return True
-    if name_of_work(base.name) != name_of_work(run.name):  # names of other work: the files must say that it is the same
+    if name_of_work(base.name) != name_of_work(run.name):  # then the files themselves must say that it is the same
         return all(getattr(run, name) is not None for name in ("model", "dataset"))
     return True
 
 
 def same_batch_policy(a: ReportedRun, b: ReportedRun) -> bool:
-    """Whether two runs have one global batch (strong scaling) or one batch per device (weak), as far as stated."""
+    """Whether two runs have one global batch (strong scaling) or one batch per device (weak); True where unknown."""
     if a.global_batch is None or b.global_batch is None or not (a.world_size and b.world_size):
         return True
     return a.global_batch == b.global_batch or a.global_batch * b.world_size == b.global_batch * a.world_size
@@ -239,13 +244,13 @@ def same_batch_policy(a: ReportedRun, b: ReportedRun) -> bool:
 
 @lru_cache(maxsize=10_000)
 def name_of_work(name: str) -> tuple[str, ...]:
-    """The parts of a run's name that do not say how many devices, which strategy or which repeat it was."""
+    """Return the words of a run's name without those for devices, strategy or repeat: what is left names the work."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     return tuple(sorted({word for word in words if word and not DEVICE_WORDS.match(word)}))
 
 
 def _distance(base: ReportedRun, run: ReportedRun) -> int:
-    """How different the conditions are: 2 for each that differs, 1 for each that only one of the two runs states."""
+    """Count how different the conditions are: 2 for each that differs, 1 for each that only one run states."""
     distance = 0
     for name in CONDITIONS:
         first, second = getattr(base, name), getattr(run, name)
@@ -255,7 +260,7 @@ def _distance(base: ReportedRun, run: ReportedRun) -> int:
 
 
 def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> list[str]:
-    """The fields that would tell which candidate is the baseline: candidates differ in them, the run has none."""
+    """Return the fields that, if `run` stated them, would tell which of the candidates is its baseline."""
     others = list(candidates)
     names = ("model", "dataset", "epochs", "global_batch", "precision", "strategy", "engine", "device")
     return [

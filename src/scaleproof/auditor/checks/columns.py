@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Figures:
-    """What printed figures may have been, row by row. Both arrays: (rows,), NaN where a row has no figure."""
+    """Intervals in which rounded figures may have been, row by row. Both arrays: (rows,), NaN without a figure."""
 
     low: Floats
     high: Floats
@@ -40,7 +40,10 @@ class Figures:
             return Figures(self.low / other.high, self.high / other.low)
 
     def over(self, other: "Figures") -> "Figures":
-        """The ratio to another printed figure, where both were rounded or both cut off: 4.1 / 3.3 is 1.21 to 1.28."""
+        """Divide two printed figures that were both rounded, or both cut off: 4.1 / 3.3 is 1.21 to 1.28.
+
+        That is narrower than `/`, for which one may have been rounded up and the other cut off.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self.middle / other.middle
             unit, unit_of_other = ((figures.high - figures.low) / 2 for figures in (self, other))
@@ -53,7 +56,7 @@ class Figures:
         return Figures(self.low[rows], self.high[rows])
 
     def scaled(self, factor: float, offset: float = 0.0) -> "Figures":
-        """factor x figures + offset; a negative factor turns the intervals round."""
+        """Return factor x figures + offset; a negative factor exchanges the ends of the intervals."""
         ends = (self.low * factor + offset, self.high * factor + offset)
         return Figures(*ends) if factor > 0 else Figures(ends[1], ends[0])
 
@@ -68,7 +71,7 @@ class Figures:
             return (self.high - self.low) / np.abs(self.middle)
 
     def distance(self, other: "Figures") -> Floats:
-        """By how much, relative to their size, the nearest values of two intervals differ; 0 where they overlap."""
+        """Return the gap between two intervals, relative to the smaller middle; 0 where they overlap."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = np.maximum(self.low - other.high, other.low - self.high)
             return np.maximum(gap, 0.0) / np.minimum(np.abs(self.middle), np.abs(other.middle))
@@ -105,7 +108,7 @@ class FigureColumn:
         return self.kind == "parameters" or MODEL_SIZE.fullmatch(self.heading.strip()) is not None
 
     def unit_of_cell(self, row: int) -> float:
-        """What 1 of a cell is worth in the base unit: 0.001 of "12 ms"."""
+        """Return what 1 in a cell is worth in the base unit: 0.001 in "12 ms"; by the heading if the cell has none."""
         figures = figures_of(self.texts[row])
         return figures[0].unit.scale if figures and figures[0].unit else self.meaning.scale
 
@@ -136,7 +139,7 @@ class FigureTable:
 
 
 def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
-    """All rows, and the groups of `fewest` and more that have one word, or one size of the model, in common."""
+    """Yield indices of all rows, then of each group of `fewest` or more that share a word or the size of the model."""
     all_rows = list(range(len(figures.places)))
     yield all_rows
     for texts in (*figures.words.values(), *figures.model_sizes):
@@ -145,7 +148,10 @@ def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
 
 
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
-    """The columns of figures of a table, and of the same table on its side, with two or more each."""
+    """Yield a table as columns of figures, then turned on its side: the rows as columns, if there are few.
+
+    A form with fewer than two columns of figures is left out.
+    """
     grid = table.grid
     if grid is None:
         return
@@ -176,7 +182,10 @@ Place = tuple[int, str]  # a line of the file, and how findings name it
 def _figure_table(
     header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
 ) -> FigureTable | None:
-    """The columns of a grid of cells: "GPUs" 1, 4 and "time" 90, 24; None where fewer than two have figures."""
+    """Sort the columns of a grid into figures ("GPUs" 1, 4) and words; None where fewer than two have figures.
+
+    `headings_at`, `rows_at`: where each heading and each row stands in the file.
+    """
     columns, words = [], {}
     in_brackets: list[FigureColumn] = []
     for k, (heading, column) in enumerate(zip(header, columns_of(header, cells), strict=True)):
@@ -197,7 +206,10 @@ def _figure_table(
 
 
 def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
-    """The column that figures in brackets form: 1.5, 1.9 times of "61.8 (1.50x)", "27.4 (1.90x)". [] without two."""
+    """Return the column that figures in brackets form: 1.5, 1.9 times of "61.8 (1.50x)", "27.4 (1.90x)".
+
+    [] where fewer than two cells have one, or their units differ or are unknown.
+    """
     seconds = [figures[1] if len(figures := figures_of(text)) > 1 else None for text in column.texts]
     units = {second.unit for second in seconds if second is not None}
     texts = [second.text if second else "" for second in seconds]
@@ -211,7 +223,11 @@ def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
 
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
-    """What a column is: by the units of its cells, else by its heading, else by the unit there, e.g. "Foo (ms)"."""
+    """Return the meaning of a column with its kind set as well as possible; the kind stays None where nothing tells.
+
+    The kind is that of the heading with the units of the cells, of the heading, of its unit ("Foo (ms)"), or of the
+    units of the cells alone.
+    """
     units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""
     if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
@@ -222,13 +238,16 @@ def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
 
 
 def _row_name(cells: list[str], line: int) -> str:
-    """What a row is called: its first cells up to one with a letter; "4, DDP" of | 4 | DDP | 390 |."""
+    """Return what a row is called: its first cells up to one with a letter, "4, DDP" of | 4 | DDP | 390 |."""
     first = next((k for k, cell in enumerate(cells[:4]) if re.search(r"[A-Za-z]", cell)), 0)
     return ", ".join(cell for cell in cells[: first + 1] if cell)[:60] or f"line {line}"
 
 
 def _figures(texts: list[str], scale_of_heading: float) -> Figures:
-    """The figures of cells in the base unit, give or take one unit of the last digit: 4.7 to 4.9 of "4.8"."""
+    """Read the figures of cells in the base unit, give or take one unit of the last digit: "4.8" is 4.7 to 4.9.
+
+    NaN for cells without a figure, and for bounds such as "< 5"; "~ 5" is wider by ABOUT.
+    """
     european = is_european(texts)
     low, high = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
     for i, text in enumerate(texts):

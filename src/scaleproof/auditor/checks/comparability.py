@@ -63,19 +63,19 @@ Differences = dict[str, tuple[Any, Any]]  # field -> its values in two runs
 def _baseline_differences(
     context: AuditContext, names: tuple[str, ...]
 ) -> Iterator[tuple[ReportedRun, ReportedRun, Differences]]:
-    """(baseline, run, which of the named fields differ) for each run that has a baseline."""
+    """Yield (baseline, run, those of the named fields in which they differ) for each run that has a baseline."""
     for scaling in context.scalings:
         yield scaling.base, scaling.run, differences(scaling.base, scaling.run, names)
 
 
 def _difference_sentence(base: ReportedRun, run: ReportedRun, different: Differences) -> str:
-    """ "1 device (a) and 4 (b) differ in precision: bf16 | fp16"."""
+    """Return a sentence: "1 device (a) and 4 (b) differ in precision: bf16 | fp16"."""
     sizes = f"{plural(base.world_size or 0, 'device')} ({base.name}) and {run.world_size} ({run.name})"
     return f"{sizes} differ in {_pairs_of_values(different)}"
 
 
 def _pairs_of_values(different: Differences) -> str:
-    """ "precision: bf16 | fp16; commit: 1a2b3c | 4d5e6f"."""
+    """Return a list in words: "precision: bf16 | fp16; commit: 1a2b3c | 4d5e6f"."""
     return "; ".join(f"{name}: {_shortened(a)} | {_shortened(b)}" for name, (a, b) in different.items())
 
 
@@ -100,7 +100,7 @@ def arms_differ_in_one_thing(context: AuditContext) -> Iterator[Flag]:
 
 
 def _flag_arms_without_near_twin(context: AuditContext, arms: list[ReportedRun]) -> Iterator[Flag]:
-    """Flag each of 2+ arms that differs from its nearest arm in 2+ conditions (hosts not counted); each pair once."""
+    """Flag each arm that differs in two conditions or more even from the arm nearest to it; each pair once."""
     reported: set[frozenset[str]] = set()
     for arm in arms:
         others = [(other, _arm_differences(arm, other)) for other in arms if other is not arm]
@@ -114,12 +114,12 @@ def _flag_arms_without_near_twin(context: AuditContext, arms: list[ReportedRun])
 
 
 def _number_of_causes(different: Differences) -> int:
-    """How many differences count: other nodes of the same cluster are named, but do not."""
+    """Count the differences that may change a rate: all but other nodes of the same cluster."""
     return len(different.keys() - {"hosts"})
 
 
 def _arm_differences(a: ReportedRun, b: ReportedRun) -> Differences:
-    """What two arms of a comparison differ in; of two fields that follow from each other only one is named."""
+    """Return the fields in which two arms differ; of two that follow from each other one, so that it counts once."""
     different = differences(a, b, (*CONDITIONS, "micro_batch", "accumulation"))
     if a.debug_settings != b.debug_settings:
         different["debugging"] = (listed(a.debug_settings) or "none", listed(b.debug_settings) or "none")
@@ -131,7 +131,7 @@ def _arm_differences(a: ReportedRun, b: ReportedRun) -> Differences:
 
 
 def _shortened(value: Any) -> str:
-    """A value as text: the first 12 characters of a hash, 60 of anything else."""
+    """Return a value as text: the first 12 characters of a hash, 60 of anything else."""
     text = str(value)
     return text[:12] if len(text) >= 40 and " " not in text else text[:60]
 
@@ -247,7 +247,7 @@ def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
 
 
 def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
-    """What shows that two runs are one measurement, as a phrase: "times of 40 steps"; None where nothing does."""
+    """Return what shows that two runs are one measurement ("times of 40 steps"); None where nothing does."""
     if a.run_id and a.run_id == b.run_id and a.tokens_per_s == b.tokens_per_s is not None:
         return f"run id and rate: {str(a.run_id)[:60]}"
     times = _step_times(a)
@@ -261,6 +261,7 @@ def same_measurement(a: ReportedRun, b: ReportedRun) -> str | None:
 
 
 def _step_times(run: ReportedRun) -> Figures:
-    """The seconds of each logged step; empty where they are too few, or printed too coarsely, to be a fingerprint."""
+    """Return the seconds of each logged step; none where they are too few, or too coarse, to tell a run by them."""
     times = run.logged_steps.nonzero("seconds")
-    return times if len(times) >= FEWEST_STEPS and len(np.unique(times)) >= FEWEST_DISTINCT_TIMES else times[:0]
+    are_telling = len(times) >= FEWEST_STEPS and len(np.unique(times)) >= FEWEST_DISTINCT_TIMES
+    return times if are_telling else times[:0]

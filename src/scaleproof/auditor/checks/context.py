@@ -35,12 +35,13 @@ class AuditContext:
 
     def __post_init__(self) -> None:
         if self.evidence.runs:
+            # A run that does not say its devices has those of the table row with its figures.
             for run, devices in devices_from_tables(self.evidence):
                 run.world_size = devices
 
     @cached_property
     def runs(self) -> list[ReportedRun]:
-        """The runs that are checked: of a log that a document quotes nobody knows what was left out."""
+        """The runs that are checked: all but quotations in documents, which may leave out lines."""
         return [run for run in self.evidence.runs if not run.quoted]
 
     @cached_property
@@ -50,7 +51,7 @@ class AuditContext:
 
     @cached_property
     def runs_table(self) -> ReportedTable:
-        """The runs in the form of a table, so that what is checked of rows is checked of runs."""
+        """The runs as rows of one table, so that checks of rows are made on runs, too."""
         return ReportedTable("", 0, "runs", [], [row_of(run) for run in self.runs])
 
     @property
@@ -59,7 +60,7 @@ class AuditContext:
 
     @cached_property
     def series(self) -> list[RowSeries]:
-        """The configurations of these tables that have rows of several sizes."""
+        """Of all tables the configurations that have rows with different numbers of devices."""
         return [series for table in self.tables for series in series_of(table)]
 
     @cached_property
@@ -73,7 +74,10 @@ class AuditContext:
 
     @cached_property
     def _published_baselines(self) -> dict[str, ReportedRun]:
-        """Baselines that published speed-ups name, by the name of the run. Both names must mean one run each."""
+        """Name of a run -> the baseline that a published speed-up names for it.
+
+        A claim counts only where each of its two names means exactly one run.
+        """
         baselines: dict[str, ReportedRun] = {}
         for claim in self.claims("speedup"):
             runs, bases = self.runs_named(claim.values["of"]), self.runs_named(claim.values["over"])
@@ -83,12 +87,12 @@ class AuditContext:
         return baselines
 
     def claims(self, *kinds: str) -> Iterator[PublishedClaim]:
-        """Claims of these kinds: of claims files, and those that tables and sentences make about runs beside them."""
+        """Yield claims of these kinds: of claims files, and what tables and sentences say about runs beside them."""
         return (claim for claim in self._claims if claim.kind in kinds)
 
     @cached_property
     def _compared_in_tables(self) -> set[frozenset[str]]:
-        """Pairs of runs whose figures stand in one table."""
+        """Pairs of names of runs whose figures stand in one table."""
         return set(pairs_in_tables(self.evidence))
 
     @cached_property
@@ -99,26 +103,27 @@ class AuditContext:
         return [*self.evidence.published_claims, *about_runs]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
-        """Whether somebody published a comparison of the two: by a claim "a 3.9x over b", or in a table with both."""
+        """Whether somebody published a comparison of the two: a claim "a 3.9x over b", or a table or report of both."""
+        if frozenset((a.name, b.name)) in self._compared_in_tables:
+            return True
         for claim in self.claims("speedup", "change"):
             compared = {run.name for run in self.runs_named(claim.values["of"])}
             bases = {run.name for run in self.runs_named(claim.values["over"])}
             if (a.name in compared and b.name in bases) or (b.name in compared and a.name in bases):
                 return True
-        if frozenset((a.name, b.name)) in self._compared_in_tables:
-            return True
+        # A scaling report has a row for each number of devices, and compares them all.
         sizes = {a.world_size, b.world_size}
         return any(sizes <= report.rows.keys() for report in self.evidence.scaling_reports)
 
     def runs_named(self, part: str) -> list[ReportedRun]:
-        """The runs that a published claim means by `part`: those of that name, else those whose names contain it."""
+        """Return the runs that a published claim means by `part`: those of that name, else those whose name has it."""
         if part not in self._named:
             exact = [run for run in self.runs if part in (run.name, run.name_without_repeat)]
             self._named[part] = exact or [run for run in self.runs if part in run.name]
         return self._named[part]
 
     def total_rate_of(self, part: str) -> TotalRate | None:
-        """Mean rate of the runs that `part` names; None where one of them has none, or the units differ."""
+        """Return the mean rate of the runs that `part` names; None where one has no rate, or their units differ."""
         runs = self.runs_named(part)
         rates = [rate for run in runs if (rate := total_rate(run)) is not None]
         if not rates or len(rates) < len(runs) or len({rate.unit for rate in rates}) > 1:
@@ -129,36 +134,39 @@ class AuditContext:
 of_evidence: Register[AuditContext] = Register(lambda context: [])
 
 
-def first_of_each_run(context: "AuditContext", find: Callable[[ReportedRun, TimedSpan], Flag | None]) -> Iterator[Flag]:
-    """Flag the first span of each run on which `find` has a finding: one for a run, whatever its epochs."""
+def first_of_each_run(context: AuditContext, find: Callable[[ReportedRun, TimedSpan], Flag | None]) -> Iterator[Flag]:
+    """Yield the first finding that `find` has on the epochs of each run, so that each run is named once."""
     for run in context.runs:
-        yield from islice((flag for span in run.timed_spans if (flag := find(run, span))), 1)
+        flags = (find(run, span) for span in run.timed_spans)
+        yield from islice(filter(None, flags), 1)
 
 
 def near(a: float, b: float, tolerance: float = SAME_TOLERANCE) -> bool:
+    """Whether `a` differs from `b` by no more than `tolerance`, relative to `b`."""
     return abs(a - b) <= tolerance * abs(b)
 
 
 def differences(a: ReportedRun, b: ReportedRun, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
-    """Field -> (value of a, value of b), for the named fields that both runs state differently."""
+    """Return field -> (value of a, value of b) of the named fields that both runs state, but differently."""
     pairs = {name: (getattr(a, name), getattr(b, name)) for name in names}
     return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
 
 
 def listed(items: Iterable[Any]) -> str:
-    """The first MOST_LISTED items, joined by commas, and how many more there are."""
+    """Join the first MOST_LISTED items by commas, and say how many more there are: "a, b and 3 more"."""
     texts = [str(item) for item in items]
     more = f" and {len(texts) - MOST_LISTED:,} more" if len(texts) > MOST_LISTED else ""
     return ", ".join(texts[:MOST_LISTED]) + more
 
 
 def digits_of(value: float | None) -> int:
-    """Significant digits of a number as it is written: 4 of 10.83; 0 of 0 and of None."""
-    return len(f"{float(value)!r}".partition("e")[0].replace(".", "").strip("0")) if value else 0
+    """Return how many significant digits Python writes of a number: 4 of 10.83; 0 of 0 and of None."""
+    mantissa = repr(float(value or 0)).partition("e")[0]
+    return len(mantissa.replace(".", "").strip("0"))
 
 
 def grouped_by(runs: Iterable[ReportedRun], *fields: str) -> dict[tuple[Any, ...], list[ReportedRun]]:
-    """Runs by the values of the named fields."""
+    """Return values of the named fields -> the runs that have these values."""
     groups: dict[tuple[Any, ...], list[ReportedRun]] = defaultdict(list)
     for run in runs:
         groups[tuple(getattr(run, name) for name in fields)].append(run)

@@ -56,11 +56,11 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
             if flag is None and not any(row.speedup for row in of_series) and not series.did_unequal_work:
                 flag = wrong_baseline(series, "efficiency")
             if flag is not None:
-                yield flag
+                yield flag  # it explains all efficiencies of the series
             else:
                 efficiencies += of_series
         wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
-        # Where most are wrong, the table has another definition.
+        # Where most are wrong, the table has another definition of efficiency.
         if (wrong and 2 * len(wrong) <= len(efficiencies)) or len(efficiencies) == len(wrong) == 1:
             yield from map(_wrong_efficiency, wrong)
 
@@ -78,16 +78,16 @@ class _Efficiency:
 
     @property
     def as_speedup(self) -> PrintedInterval:
-        """The speed-up that it means: 4 of 50 % on 8 times the devices."""
+        """The speed-up that it means: 4, of 50 % on 8 times the devices."""
         return self.stated.interval * self.times_devices
 
     @property
     def is_right(self) -> bool:
-        """Whether it means the printed speed-up, or without one a measured speed-up: 86 % on 8 times, 6.9x."""
+        """Whether it means the printed speed-up or, without one, a measured one: 86 % on 8 devices is 6.9x."""
         if self.speedup is not None:
             return self.as_speedup.meets(self.speedup.interval)
         steady = any(ratio.gives(self.as_speedup, NOISE_FACTOR - 1) for ratio in self.measured if ratio.kind in STEADY)
-        # Total times hold start-up and evaluation.
+        # Total times hold start-up and evaluation: their speed-ups are less exact.
         total = (ratio for ratio in self.measured if ratio.kind not in STEADY)
         return steady or any(ratio.gives(self.as_speedup, RATIO_TOLERANCE) for ratio in total)
 
@@ -99,7 +99,7 @@ class _Efficiency:
 
     @property
     def corrected(self) -> Correction | None:
-        """The efficiency by the printed speed-up, else by the measured ones; None where these do not agree."""
+        """Return the efficiency by the printed speed-up, else by the measured ones; None where these do not agree."""
         divided = f"/ {self.times_devices:g}"
         if self.speedup is None:
             return one_figure(self.measured, f"against {base_of(self.series)}, {divided}", self.times_devices, "%")
@@ -109,7 +109,7 @@ class _Efficiency:
 
 
 def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
-    """The printed efficiencies of rows with a speed-up, or a rate or time that gives one: 90 % beside 3.6x on 4."""
+    """Return the printed efficiencies of rows that have a speed-up, or a rate or time that gives one."""
     has_speedups = is_over_fewest(series, "speedup")
     is_unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
     if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):
@@ -117,10 +117,10 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
     efficiencies = []
     for row, devices in [*((base, 1.0) for base in series.bases), *series.larger()]:
         stated = row.usable("efficiency")
-        measured = [] if series.did_unequal_work else series.ratios(row, devices)
+        measured = [] if series.did_unequal_work else series.ratios(row)
         speedup = row.usable("speedup") if has_speedups else None
         if speedup and measured and not any(ratio.gives(speedup.interval, RATIO_TOLERANCE) for ratio in measured):
-            speedup = None  # it is wrong itself
+            speedup = None  # it is wrong itself, and says nothing of the efficiency
         if stated is not None and (speedup is not None or measured):
             efficiency = _Efficiency(row, series, stated, devices, speedup, measured)
             is_near = any(ratio.gives(efficiency.as_speedup, SAME_FIGURES_TOLERANCE) for ratio in measured)
@@ -130,7 +130,7 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
 
 
 def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
-    """Printed efficiencies beside speed-ups over one device without a row; [] unless two or more fit these."""
+    """Return printed efficiencies beside speed-ups over a single device that has no row; [] unless two or more fit."""
     printed = [(row, row.usable("efficiency"), row.usable("speedup")) for row in series.rows]
     efficiencies = [
         _Efficiency(row, series, efficiency, float(row.devices or 1), speedup, [])
@@ -141,9 +141,9 @@ def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
 
 
 def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag | None:
-    """Flag efficiencies that are divided by the number of devices, not by its multiple of the baseline's; else None.
+    """Flag a series whose efficiencies are speed-ups over all devices, though the baseline has several; else None.
 
-    Example: a baseline of 2 and a speed-up of 1.9 on 4 devices as 47.5 %; right is 95 %.
+    Example: a speed-up of 1.9 on 4 devices over a baseline of 2 is 95 %, printed is 1.9 / 4 = 47.5 %.
     """
     size = series.bases[0].devices or 1
     stated = [row for row in rows if row.speedup is not None]
@@ -172,10 +172,10 @@ def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag 
 
 
 def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
-    """Flag smallest rows whose efficiency is 1 / their devices, where all others are over all devices, too. Else None.
+    """Flag a series without speed-ups whose efficiencies are over all devices: its baseline's is 1 / its devices.
 
-    Example: rates 100 and 190 on 2 and 4 devices, efficiencies 50.0 % and 47.5 %. A rounded 50 % may be one over a
-    single device that the table leaves out.
+    Example: rates 100 and 190 on 2 and 4 devices, efficiencies 50.0 % and 47.5 %. None where it is not so, or where the
+    50 % is rounded: it may be over a single device that the table leaves out.
     """
     size = series.bases[0].devices or 1
     if size == 1 or series.did_unequal_work:
@@ -186,14 +186,13 @@ def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
             return None
     larger = [(row, stated) for row, _ in series.larger() if (stated := row.usable("efficiency")) is not None]
     for row, stated in larger:
-        devices = row.devices or 1
-        as_speedup = stated.interval * devices
-        if not any(ratio.gives(as_speedup, NOISE_FACTOR - 1) for ratio in series.ratios(row, devices / size)):
+        as_speedup = stated.interval * (row.devices or 1)
+        if not any(ratio.gives(as_speedup, NOISE_FACTOR - 1) for ratio in series.ratios(row)):
             return None
     if not larger:
         return None
     row, stated = larger[-1]
-    derivation = f"{row.description}: {stated.printed} x {size}"
+    derivation = f"{row.description}: {stated.printed} x {size}"  # it should be over 1 / `size` of its devices
     return Flag(
         f"{base_of(series)}: an efficiency of 1 / {size} over itself; all are divided by all devices",
         places([*series.bases, *(row for row, _ in larger)]),

@@ -121,7 +121,10 @@ def _wrong_peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:
 
 
 def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
-    """Flag rows whose MFU is of no peak of their device: 40 % beside 125 TFLOP/s on an H100 is of an A100's 312."""
+    """Flag rows whose FLOP/s over MFU is no peak of their device: 125 TFLOP/s over 40 % is an A100's 312.
+
+    Where no row names a device, the peak of most rows is expected in all.
+    """
     common_peaks = _peaks_of_most_rows(table.rows)
     for row in table.rows:
         named = row.words.get("device") or table.words.get("device")
@@ -134,14 +137,14 @@ def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
             continue
         what = f"{row.description}: MFU {share.printed} of {flops.printed}"
         device_flops = readings[0].middle
-        stated = float(f"{device_flops / share.value:.3g}")
+        peak_meant = float(f"{device_flops / share.value:.3g}")
         device = named or "the device of the other rows"
-        flag = _peak_of_another_device([row.place], what, stated, device_flops, device, peaks)
+        flag = _peak_of_another_device([row.place], what, peak_meant, device_flops, device, peaks)
         yield replace(flag, severity="suspect", corrected=flag.corrected if len(readings) == 1 else None)
 
 
 def _is_share_of(expected: PrintedInterval, flops: PrintedInterval) -> bool:
-    """Whether FLOP/s are those of an MFU x peak, or those of the hardware, which computes activations again."""
+    """Whether FLOP/s are what MFU x peak gives, or 4/3 of it: the hardware may compute activations a second time."""
     recomputed = expected * RECOMPUTED_FLOPS_RATIO
     return expected.meets(flops, PEAK_VARIANTS_TOLERANCE) or recomputed.meets(flops, SAME_TOLERANCE)
 
@@ -155,9 +158,10 @@ def _peak_of_another_device(
     peaks: set[float],
     source: str = "the highest dense peak of the device",
 ) -> Flag:
-    """Flag `what`, an MFU of `flops`, for its peak, `stated`, which is none of the device's `peaks`.
+    """Flag `what`, an MFU that is `flops` over a `stated` peak, none of the `peaks` of the device.
 
-    Whose it is, is said: 312 TFLOP/s on an H100 are "the peak of A100", 1,979 there "the figure with sparsity".
+    The sentence says whose peak it is: "the peak of A100" of 312 TFLOP/s, or "the figure with sparsity". `source` says
+    where the right one, the highest of `peaks`, is from.
     """
     cards = [name for name in CARDS if name not in device]
     others = [name for name in cards if any(near(stated, peak, SAME_PEAK_TOLERANCE) for peak in peaks_of(name))]
@@ -175,7 +179,7 @@ def _peak_of_another_device(
 
 
 def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
-    """The published peak that MFU and FLOP/s of most rows imply; none where any row names a device."""
+    """Return the published peaks, mostly one, that MFU and FLOP/s of most rows imply; none if a row names a device."""
     if any("device" in row.words for row in rows):
         return set()
     pairs = [(row.known("mfu"), row.known("flops_per_s"), row.devices or 1) for row in rows if row.measured]
@@ -189,7 +193,7 @@ def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
 
 
 def _flops_of_one_device(flops: Quantity, devices: int) -> list[PrintedInterval]:
-    """FLOP/s of one device: one interval, or two where the figure may be of one device or of all."""
+    """Return FLOP/s of one device: one interval, or two where the figure may be of one device or of all."""
     stated = flops.interval
     if flops.per_device or devices == 1:
         return [stated]
@@ -199,7 +203,7 @@ def _flops_of_one_device(flops: Quantity, devices: int) -> list[PrintedInterval]
 
 
 def peaks_of(device: str | None) -> set[float]:
-    """Every published dense peak of a device in FLOP/s, and of its siblings where the name does not tell them apart."""
+    """Return all published dense peaks (FLOP/s) of a device; of its siblings, too, if its name fits them."""
     if not device:
         return set()
     rows = [figures for pattern, figures, _ in DEVICES if _names_device(pattern, device)]
@@ -207,15 +211,19 @@ def peaks_of(device: str | None) -> set[float]:
 
 
 def _names_device(pattern: str, device: str) -> bool:
-    """Whether a device matches a pattern of DEVICES, or is any variant of the model that the pattern begins with."""
+    """Whether a device matches a pattern of DEVICES, or has the name of a model with which the pattern begins."""
+    if re.search(pattern, device):
+        return True
     # The plain beginning of the pattern: "V100" of "V100.*SXM", "H100" of "H[18]00.*PCIe".
     model = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))[0]
-    words = device.replace("-", " ").split()
-    return bool(re.search(pattern, device)) or model in words or (" " in model and model in device)
+    return model in (device if " " in model else device.replace("-", " ").split())
 
 
 def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
-    """Flag rows of too few or too many FLOPs a token: 0.89 a parameter of 7B, by 10 % of an A100 at 5,000 tokens/s."""
+    """Flag rows whose MFU x peak, or FLOP/s, over tokens/s is too little or too much for their parameters.
+
+    Example: 10 % of an A100 at 5,000 tokens/s are 6.2 GFLOP a token, 0.89 for each of 7B parameters.
+    """
     for row in (row for row in table.rows if row.measured):
         device = row.words.get("device") or table.words.get("device") or ""
         rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)
@@ -228,9 +236,9 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
             text, readings = f"{flops.heading} {flops.printed}", _flops_of_one_device(flops, row.devices or 1)
         else:
             continue
-        tokens = rate.value / (1 if rate.per_device else row.devices or 1)
-        most = max(reading.high for reading in readings) / tokens / parameters
-        least = min(reading.low for reading in readings) / tokens / parameters
+        device_rate = rate.value / (1 if rate.per_device else row.devices or 1)  # tokens/s
+        most = max(reading.high for reading in readings) / device_rate / parameters
+        least = min(reading.low for reading in readings) / device_rate / parameters
         if most < FORWARD_FLOPS * (1 - ROUNDED_SIZE_TOLERANCE) / (2 if WITH_FP8.search(device) else 1):
             per_token, why = most, f"the forward pass takes {FORWARD_FLOPS:g}"
         elif parameters >= LARGE and least > MOST_FLOPS:
@@ -243,7 +251,10 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
 
 
 def _dense_parameters(row: ReportedRow, table: ReportedTable) -> float | None:
-    """The parameters of a dense model, as its row or its name ("LLaMA-7B") states them; None where they do not."""
+    """Return the parameters of a dense model as its row or its name ("LLaMA-7B") states them.
+
+    None where they do not, or where a word says that a token uses or trains only a part of them.
+    """
     if SPARSE_MODEL.search(" ".join((*row.texts.values(), table.caption, table.heading))):
         return None
     size = SIZE_IN_NAME.search(row.words.get("model", ""))

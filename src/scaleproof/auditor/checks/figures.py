@@ -72,7 +72,7 @@ def _statistics_out_of_order(row: ReportedRow) -> Iterator[Flag]:
 
 
 def _statistics_by_figure(row: ReportedRow) -> Iterator[tuple[str, dict[Statistic, Quantity]]]:
-    """(kind, its statistics) for each figure of a row: ("step_time_s", {"p50": 12.0 ms, "p99": 13.0 ms})."""
+    """Yield (kind, its statistics) for each figure of a row: ("step_time_s", {"p50": 12.0 ms, "p99": 13.0 ms})."""
     by_figure: dict[tuple[str, bool | None, str | None], dict[Statistic, Quantity]] = defaultdict(dict)
     for quantity in row.figures:
         if quantity.statistic is not None and quantity.unit_stated and not quantity.bound:
@@ -107,7 +107,7 @@ def measurements_do_not_repeat(context: AuditContext) -> Iterator[Flag]:
 
 
 def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
-    """Flag rows of two sizes with the same measured figures: 23295.6115 s and 51.2 tokens/s on 1 and on 4 devices."""
+    """Flag two rows, or all rows of two sizes, that share measured figures: 23295.6115 s on 1 and on 4 devices."""
     rows = [row for row in table.rows if row.measured and row.devices][:MOST_ROWS]
     by_size: dict[int, list[ReportedRow]] = defaultdict(list)
     for row in rows:
@@ -121,13 +121,17 @@ def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
 
 
 def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterator[Flag]:
-    """Flag two sizes with equal rows that are too short to be telling alone: 41.23, 51.31, 62.47 s on 1 and on 2."""
+    """Flag two sizes whose rows are equal one by one, though each has too few digits to tell a copy by itself.
+
+    Example: 41.23, 51.31 and 62.47 s on 1 device and on 2.
+    """
     pairs = [_shared_figures(row, other) for row, other in zip(first, second, strict=False)]
     if len(first) != len(second) or len(first) < FEWEST_SHARED_FIGURES or not all(pairs):
         return
     shared = [quantity for pair in pairs for quantity in pair]
-    several = len({quantity.text for quantity in shared}) >= FEWEST_SHARED_FIGURES
-    if several and _total_digits(shared) >= FEWEST_SHARED_DIGITS > max(map(_total_digits, pairs)):
+    are_several = len({quantity.text for quantity in shared}) >= FEWEST_SHARED_FIGURES
+    # A pair that tells by itself has been flagged before.
+    if are_several and _total_digits(shared) >= FEWEST_SHARED_DIGITS > max(map(_total_digits, pairs)):
         yield _copied_rows([*first, *second], shared)
 
 
@@ -139,7 +143,7 @@ def _copied_rows(rows: Sequence[ReportedRow], shared: Iterable[Quantity]) -> Fla
 
 
 def _shared_figures(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
-    """Measured figures that both rows print alike."""
+    """Return the measured figures of a row that the other one prints alike."""
     as_printed = attrgetter("kind", "statistic", "per_device", "text")
     of_other = set(map(as_printed, other.figures))
     measured = (quantity for quantity in row.figures if quantity.kind in MEASURED and not quantity.bound)
@@ -147,13 +151,13 @@ def _shared_figures(row: ReportedRow, other: ReportedRow) -> list[Quantity]:
 
 
 def _total_digits(quantities: Iterable[Quantity]) -> int:
-    """Significant digits of figures together: 3 of "0.0123", 2 of "1,200"."""
+    """Count the significant digits of all figures together: 3 in "0.0123", 2 in "1,200"."""
     total = 0
     for quantity in quantities:
         number = re.search(r"\d[\d,]*(?:\.\d+)?", quantity.text)
         digits = number[0].replace(",", "") if number else ""
         if "." not in digits:
-            digits = digits.rstrip("0")  # of a whole number they may be rounding
+            digits = digits.rstrip("0")  # the zeros of a whole number may be from rounding
         total += len(digits.replace(".", "").lstrip("0"))
     return total
 
@@ -209,7 +213,7 @@ def tf32_was_on(context: AuditContext) -> Iterator[Flag]:
 
 
 def _tf32_matters(row: ReportedRow, table: ReportedTable) -> bool:
-    """Whether a row is of a device that has TF32 and says how fast it was: a figure of memory is the same without."""
+    """Whether a row is of a device with TF32 and has a figure of speed: TF32 does not change memory or accuracy."""
     named = " ".join(text for text in (row.words.get("device"), table.words.get("device")) if text)
     has_tf32 = TF32_DEVICES.search(named.replace("-", " ")) is not None
     return has_tf32 and any(row.figure(kind) for kind in (*MEASURED, "speedup", "mfu"))

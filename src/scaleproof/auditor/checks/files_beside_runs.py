@@ -52,7 +52,7 @@ def profiles_are_read_right(context: AuditContext) -> Iterator[Flag]:
 
 
 def _inclusive_times_summed(context: AuditContext, table: OperatorTable) -> Flag:
-    """Flag a profile's inclusive times: 125 s beside 21.8 s of own times; `invalid` where a claim is their sum."""
+    """Flag a profile's inclusive times, 125 s beside 21.8 s of own times; `invalid` where somebody claims their sum."""
     claims = [
         claim
         for claim in context.claims("total_time")
@@ -129,22 +129,22 @@ NEARLY_ALL_UPDATES = 0.98  # updates of steps that an all-gather for each update
     UPDATES_SKIPPED,
 )
 def traces_agree(context: AuditContext) -> Iterator[Flag]:
-    """Flag what the kernel table of a trace says against the summary and the metrics of the one run beside it."""
+    """Flag what the kernel table of each trace says, and what it contradicts of the summary and run beside it."""
     for folder in sorted(set(context.evidence.traced_folders)):
         runs = [run for run in context.runs if run.details.get("folder") in (folder, str(Path(folder).parent))]
         if len(runs) != 1:
-            continue  # whose trace it is, is unknown
+            continue  # nobody knows whose trace it is
         for path in sorted(Path(folder).glob("nsys_stats*.txt")):
             if NAME_OF_PARTIAL_STATS not in path.name:
                 yield from _flags_of_trace(runs[0], path)
 
 
 def _flags_of_trace(run: ReportedRun, path: Path) -> Iterator[Flag]:
-    """Flag the share of collectives in a trace, a summary beside it that denies it, and updates that are missing."""
+    """Yield the share of collectives in a trace as a note; flag a summary that denies it, and missing updates."""
     try:
         lines = read_stats_output(path).get(KERNELS, [])
     except UserError:
-        return  # no text of nsys stats
+        return  # the file is no output of nsys stats
     kernels = sum_kernels(lines)
     share = kernels.communication_share
     if not share:
@@ -172,16 +172,15 @@ def _denies_bottleneck(folder: Path) -> bool:
 def _missing_updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
     """Flag a trace with fewer updates than the run states: 196 all-gathers on 2 ranks are 98 updates of 100 steps.
 
-    With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not. How many ranks
-    were traced is unknown: it is the only number that makes nearly all updates of the stated steps.
+    With ZeRO-1 and ZeRO-2 each update gathers the parameters once on each rank; a skipped one does not. The file does
+    not say how many ranks were traced: it is taken to be the one number for which nearly all updates were made.
     """
     stated = sum(span.optimizer_steps or 0 for span in run.timed_spans)
     gathers = sum(count for name, count in kernels.calls_by_kernel.items() if "AllGather" in name)
     if run.zero_stage not in (1, 2) or not stated or not run.world_size:
         return
-    updates_by_ranks = {ranks: gathers / ranks for ranks in range(1, run.world_size + 1)}
     for least in (NEARLY_ALL_UPDATES, 0.9):
-        traced = [ranks for ranks, updates in updates_by_ranks.items() if least * stated <= updates <= stated]
+        traced = [ranks for ranks in range(1, run.world_size + 1) if least * stated <= gathers / ranks <= stated]
         if traced:
             break
     if len(traced) == 1 and gathers % traced[0] == 0 and gathers // traced[0] < stated:

@@ -35,7 +35,7 @@ TRIVIAL_DIFFERENCE = 0.02  # ratios as near to 1 prove nothing
 
 
 def words_of(text: str) -> set[str]:
-    """The words of a heading, in lower case; numbers are words, too."""
+    """Return the words of a heading in lower case; numbers are words, too."""
     return set(re.findall(r"[a-z]+\d*|\d+", text.lower()))
 
 
@@ -78,7 +78,10 @@ TOTAL_TIMES = ("total_time_s", "time_s")  # that may hold start-up and evaluatio
 
 
 def family(column: FigureColumn) -> str | None:
-    """The quantity of a column, "time", "rate" or "unknown": ratios are of two of one family. None of settings."""
+    """Return the family of a column ("time", "rate", "unknownms", ...): only columns of one family form ratios.
+
+    None for a setting, a ratio or a quality such as accuracy, of which nothing is a ratio.
+    """
     if column.kind in QUALITY or is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
         return None
     if column.kind is None or column.kind in SETTINGS:
@@ -87,7 +90,7 @@ def family(column: FigureColumn) -> str | None:
 
 
 def is_ratio(column: FigureColumn) -> bool:
-    """Whether a column is one of ratios or differences, by its kind or its heading."""
+    """Whether a column is of ratios or differences, by its kind or its heading; ends of intervals are not."""
     if END_OF_INTERVAL.search(column.heading) or column.meaning.statistic is not None:
         return False
     if column.kind in ("speedup", "efficiency", "change"):
@@ -113,7 +116,7 @@ class Formula:
     is_difference: bool = False  # in the unit of its source: "507.91 MB" saved
 
     def of(self, row: int) -> str:
-        """The formula with the figures of a row."""
+        """Return the formula with the figures of a row: "time over the first row: 90 / 24 = 3.75"."""
         if self.is_difference:
             return f"{self.name}: {self.above[row]} - {self.below[row]}"
         as_printed = np.sqrt(self.values.low[row] * self.values.high[row])
@@ -121,7 +124,7 @@ class Formula:
 
 
 def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
-    """Ratios that may be those of `target`, of two columns or over a row, e.g. the first time over each other one."""
+    """Yield formulas by which `target` may be computed: ratios of two other columns, or of one over a baseline row."""
     sources = [column for column in table.columns if column is not target and family(column)]
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
@@ -132,10 +135,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
             ratio = above.figures.over(below.figures)
             is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
-            is_only_pair = [column for column in peers if family(column) == family(above)] in (
-                [above, below],
-                [below, above],
-            )
+            of_family = [column for column in peers if family(column) == family(above)]
+            is_only_pair = of_family in ([above, below], [below, above])
             expected = max(columns_named(target.heading, *headings), int(is_only_pair or is_beside_one))
             yield Formula(name, headings, ratio, expected, above.texts, below.texts)
             if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
@@ -154,7 +155,7 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
 
 
 def meaning_of_ratio(target: FigureColumn) -> str:
-    """What a column of ratios is, in a word: "speedup", "overhead" (how much longer something takes), its kind."""
+    """Return what a column of ratios is: "speedup", "overhead" (how much longer something takes) or its kind."""
     if SPEEDUP_HEADING.search(target.heading):
         return "speedup"
     return "overhead" if OVERHEAD_HEADING.search(target.heading) else target.kind or "ratio"
@@ -163,10 +164,10 @@ def meaning_of_ratio(target: FigureColumn) -> str:
 def _over_rows(
     source: FigureColumn, rule: str, base: Rows, devices: Figures | None, meant: str | None
 ) -> Iterator[Formula]:
-    """A column over its row `base` (one for each row), and the other way round; x and / devices, where known.
+    """Yield formulas of a column over its baseline row, the other way round, x and / devices (if known), and -.
 
-    `meant`: what the ratio is, where nothing but this source can be meant. Example: times 90 and 24 over the first row
-    -> 1 and 0.27, 1 and 3.75; on 1 and 4 devices also 1 and 1.07, 1 and 15 and so on.
+    `base`: the baseline of each row, -1 without one; `meant`: what the ratio is, where nothing but this source can be
+    meant. Example: times 90, 24 over the first row give 1, 0.27 and 1, 3.75; on 1 and 4 devices also 1, 1.07 and 1, 15.
     """
     has_base = np.where(base >= 0, 1.0, np.nan)
     at_base = source.figures[base] * Figures(has_base, has_base)
@@ -192,7 +193,10 @@ def _over_rows(
 
 
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
-    """The columns that `target` can be speed-ups of, e.g. "compiled time" for "compiled speedup"; else all."""
+    """Return the columns of which `target` can be speed-ups: the one it names ("compiled time"), else all of speed.
+
+    [] where it is no speed-up, or has a word that no column has, and so is of something else.
+    """
     if len(sources) == 1:
         return sources
     speeds = [column for column in sources if family(column) in ("rate", "time")]
@@ -206,18 +210,24 @@ def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> li
 
 
 def columns_named(heading: str, above: str, below: str) -> int:
-    """How many of two columns a heading names: 1 of "time DDP", "time FSDP" in "DDP speedup", 2 in "time DDP/FSDP"."""
+    """Count the two columns `above` and `below` that a heading names by words which only one of them has.
+
+    Of "time DDP" and "time FSDP", "DDP speedup" names 1 and "time DDP/FSDP" names 2.
+    """
     words = words_of(heading)
     first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # without units
     common = first & second
     if first and second and not common and first | second <= words:
         return 2
-    number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first)) if common else 0
-    return number if words - first - second <= GENERAL_WORDS else min(number, 1)
+    if not common:
+        return 0
+    number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first))
+    has_other_words = not words - first - second <= GENERAL_WORDS  # then it may be of a third thing
+    return min(number, 1) if has_other_words else number
 
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
-    """(what it is called, the baseline row of each row): ("the row above", [-1, 0, 1]); -1 where a row has none."""
+    """Yield (what a baseline is called, its row for each row): ("the row above", [-1, 0, 1]); -1 is none."""
     rows = len(table.places)
     yield "the row above", np.arange(rows) - 1
     yield "the first row", np.zeros(rows, dtype=np.int64)
@@ -238,17 +248,21 @@ def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, R
 
 
 def is_marked(column: FigureColumn, row: int) -> bool:
-    """Whether a row of a column of ratios says that it is the baseline."""
+    """Whether a row of a column of ratios says that it is the baseline: by 1, 100 %, no difference, "-" or in words."""
     text, value = column.texts[row], column.figures.middle[row]
     return value in (0.0, 1.0, 100.0) or is_nothing(text) or "baseline" in text.lower()
 
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
-    """What a column of ratios may say, as ratios: 20 may be 20 or 0.2 of something, so much more, or so much less."""
+    """Return reading -> the column as ratios: 20 may be "1.0 of" (20), "0.01 of" (0.2), "0.01 more" (1.2) or "less".
+
+    Figures with a unit are differences, and the one reading is DIFFERENCE.
+    """
     printed = [figures_of(text) for text in column.texts]
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
-    ratios = Figures(*(np.where(are_ratios, ends, np.nan) for ends in (column.figures.low, column.figures.high)))
+    low, high = column.figures.low, column.figures.high
+    ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
     if not np.isfinite(ratios.low).any():
         return {DIFFERENCE: column.figures}
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading)):
@@ -280,41 +294,44 @@ class Explanation:
 
     @cached_property
     def comparable(self) -> np.typing.NDArray[np.bool_]:
-        """(rows,) whether a row has both, with digits enough, and its ratio is not about 1."""
+        """Return (rows,) whether a row has both figures, with digits enough, and its ratio is not about 1."""
         nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
         precise = self.stated.width + self.formula.values.width < COARSE_WIDTH
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
 
     @cached_property
     def agrees(self) -> np.typing.NDArray[np.bool_]:
-        """(rows,) whether the stated figure is what the formula gives."""
+        """Return (rows,) whether the stated figure is what the formula gives."""
         return self.comparable & (self.distance <= FIT_TOLERANCE)
 
     @cached_property
     def contradicts(self) -> np.typing.NDArray[np.bool_]:
-        """(rows,) whether the stated figure is another number than the formula gives."""
+        """Return (rows,) whether the stated figure is another number than the formula gives."""
         finite = np.isfinite(self.distance) & (self.stated.middle > 0)
         return finite & (self.distance > (CONTRADICTION if self.formula.is_steady else RATIO_TOLERANCE))
 
     @cached_property
     def evidence(self) -> float:
-        """-log10 of the probability that the rows that agree do so by chance: 2 for one with figures of many digits."""
+        """-log10 of the probability that the rows that agree do so by chance; each different value counts once."""
         values = self.formula.values
         distinct = {f"{value:.3g}": i for i, value in enumerate(values.middle) if self.agrees[i]}
         chance = [min(1.0, self.stated.width[i] + values.width[i] + 2 * FIT_TOLERANCE) for i in distinct.values()]
         return -float(np.sum(np.log10(chance))) if chance else 0.0
 
     def weight(self, tried: int) -> float:
-        """Decimal logarithm of how much likelier the explanation is than the best of `tried` chance ones."""
+        """Return log10 of how much likelier the explanation is than the best of `tried` that fit by chance."""
         return self.evidence + 2 * self.formula.expected - float(np.log10(tried))
 
     def rank(self, tried: int) -> tuple[bool, float, int, int]:
-        """The larger, the better it explains the column."""
+        """Return a key to compare explanations by: the larger, the better it explains the column."""
         fits = (self.weight(tried), int(self.comparable.sum()), -int(self.contradicts.sum()))
         return self.is_meant(tried), *fits
 
     def is_meant(self, tried: int) -> bool:
-        """Whether the rows that agree, or the heading, prove that it is meant: 4 rows of 5, far from 1, do."""
+        """Whether the rows that agree, or the heading, prove that this formula is meant.
+
+        The less the heading says, the more rows must agree; `tried`: among how many explanations it was found.
+        """
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
@@ -324,7 +341,10 @@ class Explanation:
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
-        """Whether the heading names it, and the wrong rows are not all over another baseline, off by one factor."""
+        """Whether the heading names the formula and the wrong rows are single errors, though there are many.
+
+        They are not where all are off by one factor (over another baseline), or by more than a lost unit explains.
+        """
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
         has_one_factor = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()
@@ -334,7 +354,7 @@ class Explanation:
         return self.says_so and not has_one_factor and bool(is_near.all())
 
     def explains(self, row: int, meant: "Explanation") -> bool:
-        """Whether a row that contradicts the `meant` explanation follows from this one."""
+        """Whether this explanation gives a row that contradicts the `meant` one, so that the row may be right."""
         if meant.formula.expected == ONLY_MEANING and len(meant.formula.sources) == 2:
             return False  # the heading leaves no other meaning
         if not self.agrees[row]:
@@ -365,7 +385,7 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
-    """Flag rows of a column of ratios that are none by the formula of the others: 1.80, 9.30 of times 90, 50, 24."""
+    """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
     formulas = list(formulas_of(target, figures))
     is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
@@ -390,7 +410,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
 
 
 def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> bool:
-    """Whether all rows that agree have one number in a column of words ("257×257"), and this one another."""
+    """Whether all rows that agree share one number in a column of words ("257×257"), and this row has another."""
     agreeing = np.flatnonzero(meant.distance <= FIT_TOLERANCE).tolist()
     if not agreeing:
         return False

@@ -92,7 +92,7 @@ def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[F
 
 
 def _wrong_steps_per_s(row: ReportedRow) -> str:
-    """A sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"); else ""."""
+    """Return a sentence where steps/s x step time is not 1 ("2 x 0.25 s = 0.5 steps, not 1"); else ""."""
     rate, time = row.known("steps_per_s"), row.known("step_time_s")
     if rate is None or time is None or rate.per_device or not multiplies(rate, time):
         return ""
@@ -174,24 +174,24 @@ class Product:
     is_of_row: bool
 
     def value(self, with_devices: bool) -> float:
-        """The product, with or without the devices, of the figures as they are printed."""
+        """Return the product of the figures as they are printed, with or without the devices as a factor."""
         factors = prod(factor.value for factor in self.factors) * (self.devices or 1 if with_devices else 1)
         return factors / (self.over.value if self.over else 1.0)
 
     def is_computed(self, with_devices: bool) -> bool:
-        """Whether the result is the product to its last digit, or to half a percent: somebody computed it."""
+        """Whether the result is the product to its last digit or half a percent, so that somebody computed it so."""
         tolerance = max(self.result.resolution, COMPUTED_TOLERANCE * self.result.value)
         is_precise = self.result.resolution <= COMPUTED_RESOLUTION * self.result.value
         is_equal = abs(self.value(with_devices) - self.result.value) <= tolerance
         return with_devices in self.readings and is_precise and is_equal
 
     def contradicts(self, with_devices: bool, tolerance: float) -> bool:
-        """Whether the result is another number under each reading, of which `with_devices` is one."""
+        """Whether `with_devices` is a reading, and the result is another number under this and any other."""
         near = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
         return with_devices in self.readings and not any(near)
 
     def breaks(self, bound: str) -> bool:
-        """Whether it is wrong whatever other rows say: a total of 500 s, "at least" 2,000 steps x 0.5 s."""
+        """Whether the row itself breaks a `bound` of Identity: 500 s are not "at least" 2,000 steps x 0.5 s."""
         ratios = self.readings.values()
         if not self.is_of_row or any(map(_is_misread, ratios)):
             return False
@@ -206,7 +206,7 @@ class Product:
         return bound == "at least" and all(ratio.high < least for ratio in ratios)
 
     def sentence(self, with_devices: bool, others: int) -> str:
-        """ "2000 x 0.5 s = 1,000 s, given is 500 s; 3 other rows of the table follow"."""
+        """Return a sentence: "2000 x 0.5 s = 1,000 s, given is 500 s; 3 other rows of the table follow"."""
         by_devices = [str(self.devices)] if with_devices and self.devices not in (None, 1) else []
         terms = " x ".join([*(factor.printed for factor in self.factors), *by_devices])
         if self.over:
@@ -219,7 +219,11 @@ class Product:
 
 
 def _contradicting_products(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
-    """(product, a sentence) for each that is wrong whatever other rows say, or where enough others are right."""
+    """Yield (product, a sentence) for each that breaks the identity's bound, or is wrong where enough others are right.
+
+    Whether devices are a factor is taken from the majority. A result that is off in the `innocent` direction is wrong
+    only where most others were computed exactly.
+    """
     readings = (item for product in products for item in product.readings.items())
     votes = Counter(with_devices for with_devices, ratio in readings if ratio.contains(1.0, FIT_TOLERANCE))
     with_devices, right = votes.most_common(1)[0] if votes else (True, 0)
@@ -240,7 +244,10 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
 
 
 def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Product | None:
-    """The product of an identity by a row, its table or the text above; None where one of its figures is missing."""
+    """Return the product of an identity by a row, its table or the text above; None where a figure is missing.
+
+    None, too, where all figures are the table's own and say nothing of the row, or no reading makes sense.
+    """
     parts = [*identity.factors, identity.over] if identity.over else [*identity.factors]
     chosen = [next((figure for kind in kinds if (figure := _stated(table, row, kind))), None) for kinds in parts]
     figures = [figure for figure in chosen if figure is not None]
@@ -265,7 +272,10 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
 
 
 def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
-    """Whether the devices are a factor, e.g. {True} for a rate per device and total tokens; perhaps empty."""
+    """Return whether the devices may be a factor: {True} for a rate per device and total tokens, both if unknown.
+
+    Empty where the figures do not go together: the time of all devices with the rate of all.
+    """
     kinds = {factor.kind for factor in factors}
     per_device = {factor.per_device for factor in factors} - {None}
     if "device_time_s" in kinds:  # of all devices: the rate of one goes with it, never that of all
@@ -283,24 +293,29 @@ def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: i
 
 
 def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
-    """(row, a sentence) where a perplexity is not e to the loss, as in most rows: loss 3.0, perplexity 25."""
-    pairs = [(row, row.known("perplexity"), row.known("val_loss") or row.known("loss")) for row in rows]
-    stated = [(row, ppl, loss, exp(min(loss.value, MOST_NATS))) for row, ppl, loss in pairs if ppl and loss]
-    wrong = [
-        each for each in stated if not _possible_values(each[1]).contains(each[3], FIT_TOLERANCE + each[2].resolution)
-    ]
-    right = len(stated) - len(wrong)
-    if right < len(wrong):
-        return
-    for row, ppl, loss, expected in wrong:
-        if not _possible_values(ppl).contains(expected, CONTRADICTION + loss.resolution):
+    """Yield (row, a sentence) where a perplexity is not e to the loss, though it is in most rows: 25 of loss 3.0."""
+    right, wrong = 0, []
+    for row in rows:
+        perplexity, loss = row.known("perplexity"), row.known("val_loss") or row.known("loss")
+        if perplexity and loss:
+            expected, printed = exp(min(loss.value, MOST_NATS)), _possible_values(perplexity)
+            if printed.contains(expected, FIT_TOLERANCE + loss.resolution):
+                right += 1
+            else:
+                is_far = not printed.contains(expected, CONTRADICTION + loss.resolution)
+                wrong.append((row, perplexity, loss, expected, is_far))
+    for row, perplexity, loss, expected, is_far in wrong:
+        if is_far and right >= len(wrong):
             terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
             others = f"{plural(right, 'other row')} of the table follow"
-            yield row, f"{row.description}: {terms}, {ppl.heading} is {ppl.printed}; {others}"
+            yield row, f"{row.description}: {terms}, {perplexity.heading} is {perplexity.printed}; {others}"
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
-    """A figure of a row, or what its heading, its table or the paragraph above say of all rows; None without any."""
+    """Return a usable figure of a row or, where it has none, what the table or the paragraph above say of all rows.
+
+    Tokens are also taken from the heading of a time: "Training Time (9T tokens)". None without any.
+    """
     figure = row.figure(kind)
     if figure is not None:
         is_usable = figure.value > 0 and not figure.bound and figure.unit_stated and not is_nothing(figure.text)
@@ -312,7 +327,7 @@ def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | Non
 
 
 def _tokens_in(text: str) -> Quantity | None:
-    """The one number of tokens that a text states, as "Training Time (9T tokens)" does; None without one."""
+    """Return the number of tokens that a text states, as "9T tokens"; None where it states none or several."""
     matches = {m[0]: m for m in TOKENS_IN_TEXT.finditer(text)}
     if len(matches) != 1:
         return None
@@ -322,7 +337,7 @@ def _tokens_in(text: str) -> Quantity | None:
 
 
 def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]) -> int | None:
-    """The devices of a product: those that the heading of a time names ("10T tokens, 1K GPUs"), else the row's."""
+    """Return the devices that the heading of a time names ("10T tokens, 1K GPUs"), else the row's, else the table's."""
     for factor in factors:
         if match := DEVICES_IN_HEADING.search(factor.heading):
             return round(float(match[1]) * (1024 if match[2] else 1))
@@ -331,13 +346,17 @@ def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]
 
 
 def _possible_values(quantity: Quantity) -> PrintedInterval:
-    """What a figure may have been: a count itself; of "1T" 0.5T to 1.5T, since nobody cuts 1.9T off to 1T."""
+    """Return what a figure may have been before it was printed: a count is exact, "1T" was 0.5T to 1.5T.
+
+    Coarse figures were rounded (nobody cuts 1.9T off to 1T), finer ones may have been cut off.
+    """
     if quantity.kind in EXACT_KINDS and quantity.resolution <= 1:
         return exact(quantity.value)
-    if quantity.resolution > COARSE_RESOLUTION * quantity.value:  # it was rounded, not cut off
+    if quantity.resolution > COARSE_RESOLUTION * quantity.value:
         return replace(quantity, resolution=quantity.resolution / 2).interval
     return quantity.interval
 
 
 def _is_misread(ratio: PrintedInterval) -> bool:
+    """Whether a result is so far off that a unit or a magnitude was misread, so that nothing is said of it."""
     return not 1 / MISREAD_FACTOR < ratio.middle < MISREAD_FACTOR

@@ -4,7 +4,7 @@ A table cell or a sentence is about a run where its figure is the run's, to the 
 What matches nothing is left alone.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +35,9 @@ class FigureSource:
     name: str
     devices: int | None = None
 
+    def middle(self) -> float:
+        return self.value.middle
+
 
 class FigureIndex:
     """Figures by kind, found by value."""
@@ -43,26 +46,19 @@ class FigureIndex:
         by_kind: dict[str, list[FigureSource]] = defaultdict(list)
         for kind, source in figures:
             by_kind[kind].append(source)
-        self._sources = {kind: sorted(sources, key=_middle) for kind, sources in by_kind.items()}
+        self._sources = {kind: sorted(sources, key=FigureSource.middle) for kind, sources in by_kind.items()}
 
     def find(self, kind: str, target: PrintedInterval, relative: float = SEARCH_TOLERANCE) -> Iterator[FigureSource]:
-        """The figures of a kind that may be `target`, give or take a relative difference, from the smallest on."""
+        """Yield the figures of a kind that may be `target`, give or take a relative difference, the smallest first."""
         sources = self._sources.get(kind, [])
-        # Beyond a quarter a figure is taken for another one, however coarsely it is printed.
-        for position in range(bisect_left(sources, target.low * 0.8, key=_middle), len(sources)):
-            source = sources[position]
-            if source.value.middle > target.high * 1.25:
-                return
-            if target.meets(source.value, relative):
-                yield source
-
-
-def _middle(source: FigureSource) -> float:
-    return source.value.middle
+        # A figure that is a quarter larger or smaller is another one, however coarsely it is printed.
+        first = bisect_left(sources, target.low * 0.8, key=FigureSource.middle)
+        last = bisect_right(sources, target.high * 1.25, key=FigureSource.middle)
+        yield from (source for source in sources[first:last] if target.meets(source.value, relative))
 
 
 def figures_of(run: ReportedRun) -> dict[str, float]:
-    """What a run says of its speed, by kind of a table's figures: {"tokens_per_s": 1e4, "total_time_s": 60.0}."""
+    """Return kind -> what a run says of its speed, in tokens/s and seconds; kinds that it does not state are absent."""
     figures: dict[str, float] = {}
     rate = total_rate(run)
     if rate is not None and rate.unit == "tokens/s":
@@ -76,7 +72,7 @@ def figures_of(run: ReportedRun) -> dict[str, float]:
 
 
 def row_of(run: ReportedRun) -> ReportedRow:
-    """A run as a row of a table: its configuration, its speed ("tokens_per_s" 12345.6 as "12346"), its MFU."""
+    """Return a run as a row of a table: its words and settings, its figures of speed, its MFU."""
     words = {name: str(word) for name in (*WORDS, "phase") if (word := getattr(run, name, None))}
     settings = {kind: value for kind in SETTING_KINDS if (value := getattr(run, kind, None)) is not None}
     if run.world_size:
@@ -84,27 +80,26 @@ def row_of(run: ReportedRun) -> ReportedRow:
     figures = [Quantity(kind, value, f"{value:.5g}", kind) for kind, value in (settings | figures_of(run)).items()]
     shares = run.logged_steps.values("mfu")
     if shares.size:
+        # The share that is most impossible: checks look for those below 0 and above 1.
         share = shares.min() if shares.min() < 0 and shares.max() <= 1 else shares.max()
         figures.append(Quantity("mfu", share, percent(share, 1), "MFU", statistic="max"))
     return ReportedRow(run.name, 0, run.name_without_repeat, figures, words)
 
 
 def runs_index(runs: Iterable[ReportedRun]) -> FigureIndex:
-    """An index of how fast runs say they were: a time of 60 s is found as `total_time_s` and as `time_s`."""
-
-    def figures() -> Iterator[tuple[str, FigureSource]]:
-        for run in runs:
-            for kind, value in figures_of(run).items():
-                source = FigureSource(exact(value), run.name, run.world_size)
-                yield kind, source
-                if kind.endswith("_time_s"):
-                    yield "time_s", source
-
-    return FigureIndex(figures())
+    """Return an index of how fast runs say they were: a time is found as what it is of and as "time_s" of anything."""
+    figures = []
+    for run in runs:
+        for kind, value in figures_of(run).items():
+            source = FigureSource(exact(value), run.name, run.world_size)
+            figures.append((kind, source))
+            if kind.endswith("_time_s"):
+                figures.append(("time_s", source))
+    return FigureIndex(figures)
 
 
 def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
-    """The name of the one run that has a precise figure of the row; None where none or several have it."""
+    """Return the name of the one run that has the precise figures of the row; None where none or several have one."""
     names: set[str] = set()
     for kind in RUN_KINDS:
         quantity = row.usable(kind)
@@ -114,7 +109,10 @@ def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
 
 
 def runs_in_tables(evidence: Evidence, runs: Sequence[ReportedRun]) -> Iterator[tuple[ReportedTable, dict[int, str]]]:
-    """Each table whose headings are understood, with id(row) -> name of the one of `runs` that has its figures."""
+    """Yield each table whose headings are understood, with id(row) -> name of the one of `runs` that the row is.
+
+    Rows that are no run, or may be several, are left out.
+    """
     if not runs:
         return
     index = runs_index(runs)
@@ -142,10 +140,7 @@ def claims_from_sentences(evidence: Evidence) -> Iterator[PublishedClaim]:
 
 
 def _series_claims(series: RowSeries, run_names: dict[int, str]) -> Iterator[PublishedClaim]:
-    """The printed speed-ups of a series as claims about the runs that its rows are.
-
-    `run_names`: id(row) -> name of the row's run; rows that are no run are left out.
-    """
+    """Yield the printed speed-ups of a series as claims about its runs; `run_names`: id(row) -> name of its run."""
     base_name = run_names.get(id(series.baseline))  # None, too, where the series has several baselines
     for row, _ in series.larger():
         stated, name = row.usable("speedup"), run_names.get(id(row))
@@ -155,9 +150,9 @@ def _series_claims(series: RowSeries, run_names: dict[int, str]) -> Iterator[Pub
 
 
 def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[PublishedClaim]:
-    """The claim of a stated change that exactly one pair of runs has; `rates`: name of a run -> its tokens/s.
+    """Yield a stated change as a claim about the one pair of runs that has it; nothing where no pair or several do.
 
-    Example: "12.3 % faster" with rates of 1,123, 1,000 and 500 is of the first two; with 1,000 twice it is no claim.
+    `rates`: name of a run -> its tokens/s. "12.3 % faster" with 1,123, 1,000 and 500 is of the first two.
     """
     target = stated_interval(stated)
     if target.precision > 0.05 or stated.value <= 0:
@@ -169,14 +164,14 @@ def _change_claim(stated: StatedFigure, rates: dict[str, float]) -> Iterator[Pub
 
 
 def pairs_in_tables(evidence: Evidence) -> Iterator[frozenset[str]]:
-    """Pairs of names of runs whose figures stand in one table: somebody compares them."""
+    """Yield pairs of names of runs whose figures stand in one table, so that somebody compares them."""
     for table, run_names in runs_in_tables(evidence, evidence.runs):
         names = {run_names[id(row)] for row in table.rows[:MOST_PAIRED_ROWS] if id(row) in run_names}
         yield from map(frozenset, combinations(sorted(names), 2))
 
 
 def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]:
-    """(run, devices) for each run without a world size whose figures stand in a row that states the devices."""
+    """Yield (run, devices) for each run without a world size whose figures stand in a row that states the devices."""
     unknown = {run.name: run for run in evidence.runs if run.world_size is None}
     for table, run_names in runs_in_tables(evidence, evidence.runs if unknown else []):
         for row in table.rows:
@@ -185,12 +180,12 @@ def devices_from_tables(evidence: Evidence) -> Iterator[tuple[ReportedRun, int]]
 
 
 def evidence_index(evidence: Evidence) -> FigureIndex:
-    """An index of the speed-ups and efficiencies that tables and runs print, and of the ratios that they give."""
+    """Return an index of the speed-ups and efficiencies that tables print, and of the ratios of rows and of runs."""
     return FigureIndex([*_table_figures(evidence.tables), *_run_ratios(evidence.runs)])
 
 
 def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, FigureSource]]:
-    """(kind, source) for each printed speed-up and efficiency, and each ratio of two rows, e.g. 3.9 as "speedup"."""
+    """Yield (kind, source) for each printed speed-up and efficiency, and each ratio of two rows as a "speedup"."""
     for table in tables:
         for row in table.rows:
             for quantity in row.figures:
@@ -205,7 +200,7 @@ def _table_figures(tables: Iterable[ReportedTable]) -> Iterator[tuple[str, Figur
 
 
 def _run_ratios(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
-    """("speedup", source) for each ratio of the rates, or the times, of two runs."""
+    """Yield ("speedup", source) for each ratio of the rates, or the times, of two runs."""
     figures = {run.name: figures_of(run) for run in runs[:MOST_PAIRED_RUNS]}
     for a, b in permutations(figures, 2):
         for kind in figures[a].keys() & figures[b].keys():
@@ -213,7 +208,7 @@ def _run_ratios(runs: list[ReportedRun]) -> Iterator[tuple[str, FigureSource]]:
 
 
 def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
-    """The row or the pair of runs from which a stated figure follows; None where nothing here gives it."""
+    """Return a row or pair of runs that gives a stated figure on its number of devices, if known; None without any."""
     for source in index.find(stated.kind, stated_interval(stated)):
         if not (stated.devices and source.devices and stated.devices != source.devices):
             return source
@@ -221,6 +216,6 @@ def match(stated: StatedFigure, index: FigureIndex) -> FigureSource | None:
 
 
 def stated_interval(stated: StatedFigure) -> PrintedInterval:
-    """What the figure of a sentence may have been before it was rounded."""
+    """Return what the figure of a sentence may have been before it was rounded; its sign is dropped."""
     value = abs(stated.value)
     return PrintedInterval(max(0.0, value - stated.resolution), value + stated.resolution)

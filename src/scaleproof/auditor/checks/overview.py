@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scaleproof.auditor.checks.baselines import Scaling, epoch_seconds, samples_rate, steps_rate, total_rate
 from scaleproof.auditor.checks.context import AuditContext
-from scaleproof.auditor.checks.rows import MEASURED, STEADY, RowSeries, series_of
+from scaleproof.auditor.checks.rows import MEASURED, RowSeries, series_of
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
 from scaleproof.ground.findings.finding import Finding
@@ -37,7 +37,7 @@ class OverviewLine(BaseModel):
 
 
 def overview_lines(context: AuditContext, findings: list[Finding]) -> list[OverviewLine]:
-    """A line for each run, then for each row of a table; for sentences with figures where there is nothing else."""
+    """Return a line for each run, then each row of a table; where there is neither, for each sentence with a figure."""
     about = by_subject(findings)
     return [*_run_lines(context, about), *_row_lines(context, about)] or list(_sentence_lines(context, about))
 
@@ -46,7 +46,7 @@ Subjects = dict[str, list[Finding]]  # name of a run, or place of a row -> findi
 
 
 def by_subject(findings: Iterable[Finding]) -> Subjects:
-    """Findings by the run or place that they are about; a name without any has an empty list."""
+    """Return name of a run or place -> findings about it; [] for any other name."""
     subjects: Subjects = defaultdict(list)
     for finding in findings:
         for name in finding.runs:
@@ -55,7 +55,7 @@ def by_subject(findings: Iterable[Finding]) -> Subjects:
 
 
 def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
-    """A line for each run, with what claims say of it ("3.9x") and its speed-up over its baseline ("3.52x")."""
+    """Yield a line for each run, with what claims say of it ("3.9x") and its speed-up over its baseline ("3.52x")."""
     published: dict[str, dict[str, str]] = defaultdict(dict)  # run -> kind of a claim -> its figure
     for claim in context.claims("speedup", "throughput"):
         value = claim.values["value"]
@@ -78,7 +78,7 @@ def _run_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
 
 
 def _work_of_run(run: ReportedRun) -> str:
-    """What a run did, as far as it says so: "ddp, bf16, gpt2, batch 64 x 1024"."""
+    """Return what a run did, as far as it says so: "ddp, bf16, gpt2, batch 64 x 1024"."""
     parts = [str(word) for word in (run.strategy, run.precision, run.model, run.phase) if word]
     if run.global_batch or run.micro_batch:
         batch = f"batch {run.global_batch}" if run.global_batch else f"micro-batch {run.micro_batch}"
@@ -89,7 +89,7 @@ def _work_of_run(run: ReportedRun) -> str:
 
 
 def rate_of_run(run: ReportedRun) -> str:
-    """How fast a run says it was, for people: "12,345 tokens/s", "24.3 s an epoch"; "" where it does not say."""
+    """Return how fast a run says it was, for people: "12,345 tokens/s", "24.3 s an epoch"; "" where it does not say."""
     rate = total_rate(run)
     if rate is None:
         return _other_rate_of_run(run)
@@ -101,7 +101,10 @@ def rate_of_run(run: ReportedRun) -> str:
 
 
 def _other_rate_of_run(run: ReportedRun) -> str:
-    """Samples/s, whose ranks' is often unsaid, or the time of an epoch: shown, but nothing is computed of them."""
+    """Return samples/s, the time of an epoch or steps/s in words; "" without any.
+
+    These are shown alone: files rarely say of how many ranks they are, so that no ratio is formed of them.
+    """
     if samples := samples_rate(run):
         return f"{samples:,.5g} samples/s"
     seconds = epoch_seconds(run)
@@ -113,10 +116,10 @@ def _other_rate_of_run(run: ReportedRun) -> str:
 
 
 def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
-    """A line for each of the first rows of each table, in the order of the files."""
+    """Yield a line for each of the first MOST_LISTED_ROWS rows of each table, in the order of the files."""
     for table in context.evidence.tables:
         series_of_row = {id(row): series for series in series_of(table) for row in series.rows}
-        names: dict[str, list[str]] = defaultdict(list)  # place -> its rows: columns may be configurations
+        names: dict[str, list[str]] = defaultdict(list)  # place -> its rows, several where columns are configurations
         for row in table.rows:
             names[row.place].append(row.description)
         for row in table.rows[:MOST_LISTED_ROWS]:
@@ -125,16 +128,17 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
 
 
 def _is_about(finding: Finding, row: ReportedRow, names: list[str]) -> bool:
-    """Whether a finding on a line of a file is about this row of it, or about all of them.
+    """Whether a finding on a line of a file is about this one of the rows that stand there, or about all.
 
-    Its evidence begins with the name of the row that it is about. `names`: those of all rows of the line.
+    `names`: those of all rows of the line. Evidence about one row begins with its name; the longest that fits counts,
+    as one name may begin with another.
     """
     named = [name for name in names if finding.evidence.startswith(f"{name}: ")]
     return not named or row.description == max(named, key=len)
 
 
 def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]:
-    """A line for each of the first figures in sentences that are results ("3.9x"), not expectations."""
+    """Yield a line for each of the first figures in sentences that are results, no expectations."""
     measured = [stated for stated in context.evidence.stated_figures if not stated.hypothetical]
     for stated in measured[:MOST_LISTED_ROWS]:
         is_ratio = stated.kind in ("speedup", "change", "efficiency")
@@ -152,7 +156,7 @@ def _sentence_lines(context: AuditContext, about: Subjects) -> Iterator[Overview
 def _row_line(
     table: ReportedTable, row: ReportedRow, series: RowSeries | None, findings: list[Finding]
 ) -> OverviewLine:
-    """The line of a row, with its printed speed-up and the recomputed one of its series, e.g. "3.9x" and "3.52x"."""
+    """Return the line of a row, with its printed speed-up and the one that its series gives, e.g. "3.9x", "3.52x"."""
     printed = [figure.printed for kind in ("speedup", "efficiency") if (figure := row.usable(kind)) is not None]
     work = [row.words.get(word) or table.words.get(word) or "" for word in WORK_WORDS]
     batch = row.value("global_batch") or row.value("batch")
@@ -172,7 +176,7 @@ def _row_line(
 
 
 def _rate_of_row(row: ReportedRow) -> str:
-    """How fast a row is as it is printed, with its heading: "390 (tokens/s)"; "" where it does not say."""
+    """Return the first figure of speed that a row prints, with its heading: "390 (tokens/s)"; "" without any."""
     figure = next((figure for kind in MEASURED if (figure := row.usable(kind)) is not None), None)
     if figure is None:
         return ""
@@ -180,29 +184,27 @@ def _rate_of_row(row: ReportedRow) -> str:
 
 
 def _recomputed_speedup(row: ReportedRow, series: RowSeries | None) -> str:
-    """How many times as fast as its baseline a row is ("3.5x", "3.4x to 3.6x"); "" where it has none.
+    """Return how many times as fast as its baseline a row is ("3.5x", "3.4x to 3.6x"); "" where it has none.
 
     Where figures can be read in several ways, those that the printed speed-up confirms count, if there are any.
     """
     if series is None or row in series.bases:
         return ""
-    devices = (row.devices or 1) / (series.bases[0].devices or 1)
-    ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
     stated = row.usable("speedup")
-    readings = [reading for ratio in ratios for reading in ratio.readings]
+    readings = [reading for ratio in series.steadiest_ratios(row) for reading in ratio.readings]
     confirmed = [reading for reading in readings if stated is not None and stated.interval.meets(reading)]
     middles = sorted(reading.middle for reading in confirmed or readings)
     return _in_times(middles[0], middles[-1]) if middles else ""
 
 
 def _in_times(low: float, high: float) -> str:
-    """ "3.4x to 3.6x"; "3.5x" where both are printed alike."""
+    """Return a range in words: "3.4x to 3.6x", "3.5x" where both ends are printed alike."""
     first, last = f"{low:.3g}", f"{high:.3g}"
     return f"{first}x" if first == last else f"{first}x to {last}x"
 
 
 def _corrected_figure(findings: list[Finding], name: str) -> str:
-    """The corrected figure of the findings whose first subject is `name`, a ratio before others; "" without one."""
+    """Return the corrected figure of the findings whose first subject is `name`, a ratio before others; "" without."""
     about_it = (finding for finding in findings if finding.runs[0] == name and finding.severity != "note")
     corrections = [finding.corrected for finding in about_it if finding.corrected]
     by_unit = (correction for unit in CORRECTED_UNITS for correction in corrections if correction.unit == unit)
@@ -210,7 +212,7 @@ def _corrected_figure(findings: list[Finding], name: str) -> str:
 
 
 def mark_of(findings: list[Finding]) -> Mark:
-    """The severity of the worst finding; "" where there are only notes."""
+    """Return the severity of the worst finding; "" where there are only notes."""
     for severity in ("invalid", "suspect"):
         if any(finding.severity == severity for finding in findings):
             return severity
@@ -238,23 +240,20 @@ class ScalingLine(BaseModel):
 
 
 def scaling_lines(context: AuditContext, findings: list[Finding]) -> list[ScalingLine]:
-    """All sizes of all configurations that were measured at two or more, the tables first."""
+    """Return a line for each size of each configuration that was measured at two or more, the tables first."""
     about = by_subject(findings)
-    lines = [*_scaling_lines_of_tables(context), *_scaling_lines_of_runs(context)]
+    lines: list[ScalingLine] = []
+    for series in context.series:
+        name = _configuration(series)
+        lines += [_scaling_line(name, row, series) for row in series.rows]
+    lines += _scaling_lines_of_runs(context)
     for line in lines:
         line.mark = mark_of(about[line.place])
     return lines
 
 
-def _scaling_lines_of_tables(context: AuditContext) -> Iterator[ScalingLine]:
-    """A line for each row of each series of a table, the smallest size first."""
-    for series in context.series:
-        name = _configuration(series)
-        yield from (_scaling_line(row, series, name) for row in series.rows)
-
-
 def _configuration(series: RowSeries) -> str:
-    """The words that all rows of a series have in common, else the heading above their table, else its place."""
+    """Return the words that all rows of a series share, else the heading above their table, else its place."""
     first_words = dict.fromkeys(series.rows[0].words.values())
     common = [word for word in first_words if all(word in row.words.values() for row in series.rows)]
     if common:
@@ -262,13 +261,15 @@ def _configuration(series: RowSeries) -> str:
     return series.table.heading[:LABEL_LENGTH] or series.table.name
 
 
-def _scaling_line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine:
-    """The line of a row: "3.6x" and "90 %", unless its figures leave open which. `name`: its configuration's."""
-    devices = (row.devices or 1) / (series.bases[0].devices or 1)
-    line = ScalingLine(configuration=name, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
+def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> ScalingLine:
+    """Return the line of a row, with speed-up and efficiency ("3.6x", "90 %") unless it is a baseline.
+
+    Where its figures have two readings and no printed speed-up tells which is meant, the line has neither.
+    """
+    line = ScalingLine(configuration=configuration, place=row.place, devices=row.devices or 1, rate=_rate_of_row(row))
     beside = [figure for kind in KINDS_BESIDE if (figure := row.usable(kind)) is not None]
     line.beside = ", ".join(f"{figure.heading} {figure.printed}" for figure in beside)
-    ratios = series.ratios(row, devices, STEADY) or series.ratios(row, devices)
+    ratios = series.steadiest_ratios(row)
     if row in series.bases or not ratios:
         return line
     stated = row.usable("speedup")
@@ -276,13 +277,13 @@ def _scaling_line(row: ReportedRow, series: RowSeries, name: str) -> ScalingLine
     printed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
     speedup = next(printed, readings[0])
     if len(readings) == 1 or stated is not None:
-        line.speedup, line.efficiency = times(speedup.middle), percent(speedup.middle / devices)
+        line.speedup, line.efficiency = times(speedup.middle), percent(speedup.middle / series.times_devices(row))
         line.baseline = series.bases[0].name
     return line
 
 
 def _scaling_lines_of_runs(context: AuditContext) -> Iterator[ScalingLine]:
-    """A line for each run that is a baseline, followed by those of the larger runs over it: "3.4x to 3.6x"."""
+    """Yield a line for each run that is a baseline, followed by those of the larger runs over it: "3.4x to 3.6x"."""
     by_base: dict[str, list[Scaling]] = defaultdict(list)
     for scaling in context.scalings:
         by_base[scaling.base.name].append(scaling)

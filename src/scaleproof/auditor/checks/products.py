@@ -123,11 +123,13 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
 def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     """Flag rows in which a product of columns, constant in the others, is another number; each row once.
 
-    Example: rate x time of an epoch is 5,596 to 5,606 images in five rows and 6,245 in one. `works`: as a text has it.
+    Example: rate x time of an epoch is 5,596 to 5,606 images in five rows and 6,245 in one. `works`: the amounts of
+    work that the text states, with which rate x time is compared even where few rows agree.
     """
     flagged: set[int] = set()
     for factors, is_work in _possible_products(figures):
         by_group = [[Agreement(chosen, rows) for chosen in factors] for rows in groups_of(figures, FEWEST_ROWS)]
+        # Of each group of rows the product (with or without devices and batch) that most of them share.
         agreements = [max(group, key=lambda a: (a.is_constant, -len(a.lone_rows), a.evidence)) for group in by_group]
         all_rows = list(range(len(figures.places)))
         stated = (Agreement(chosen, all_rows, work) for chosen in factors for work in (works if is_work else ()))
@@ -142,7 +144,10 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
 
 
 def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor, ...]], bool]]:
-    """(products of two columns: rate x time, rate x time x GPUs, rate x time / GPUs; whether these are rate x time)."""
+    """Yield (the products that two columns form, whether they are rate x time) of each pair of columns in IDENTITIES.
+
+    A pair forms several: rate x time, rate x time x GPUs, rate x time / GPUs.
+    """
     stages = tuple(Factor(column, -1) for kind in STAGES for column in _columns_of(figures, (kind,)))
     headings = [*figures.words, *(column.heading for column in figures.columns)]
     has_other_parallel = any(map(OTHER_PARALLEL.fullmatch, headings))
@@ -162,7 +167,7 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor
 
 
 def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: list[Agreement]) -> Iterator[int]:
-    """The lone rows of an agreement that neither another batch, nor other words, nor an alternative product explain."""
+    """Yield the lone rows of an agreement that nothing explains: no other batch, configuration or product."""
     explained = set()
     for other in alternatives:
         if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0:
@@ -170,15 +175,17 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
     for i in agreement.lone_rows:
         has_other_mark = abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE  # "1.234" may be 1,234
         has_other_size = agreement.is_multiple(i) and not _has_usual_size(figures, agreement, i)
-        same = agreement.rows[i] not in explained and is_same_configuration(figures, agreement, agreement.rows[i])
-        if same and not has_other_size and not has_other_mark:
+        row = agreement.rows[i]
+        is_same = row not in explained and is_same_configuration(figures, agreement, row)
+        if is_same and not has_other_size and not has_other_mark:
             yield i
 
 
 def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
-    """Whether a product must be one number: rate x time of a step or an epoch whose work a text states.
+    """Whether a product must be one number, so that two rows suffice to show that a third is wrong.
 
-    Where rows differ in size alone, also MFU over the rate of one device, and rate x time of a stated amount of work.
+    So is rate x time of a step or an epoch whose work a text states and, where rows differ in size alone, MFU over the
+    rate of one device, the FLOPs of a sample, and rate x time of a stated amount of work.
     """
     one, other = (factor.column for factor in agreement.factors[:2])
     if agreement.stated:
@@ -193,20 +200,20 @@ def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
 
 
 def _are_of_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
-    """Whether two columns are of one quantity, of two programs or variants: "eager ms" and "compiled ms"."""
+    """Whether two columns are one quantity of two programs, "eager ms" and "compiled ms": their ratio may vary."""
     a, b = one.meaning, other.meaning
     if "latency_s" in (a.kind, b.kind):
-        return True  # of what, nothing says
+        return True  # nothing says of what a latency is
     return (a.kind, a.per_device, a.item) == (b.kind, b.per_device, b.item)
 
 
 def _ordinal(figures: FigureTable, column: FigureColumn) -> int:
-    """How many columns before this one have its heading."""
+    """Count the columns before this one that have its heading."""
     return sum(other.heading == column.heading for other in figures.columns[: figures.columns.index(column)])
 
 
 def _columns_of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColumn]:
-    """The columns of these kinds, but for medians and percentiles."""
+    """Return the columns of these kinds, but for medians and percentiles, which cannot be multiplied."""
     columns = (column for column in figures.columns if column.kind in kinds)
     return [column for column in columns if column.meaning.statistic in (None, "mean")]
 
@@ -214,7 +221,7 @@ def _columns_of(figures: FigureTable, kinds: tuple[str, ...]) -> list[FigureColu
 def _further_factors(
     figures: FigureTable, further: tuple[tuple[str, ...], ...], used: tuple[FigureColumn, ...]
 ) -> Iterator[tuple[Factor, ...]]:
-    """Each choice of further factors: of each of the kinds `further` none, or a column, or one over it."""
+    """Yield each choice of further factors: for each group of kinds none, a column of it, or one over that."""
     choices: list[list[Factor | None]] = []
     for kinds in further:
         columns = [column for column in _columns_of(figures, kinds) if column not in used]
@@ -230,7 +237,7 @@ def _has_usual_size(figures: FigureTable, agreement: Agreement, i: int) -> bool:
     """
     factors = [factor.column for factor in agreement.factors]
     fitting = [agreement.rows[k] for k in np.flatnonzero(agreement.fits)]
-    batches, devices = (_columns_of(figures, kinds) for kinds in (("global_batch",), (*DEVICES, "nodes")))
+    batches, devices = _columns_of(figures, ("global_batch",)), _columns_of(figures, (*DEVICES, "nodes"))
     if not (batches and devices):
         return False
     free = [column for column in (*batches, *devices) if column not in factors]

@@ -20,9 +20,10 @@ CLAIM_UNITS = {"speedup": "x", "change": "", "throughput": "tokens/s"}
 
 
 def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
-    """The figure of a claim, computed from the files; None where they do not have what it takes.
+    """Compute the figure of a claim from the files; None where they do not have what it takes.
 
-    A ratio (3.9 of runs of 390 and 100 tokens/s; as a change 2.9), tokens/s, seconds, or the parallel fraction.
+    By the kind of the claim: a ratio ("speedup"; less 1 for "change"), tokens/s ("throughput"), seconds ("total_time";
+    of a step for "step_parts"), or Amdahl's parallel fraction.
     """
     values = claim.values
     if claim.kind in ("speedup", "change"):
@@ -49,7 +50,7 @@ def recomputed(context: AuditContext, claim: PublishedClaim) -> float | None:
 
 
 def claims_follow(context: AuditContext) -> Iterator[Flag]:
-    """Flag published ratios and rates that are other ones by their files: 4.2 for runs of 390 and 100 tokens/s."""
+    """Flag published ratios and rates where the files give others: 4.2 for runs of 390 and 100 tokens/s."""
     for claim in context.claims("speedup", "change", "throughput"):
         computed, stated = recomputed(context, claim), claim.values["value"]
         if computed is None or abs(computed - stated) <= max(PRINTED_RATIO_RESOLUTION, 0.005 * abs(stated)):
@@ -164,12 +165,12 @@ def shares_have_one_total(context: AuditContext) -> Iterator[Flag]:
 
 
 def _share_in_words(values: dict[str, Any]) -> str:
-    """ "16.8 % of all ranges (run-b)"."""
+    """Return a share in words: "16.8 % of all ranges (run-b)"."""
     return f"{values['percent']:g} % of {values['of_total']} ({values['run']})"
 
 
 def _shares_of_common_totals(shares: Iterable[dict[str, Any]], run_a: str, run_b: str) -> list[str]:
-    """The shares of two runs under each total that was published of both: ["of kernel time: 85.6 % and 87.9 %"]."""
+    """Return the shares of two runs in each total that was published of both: ["of kernel time: 85.6 % and 87.9 %"]."""
     percents: dict[str, dict[str, float]] = defaultdict(dict)  # run -> total -> per cent
     for share in shares:
         percents[share["run"]][share["of_total"]] = share["percent"]

@@ -47,7 +47,10 @@ def speedups_follow(context: AuditContext) -> Iterator[Flag]:
 
 
 def is_over_fewest(series: RowSeries, kind: str) -> bool:
-    """Whether printed ratios are over the rows with the fewest devices, all of which and no others are marked 1."""
+    """Whether the printed ratios are over the rows with the fewest devices: all of these print 1.
+
+    Of speed-ups no larger row may print 1, too; efficiencies may all be 1.
+    """
     marked = [base.usable(kind) for base in series.bases]
     if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
         return False
@@ -55,10 +58,10 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 
 
 def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline whose rate or time is wrong: the ratios that all larger rows print are over one other figure.
+    """Flag a baseline whose rate or time is wrong, as all larger rows print ratios over one other figure; else None.
 
     Example: rates 100, 250, 500 and speed-ups 1, 2, 4 on 1, 2, 4 devices: the baseline's was 125. `kind`: "speedup" or
-    "efficiency". Where a second figure of the rows gives these ratios, three sizes must say so.
+    "efficiency". Where another figure of the rows gives the printed ratios, three sizes must show it, else two.
     """
     base = series.baseline
     if base is None or not is_over_fewest(series, kind):
@@ -66,7 +69,7 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
     if not all(comparable(row, base, devices) for row, devices in series.larger()):
         return None
     printed = list(_printed_as_speedups(series, kind))
-    # Without `series.weak`, for which the wrong figure may have voted.
+    # Not `series.ratios`, which uses votes of the printed speed-ups: the wrong figure may have swayed them.
     ratios = [(ratio, stated) for row, devices, stated in printed for ratio in ratios_of(row, (base,), devices)]
     is_supported = any(ratio.readings[0].meets(stated, RATIO_TOLERANCE) for ratio, stated in ratios)
     if len({devices for _, devices, _ in printed}) < FEWEST_SIZES + is_supported:
@@ -91,7 +94,7 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
 
 
 def _printed_as_speedups(series: RowSeries, kind: str) -> Iterator[tuple[ReportedRow, float, PrintedInterval]]:
-    """(row, devices over the baseline's, speed-up) for each larger row: an efficiency of 50 % on 4 devices is 2."""
+    """Yield (row, devices over the baseline's, printed speed-up) of larger rows: 50 % on 4 times the devices is 2."""
     for row, devices in series.larger():
         stated = row.usable(kind)
         if stated is not None:
@@ -99,7 +102,7 @@ def _printed_as_speedups(series: RowSeries, kind: str) -> Iterator[tuple[Reporte
 
 
 def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> float | None:
-    """The one factor that all intervals hold; None where they hold none, or it is about 1, or `harmless`.
+    """Return the one factor that all intervals hold; None without one, or where it is about 1 or `harmless`.
 
     `harmless`: a factor that another number of devices or another batch explains; None: any whole number.
     """
@@ -112,12 +115,15 @@ def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> floa
 
 
 def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
-    """Flag a baseline whose own "speedup" or "efficiency" is not 1: speed-ups 2, 2, 4 beside rates 100, 200, 400."""
+    """Flag a baseline whose own ratio is not 1, though all others are over it; None where it is right or unclear.
+
+    Example: speed-ups 2, 2, 4 beside rates 100, 200, 400. `kind`: "speedup" or "efficiency".
+    """
     base, mark = series.bases[0], series.bases[0].usable(kind)
     if series.baseline is None or mark is None or mark.interval.contains(1.0, 2 * SAME_TOLERANCE):
         return None
     follows = [
-        any(ratio.gives(stated, SAME_TOLERANCE) for ratio in series.ratios(row, devices))
+        any(ratio.gives(stated, SAME_TOLERANCE) for ratio in series.ratios(row))
         for row, devices, stated in _printed_as_speedups(series, kind)
         if comparable(row, base, devices)
     ]
@@ -129,36 +135,39 @@ def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
 
 def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
     """Flag printed speed-ups of a series that no rate and no time of its rows gives: 3.5 beside rates 100 and 320."""
-    for row, devices in series.larger():
+    for row, _ in series.larger():
         stated = row.usable("speedup")
         if stated is None:
             continue
-        ratios = series.ratios(row, devices)
-        ratios = [ratio for ratio in ratios if not name_two_precisions(stated.heading, ratio.heading)]
+        ratios = [ratio for ratio in series.ratios(row) if not name_two_precisions(stated.heading, ratio.heading)]
         if not ratios or any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in ratios)
         in_percent = stated.interval / PERCENT
+        # 250 % may be 2.5 times as fast, or so much faster.
         if any(ratio.gives(as_ratio, RATIO_TOLERANCE) for ratio in ratios for as_ratio in (in_percent, in_percent + 1)):
             follows += "; the figure is in percent"
         yield Flag(
             f"{row.description}: speed-up {stated.printed} over {base_of(series)}, but the table gives {follows}",
             [row.place],
-            corrected=_right_speedup(row, series, devices),
+            corrected=_right_speedup(row, series),
         )
 
 
-def _right_speedup(row: ReportedRow, series: RowSeries, devices: float) -> Correction | None:
-    """The speed-up by the rates, else by steady times, else by any time; None where these do not agree on one."""
+def _right_speedup(row: ReportedRow, series: RowSeries) -> Correction | None:
+    """Return the speed-up by the rates, else by steady times, else by any time; None if these do not agree on one."""
     for kinds in (RATES, STEADY, MEASURED):
-        ratios = series.ratios(row, devices, kinds)
+        ratios = series.ratios(row, kinds)
         if ratios:
             return one_figure(ratios, f"against {base_of(series)}")
     return None
 
 
 def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit: str = "x") -> Correction | None:
-    """The most precise ratio as a correction, over `devices` for an efficiency; None where ratios do not agree."""
+    """Return the most precise ratio, over `devices` for an efficiency, as a correction.
+
+    None where the ratios do not agree within 1 %, or one of them can be read in two ways.
+    """
     values = [ratio.readings[0] for ratio in ratios]
     if not all(ratio.certain for ratio in ratios) or any(not a.meets(b, 0.01) for a in values for b in values):
         return None
@@ -169,7 +178,7 @@ def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit:
 
 
 def base_of(series: RowSeries) -> str:
-    """The baseline of a series, for people."""
+    """Return the name of a series's baseline, "1 GPU and 2 more of its size" where it was measured several times."""
     more = len(series.bases) - 1
     return series.bases[0].description + (f" and {more} more of its size" if more else "")
 
@@ -180,17 +189,17 @@ def in_words(ratio: Ratio) -> str:
 
 @dataclass(frozen=True)
 class _Speedup:
-    """How many times as fast something is with `devices` times the devices."""
+    """How many times as fast a row or run is with `devices` times the devices of its baseline."""
 
     ratio: PrintedInterval  # holds all that the figures may mean
     devices: float
-    slower: bool  # whether it can be said of it that more devices made it slower
+    slower: bool  # whether more devices made it slower, under every reading of the figures
     evidence: str
     about: list[str | ReportedRun]
 
 
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
-    """The speed-up of each larger row: as printed, unless the table contradicts it, else by its rates and times."""
+    """Yield the speed-up of each larger row: as printed, unless the table contradicts it, else by rates and times."""
     for series in context.series:
         is_printed = is_over_fewest(series, "speedup")
         if not is_printed and any(base.usable("speedup") for base in series.bases):
@@ -198,7 +207,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
         base_is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
         for row, devices in series.larger():
             stated = row.usable("speedup") if is_printed else None
-            ratios = [] if base_is_wrong else series.ratios(row, devices)
+            ratios = [] if base_is_wrong else series.ratios(row)
             supporting = [ratio for ratio in ratios if stated and ratio.gives(stated.interval, RATIO_TOLERANCE)]
             if stated is not None and (supporting or not ratios):
                 speedup = stated.interval
@@ -206,7 +215,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
             elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
                 speedup = hull(ratio.hull for ratio in ratios)
-                slower = _takes_longer(row, series, devices)
+                slower = _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
             else:
                 continue
@@ -214,15 +223,14 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
             yield _Speedup(speedup, devices, slower, evidence, [row.place])
 
 
-def _takes_longer(row: ReportedRow, series: RowSeries, devices: float) -> bool:
-    """Whether every rate and every time of an epoch or a whole run says that more devices were slower."""
-    epochs = series.ratios(row, devices, ("epoch_time_s", "total_time_s"))
-    ratios = [ratio.readings[0] for ratio in (*series.ratios(row, devices, RATES), *epochs)]
-    return bool(ratios) and all(ratio.high < SLOWER_RATIO for ratio in ratios)
+def _takes_longer(row: ReportedRow, series: RowSeries) -> bool:
+    """Whether every rate and every time of an epoch or a whole run says that a row is slower; False without any."""
+    speedups = [ratio.readings[0] for ratio in series.ratios(row, (*RATES, "epoch_time_s", "total_time_s"))]
+    return bool(speedups) and all(speedup.high < SLOWER_RATIO for speedup in speedups)
 
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
-    """The speed-up of each run over its baseline; not `slower` where its rate is that of one rank."""
+    """Yield the speed-up of each run over its baseline; it is not `slower` where another finding explains its rate."""
     explained = {name for flag in rates_over_baselines(context) for name in flag.about} if context.scalings else set()
     for scaling in context.scalings:
         if scaling.speedups:
@@ -245,11 +253,11 @@ def speedups_are_possible(context: AuditContext) -> Iterator[Flag]:
 
 
 def _work_ratio(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
-    """The work of a row over the baseline's, by `kind`, "epochs" or "steps"; None where the rows do not say it.
+    """Return the work of a row over the baseline's, by `kind`, "epochs" or "steps"; None where the rows do not say it.
 
-    Steps are work only where both rows state their global batch: with a batch for each device, steps fall with the
-    devices while the work stays the same. Example: 5 epochs over 20 are 0.25; 250 steps on 4 devices over 1,000 on one
-    are 1.
+    Steps are multiplied by the global batch. Without it they say nothing, unless they fall as the devices rise: then
+    each device has a batch of its own and the work is the same. Example: 5 epochs over 20 are 0.25; 250 steps on 4
+    devices over 1,000 on one are 1.
     """
     here, there = row.value(kind), base.value(kind)
     if not here or not there:
@@ -279,7 +287,7 @@ def work_is_equal(context: AuditContext) -> Iterator[Flag]:
 
 
 def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
-    """Flag rows that did other work than the baseline; `invalid` where their printed speed-up takes it for equal."""
+    """Flag rows that did other work than the baseline; `invalid` where their printed speed-up ignores that."""
     base = series.baseline
     if base is None:
         return
@@ -302,7 +310,7 @@ def _rows_of_other_work(series: RowSeries) -> Iterator[Flag]:
 
 
 def _ratio_of_times(row: ReportedRow, base: ReportedRow) -> PrintedInterval | None:
-    """How many times as long as `row` the baseline took, by their total times; None where one has none."""
+    """Return how many times as long as `row` the baseline took, by their total times; None where one has none."""
     for kind in ("total_time_s", "time_s"):
         base_time, time = base.usable(kind), row.usable(kind)
         if base_time and time:

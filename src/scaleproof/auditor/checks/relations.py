@@ -74,11 +74,11 @@ Flags = npt.NDArray[np.bool_]
 
 
 class BrokenRelation(NamedTuple):
-    """A row that does not fulfil a relation: what it says of it, and how much more than chance shows it."""
+    """A row that does not fulfil a relation."""
 
-    row: int
-    sentence: str
-    certainty: float
+    row: int  # index in the table
+    sentence: str  # that says so
+    certainty: float  # decimal logarithm of how unlikely it is that the other rows fulfil it by chance
 
 
 def rows_with_another_sum(figures: FigureTable) -> Iterator[Flag]:
@@ -97,7 +97,7 @@ def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Itera
 
 
 def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "RelationSearch | None":
-    """The search in the columns and rows that can be compared; None where there are too few."""
+    """Return a search in the columns and rows that can be compared; None where there are too few."""
     columns = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
     columns = [column for column in columns if column.kind not in SETTINGS or column.has_decimals][:MOST_COLUMNS]
     rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
@@ -106,7 +106,7 @@ def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "Relat
 
 
 def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterator[Flag]:
-    """Flag each row once, by the relation that shows it best."""
+    """Flag each row once, by the relation that is the surest to be broken; the surest row first."""
     surest: dict[int, BrokenRelation] = {}
     for relation in sorted(relations, key=lambda relation: -relation.certainty):
         surest.setdefault(relation.row, relation)
@@ -114,7 +114,7 @@ def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterat
 
 
 def dimension_of(column: FigureColumn) -> list[float]:
-    """The exponents of LETTERS in what a column is of, e.g. [-1, 0, 0, 0, 0] of tokens/s; NaN where not known."""
+    """Return the exponents of LETTERS in the unit of a column, [-1, 0, 0, 0, 0] of tokens/s; all NaN if unknown."""
     text = "" if column.is_in_percent else DIMENSIONS.get(column.kind or "")
     heading = column.heading if column.kind is None else ""
     unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", heading))
@@ -169,21 +169,12 @@ class RelationSearch:
 
     @property
     def demanded(self) -> float:
+        """The certainty from which on a broken relation is reported."""
         return FEWEST_EVIDENCE + MORE_EVIDENCE * self.table.on_side
 
     def sums(self) -> Iterator[BrokenRelation]:
         """Yield rows in which a column is not the sum of others: 12.50 + 25.00 = 37.50 and so on, but 47.50 in one."""
-        number_of_columns = len(self.columns)
-        runs = [
-            range(first, last + 1)
-            for first, last in combinations(range(number_of_columns), 2)
-            if last - first < MOST_PARTS
-        ]
-        pairs = [pair for pair in combinations(range(number_of_columns), 2) if pair[1] - pair[0] > 1]
-        choices = [(total, parts) for parts in (*runs, *pairs) for total in range(number_of_columns)]
-        choices = [
-            (total, parts) for total, parts in choices if total not in parts and self._can_be_summed(total, parts)
-        ]
+        choices = self._possible_sums()
         for total, parts in choices:
             terms = self.values[[total, *parts]]
             gap = np.abs(terms[0] - terms[1:].sum(axis=0))
@@ -194,11 +185,20 @@ class RelationSearch:
             if row is None:
                 continue
             evidence = np.log10(np.maximum(smallest / (2 * gap + digits), 1.0))
+            # A total right beside its parts is the usual place: fewer sums were tried there.
             tried = 2 if len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1) else len(choices)
             certainty = _evidence_of(evidence, terms, fits) - np.log10(tried)
             if certainty >= self.demanded:
                 sentence = f"{self.table.names[self.rows[row]]}: {self._sum_in_words(total, parts, row)}"
                 yield BrokenRelation(int(self.rows[row]), sentence, certainty)
+
+    def _possible_sums(self) -> list[tuple[int, Sequence[int]]]:
+        """Return (total, its parts) as indices of columns: parts that stand side by side, or any two."""
+        pairs = list(combinations(range(len(self.columns)), 2))
+        neighbours: list[Sequence[int]] = [range(a, b + 1) for a, b in pairs if b - a < MOST_PARTS]
+        parts_of_sums = [*neighbours, *((a, b) for a, b in pairs if b - a > 1)]
+        choices = [(total, parts) for parts in parts_of_sums for total in range(len(self.columns))]
+        return [(total, parts) for total, parts in choices if total not in parts and self._can_be_summed(total, parts)]
 
     def _can_be_summed(self, total: int, parts: Sequence[int]) -> bool:
         """Whether the columns may be of one quantity: times, or figures that are all in percent."""
@@ -210,7 +210,7 @@ class RelationSearch:
         return len({column.is_in_percent for column in columns}) == 1 and not (known != known[:1]).any()
 
     def _sum_in_words(self, total: int, parts: Sequence[int], row: int) -> str:
-        """ "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""
+        """Return a sentence: "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""
         i = self.rows[row]
         text = self.columns[total].texts[i]
         scale = self.columns[total].meaning.scale
@@ -233,7 +233,11 @@ class RelationSearch:
                 yield from self._broken_product(powers, numbers, tried)
 
     def _broken_product(self, powers: Floats, numbers: Floats, tried: float) -> Iterator[BrokenRelation]:
-        """Yield the row in which one product is not the natural number, or the one ratio, that it is in all others."""
+        """Yield the row in which one product is not the natural number, or the ratio, that it is in all others.
+
+        `powers`: the exponents of the columns; `numbers`: (logarithm, surprise) of natural numbers; `tried`: decimal
+        logarithm of how many products are tried. The last two lessen the certainty. Nothing, if it may be chance.
+        """
         used = np.flatnonzero(powers)
         results = powers[used] @ self.logarithms[used]
         width = self._relative_digits[used].sum(axis=0)
@@ -280,7 +284,10 @@ class RelationSearch:
             yield BrokenRelation(int(self.rows[row]), sentence_of(self.table, agreement, row), certainty)
 
     def _exponents(self) -> Floats:
-        """The exponents of two or three columns, perhaps with the devices as a further factor; each product once."""
+        """Return (products, columns): exponents of each two or three columns, perhaps with devices as a factor more.
+
+        Of a product and its inverse only one is there.
+        """
         devices = [k for k, column in enumerate(self.columns) if column.kind in DEVICES][:1]
         others = [k for k in range(len(self.columns)) if k not in devices]
         rows = []
@@ -295,7 +302,10 @@ class RelationSearch:
         return np.array(rows).reshape(-1, len(self.columns))
 
     def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
-        """(logarithm, surprise) of the natural numbers: 1, powers of ten, one unit over another, those of the text."""
+        """Return (logarithm, surprise) of natural numbers: 1, powers of ten, one unit over another, those of the text.
+
+        The parameters are the surprises: by how many powers of ten each kind of number is found too easily.
+        """
         powers = np.arange(-15, 16) * np.log(10)
         mantissas = np.log([*MANTISSAS, *(1 / mantissa for mantissa in MANTISSAS)])
         units = np.add.outer(mantissas, powers).ravel()
@@ -304,14 +314,17 @@ class RelationSearch:
         return np.concatenate((np.stack((logarithms, surprises), axis=1), self._stated_numbers(of_ten)))
 
     def _stated_numbers(self, surprise: float) -> Floats:
-        """(logarithm, surprise) of the numbers of the text, times powers of ten."""
+        """Return (logarithm, surprise) of the numbers of the text times powers of ten; more numbers, more surprise."""
         powers = np.arange(-15, 16) * np.log(10)
         logarithms = np.add.outer(np.log([*self.stated]), powers).ravel()
         surprises = np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))
         return np.stack((logarithms, surprises), axis=1)
 
     def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
-        """Whether a ratio of two columns may be one that nothing states: of a share of a peak, of unknown figures."""
+        """Whether a ratio of two columns may be a constant that nothing states: a share over an unknown peak does so.
+
+        So may columns of unknown meaning, where more rows agree. `used`: indices of the columns.
+        """
         columns = [self.columns[k] for k in used]
         if len(used) > 2:
             return False
@@ -320,15 +333,15 @@ class RelationSearch:
         is_precise = all(column.has_decimals for column in columns)
         # Of FLOP/s or bandwidth: MFU and tokens/s may be of different steps.
         is_of_quantity = np.nan_to_num(self.dimensions[used][:, 1:3]).any()
-        return (agreeing >= FEWEST_OF_PEAK and any(of_peak) and bool(is_of_quantity)) or (
-            agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and is_precise
-        )
+        if agreeing >= FEWEST_OF_PEAK and any(of_peak) and is_of_quantity:
+            return True
+        return agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and is_precise
 
     def _spread(self, powers: Floats, fits: Flags, width: float) -> float:
-        """How far the columns, and products of some of them, vary at least, up to a factor of e; 0 where they do not.
+        """Return the least variation of the columns and of products of some of them: its logarithm, at most 1.
 
-        Where GPUs over speed-up is about 1 anyway, their agreement in a larger product says little. A column that is
-        one number says nothing, and counts for nothing.
+        Where GPUs over speed-up is about 1 anyway, their agreement in a larger product says little. Columns that do not
+        vary are left out; 0 where fewer than two do.
         """
         used = np.flatnonzero(powers)
         subsets = [list(some) for size in range(1, len(used)) for some in combinations(used, size)]
@@ -338,12 +351,12 @@ class RelationSearch:
 
 
 def _only_exception(fits: Flags, contradicts: Flags, has_figures: Flags) -> int | None:
-    """The one row that contradicts, where all others that have figures fit, two at least; None otherwise."""
+    """Return the one row that contradicts, where all others that have figures fit, two at least; None otherwise."""
     is_clear = contradicts.sum() == 1 and fits.sum() >= FEWEST_ROWS - 1 and (fits | contradicts)[has_figures].all()
     return int(np.flatnonzero(contradicts)[0]) if is_clear else None
 
 
 def _evidence_of(evidence: Floats, terms: Floats, fits: Flags) -> float:
-    """The evidence of the rows that fit together; rows with equal figures count once."""
+    """Add up the evidence of the rows that fit; rows with equal figures count once."""
     distinct = {tuple(terms[:, i].round(6)): evidence[i] for i in np.flatnonzero(fits)}
     return float(sum(distinct.values()))

@@ -17,7 +17,7 @@ from scaleproof.auditor.read.units import KINDS
 
 
 def hull(intervals: Iterable[PrintedInterval]) -> PrintedInterval:
-    """The smallest interval that holds all of them."""
+    """Return the smallest interval that holds all of these."""
     intervals = tuple(intervals)
     return PrintedInterval(min(i.low for i in intervals), max(i.high for i in intervals))
 
@@ -66,7 +66,7 @@ class RowSeries:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the smallest rows have no strategy, and the others one: a program of their own, perhaps."""
+        """Whether the smallest rows have another strategy than the largest: they are another program, perhaps."""
         return self.bases[0].words.get("strategy") != self.rows[-1].words.get("strategy")
 
     @property
@@ -75,32 +75,39 @@ class RowSeries:
         return self.bases[0] if len(self.bases) == 1 else None
 
     def larger(self) -> Iterator[tuple[ReportedRow, float]]:
-        """(row, how many times the baseline's devices) for each row that has more."""
-        fewest = self.rows[0].devices or 1
+        """Yield (row, how many times the baseline's devices) for each row that has more devices than the baseline."""
         for row in self.rows[len(self.bases) :]:
-            yield row, (row.devices or 1) / fewest
+            yield row, self.times_devices(row)
 
-    def ratios(self, row: ReportedRow, devices: float, kinds: Iterable[str] = MEASURED) -> "list[Ratio]":
-        """How many times as fast a row with `devices` times the devices is as the smallest ones."""
-        return ratios_of(row, self.bases, devices, kinds, self.weak)
+    def times_devices(self, row: ReportedRow) -> float:
+        """Return how many times the devices of the baseline a row has."""
+        return (row.devices or 1) / (self.rows[0].devices or 1)
+
+    def ratios(self, row: ReportedRow, kinds: Iterable[str] = MEASURED) -> "list[Ratio]":
+        """Return how many times as fast a row is as the smallest ones, by each of these kinds of figures."""
+        return ratios_of(row, self.bases, self.times_devices(row), kinds, self.weak)
+
+    def steadiest_ratios(self, row: ReportedRow) -> "list[Ratio]":
+        """Return the ratios by figures without start-up and evaluation, else, where a row has none of these, by all."""
+        return self.ratios(row, STEADY) or self.ratios(row)
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Kinds of figures that are of weak scaling, or of one device, by the printed speed-ups of most rows."""
+        """Kinds of figures that, by the printed speed-ups of most rows, are of weak scaling or of one device."""
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = row.usable("speedup")
             if stated is None:
                 continue
             for ratio in ratios_of(row, self.bases, devices):
-                if not ratio.certain:
+                if not ratio.certain:  # it has two readings
                     as_strong, as_weak = (stated.interval.meets(reading) for reading in ratio.readings)
                     votes[ratio.kind] += as_weak - as_strong
         return frozenset(kind for kind, vote in votes.items() if vote > 0)
 
 
 def series_of(table: ReportedTable) -> list[RowSeries]:
-    """The configurations of a table that have measured rows of two sizes or more, each with the smallest first."""
+    """Return the configurations of which a table has measured rows of two sizes or more; their smallest rows first."""
     groups: dict[tuple[Any, ...], list[ReportedRow]] = defaultdict(list)
     rows = [row for row in table.rows[:MOST_ROWS] if row.measured]
     if rows and not any(row.devices for row in rows) and all(row.value("nodes") for row in rows):
@@ -114,7 +121,10 @@ def series_of(table: ReportedTable) -> list[RowSeries]:
 
 
 def _add_single_device_rows(groups: dict[tuple[Any, ...], list[ReportedRow]]) -> None:
-    """Put rows of one device, which has no strategy, in front of each series of `groups` that starts at several."""
+    """Add rows of one device to each of `groups` that has none and is equal but for the strategy.
+
+    A single device needs no strategy, so that its row often names none: it is the baseline of them all.
+    """
     single = {
         _without_strategy(key): rows
         for key, rows in groups.items()
@@ -126,20 +136,23 @@ def _add_single_device_rows(groups: dict[tuple[Any, ...], list[ReportedRow]]) ->
 
 
 def _without_strategy(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A key of `work_of` without the strategy, its first word, and without names of strategies in its text."""
+    """Return a key of `work_of` without the strategy, its first element, and names of strategies in its last one."""
     _, *others, text = key
     return (*others, text - STRATEGY_WORDS)
 
 
 def work_of(row: ReportedRow, table: ReportedTable) -> tuple[Any, ...]:
-    """The key of a row's configuration: equal for its sizes. Text that is not understood is part of it."""
+    """Return the key of a row's configuration, equal for rows that differ in size alone, as far as anybody can tell.
+
+    Words of the row that are not understood are part of it, so that they tell rows apart.
+    """
     words = tuple(row.words.get(word) or table.words.get(word) for word in WORK_WORDS)
     figures = tuple(row.value(kind) for kind in WORK_FIGURES)
     return (*words, *figures, other_text(row, table))
 
 
 def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
-    """Words of a row beyond its figures, size and device: {"compiled"} of "compiled, 4x A100"."""
+    """Return the words of a row beyond its figures, size and device: {"compiled"} of "compiled, 4x A100"."""
     figure_columns = {column.heading for column in table.columns if column.kind in KINDS}
     texts = [text for heading, text in row.texts.items() if heading not in figure_columns]
     text = RESOLUTION.sub(r"\1x\2", " ".join(texts).lower()).replace("dataparallel", "data parallel")
@@ -149,7 +162,7 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
 
 
 def name_two_precisions(*headings: str) -> bool:
-    """Whether columns are of two programs, e.g. "Weak scaling - FP32" and "Throughput - mixed precision"."""
+    """Whether headings name different precisions, as "Weak scaling - FP32" and "Throughput - mixed precision" do."""
     return len(set(PRECISION.findall(" ".join(headings).lower()))) > 1
 
 
@@ -192,10 +205,10 @@ def ratios_of(
     kinds: Iterable[str] = MEASURED,
     weak: frozenset[str] = frozenset(),
 ) -> list[Ratio]:
-    """How many times as fast a row with `devices` times the devices is as its baselines, by each kind of figure.
+    """Return how many times as fast a row with `devices` times the devices is as `bases`, by each kind of figure.
 
-    Of several baselines the ratio is the range over all: 390 tokens/s over 100 and over 104 -> 3.75 to 3.9.
-    `weak`: kinds that are known to be of weak scaling.
+    A kind that the row or one of `bases` lacks is left out. Of several baselines the ratio is the range over all: 390
+    tokens/s over 100 and over 104 is 3.75 to 3.9. `weak`: kinds that are known to be of weak scaling.
     """
     bases = tuple(bases)
     ratios = []
@@ -209,24 +222,24 @@ def ratios_of(
 
 
 def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak: bool) -> Ratio | None:
-    """The ratio by one kind of figure over one baseline; None where one of the two rows has no such figure.
+    """Return the ratio by one kind of figure over one baseline; None where one of the two rows has no such figure.
 
     `devices`: over the baseline's; `weak`: whether the kind is known to be of weak scaling, or of one device.
-    Example: 100 s and 95 s on 4 times the devices -> 1.05, or 4.2 if each device did that work.
+    Example: 95 s on 4 times the devices after 100 s are 1.05 times as fast, or 4.2 if each device did that work.
     """
     here, there = row.usable(kind), base.usable(kind)
     if here is None or there is None or not here.is_like(there):
         return None
     plain = here.interval / there.interval if kind in RATES else there.interval / here.interval
     work_ratio = _work_ratio_in_time(row, base, kind, devices)
-    counts_work = kind in RATES and kind != "steps_per_s"  # steps and times are compared by the work in them
+    counts_work = kind in RATES and kind != "steps_per_s"  # steps/s and times need the work of a step to be compared
     if counts_work and here.per_device is not None:
         readings = [plain * (devices if here.per_device else 1.0)]
     elif work_ratio is not None and not counts_work:
         readings = [plain * work_ratio]
     elif weak:
         readings = [plain * devices]
-    elif plain.high <= MOST_NOT_RISING:
+    elif plain.high <= MOST_NOT_RISING:  # it may be strong scaling that failed, or weak scaling
         readings = [plain, plain * devices]
     else:
         readings = [plain]
@@ -234,7 +247,10 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
 
 
 def _work_ratio_in_time(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> float | None:
-    """The work of a row over the baseline's in a time of this kind: 4 of 256 over 64 samples a step; None if unsaid."""
+    """Return the work of a row over the baseline's in a time of this kind; None where the rows do not say it.
+
+    Example: steps of 256 and of 64 samples give 4.
+    """
     steps = 1.0 if kind in PER_STEP else _multiple(row, base, "steps")
     batch = _multiple(row, base, "global_batch")
     micro_batch = _multiple(row, base, "micro_batch")
@@ -244,13 +260,16 @@ def _work_ratio_in_time(row: ReportedRow, base: ReportedRow, kind: str, devices:
 
 
 def _multiple(row: ReportedRow, base: ReportedRow, kind: str) -> float | None:
-    """A row's figure as a multiple of the baseline's; None where one has none, or 0."""
+    """Return a row's figure as a multiple of the baseline's; None where one of them has none, or 0."""
     here, there = row.value(kind), base.value(kind)
     return here / there if here and there else None
 
 
 def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
-    """Whether rows state the same settings, numbers of unknown columns too, but for size and batch."""
+    """Whether two rows state the same settings, so that their figures differ by `devices` times the devices alone.
+
+    Batches and nodes may be equal or grow with the devices; whole numbers in unknown columns count as settings.
+    """
     if any(row.value(kind) != base.value(kind) for kind in EQUAL_SETTINGS):
         return False
     if any(_multiple(row, base, kind) not in (None, 1.0, devices) for kind in ("batch", "global_batch", "nodes")):
@@ -262,5 +281,5 @@ def comparable(row: ReportedRow, base: ReportedRow, devices: float) -> bool:
 
 
 def places(rows: Iterable[ReportedRow]) -> list[str]:
-    """Where rows stand, as findings name them: ["README.md:12"]; two rows of one line once."""
+    """Return where rows stand, as findings name them: ["README.md:12"]; two rows of one line once."""
     return list(dict.fromkeys(row.place for row in rows))

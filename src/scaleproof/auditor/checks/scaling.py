@@ -123,7 +123,7 @@ def _learns_too_fast(scaling: Scaling) -> Flag | None:
 
 
 def _speedup_of_all_data(ranks: float, base_s: float, run_s: float) -> Correction:
-    """The speed-up of ranks that each did the baseline's work: 4 x 10 s / 12.5 s = 3.2x, not 0.8x."""
+    """Return the speed-up of ranks of which each did the baseline's work: 4 x 10 s / 12.5 s = 3.2x, not 0.8x."""
     speedup = ranks * base_s / run_s
     derivation = (
         f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {ranks:g} x {base_s:.2f} s / "
@@ -133,7 +133,7 @@ def _speedup_of_all_data(ranks: float, base_s: float, run_s: float) -> Correctio
 
 
 def _loss_of_epochs(run: ReportedRun) -> dict[int, float]:
-    """Epoch -> its mean training loss: a file may have several runs."""
+    """Return epoch -> its training loss, the mean where a file has an epoch of several runs."""
     losses: dict[int, list[float]] = {}
     for span in run.timed_spans:
         if span.index is not None and span.train_loss is not None:
@@ -148,7 +148,7 @@ def _steps_unchanged(scaling: Scaling) -> Flag | None:
     if not (has_same_batch and run.timed_spans and base.timed_spans and run.epochs):
         return None
     if run.dataset_samples is not None:
-        return None  # then `samples_repeated` counts samples
+        return None  # `samples_repeated` counts the samples, which is more exact
     steps, base_steps = run.timed_spans[0].micro_steps, base.timed_spans[0].micro_steps
     # A round number of steps, or a limit, is as many as somebody asked for, not an epoch.
     if steps is None or steps % 10 == 0 or "max" in str(run.details.get("command", "")):
@@ -205,7 +205,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
 
 
 def _last_timed(run: ReportedRun) -> tuple[float, float] | None:
-    """(FLOP/s of a device, seconds) of the last step that has both; None where no step has."""
+    """Return (FLOP/s of a device, seconds) of the last step that has both; None where no step has."""
     timed = run.logged_steps.having("flops_per_s", "seconds")
     return (timed[-1].flops_per_s or 0, timed[-1].seconds or 0) if timed else None
 
@@ -282,6 +282,6 @@ def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
 
 
 def _mean_time(part: list[TimedSpan]) -> str:
-    """The end of a sentence on a run's epochs: ", 16.40 s an epoch after the first"; "" where no time is known."""
+    """Return the end of a sentence on epochs: ", 16.40 s an epoch after the first"; "" where no time is known."""
     times = [span.seconds for span in part[1:] if span.seconds]
     return f", {fmean(times):.2f} s an epoch after the first" if times else ""

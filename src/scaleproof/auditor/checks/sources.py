@@ -56,7 +56,10 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
 
 
 def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
-    """Flag a speed-up or efficiency of a sentence that all series of its document contradict, and nothing supports."""
+    """Flag a speed-up or efficiency in a sentence, if each series of its document with so many devices contradicts it.
+
+    Where any other two rows or runs give the figure, it may be about these.
+    """
     index = None
     for stated in filter(_is_of_devices, context.evidence.stated_figures[:MOST_SENTENCES]):
         tables = (table for table in context.tables if table.file == stated.file)
@@ -64,7 +67,7 @@ def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
         contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
         with_devices = sum(any(row.devices == stated.devices for row in series.rows) for series in all_series)
         if contradictions and len(contradictions) == with_devices:
-            index = index or evidence_index(context.evidence)
+            index = index or evidence_index(context.evidence)  # made once, and only where it is needed
             if match(stated, index) is None:
                 yield contradictions[0]
 
@@ -78,13 +81,13 @@ def _is_of_devices(stated: StatedFigure) -> bool:
 
 
 def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
-    """Flag rows that a sentence is about and that contradict it: "3.9x on 4 GPUs", but a row of 4 gives 3.2x."""
+    """Flag a sentence for each row that it is about and that contradicts it: "3.9x on 4 GPUs", the row gives 3.2x."""
     if stated.over_devices not in (None, series.bases[0].devices):
         return
     base = series.bases[0].description
     is_efficiency = stated.kind == "efficiency"
     for row, devices in series.larger():
-        ratios = series.ratios(row, devices) if _is_about(stated, row, series.table) else []
+        ratios = series.ratios(row) if _is_about(stated, row, series.table) else []
         if not ratios:
             continue
         speedup = hull(ratio.hull for ratio in ratios)
@@ -115,7 +118,7 @@ def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> b
 
 
 def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
-    """Whether a sentence stands alone right above a table, which is then of the one strategy that it names, too."""
+    """Whether a sentence is the only paragraph above a table and names one strategy, which then holds for all rows."""
     paragraphs = table.grid.before if table.grid else []
     if len(paragraphs) != 1 or stated.sentence not in paragraphs[0]:
         return False
@@ -160,7 +163,7 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
 
 
 def _places(table: ReportedTable) -> list[_Place]:
-    """The configurations of a table. Rows that state the same are repeats: their mean, and how far they differ."""
+    """Return the configurations of a table, one each for rows that state the same: repeats, with their mean figures."""
     repeats: dict[tuple[tuple[str, str | float], ...], list[ReportedRow]] = defaultdict(list)
     for row in table.rows[:MOST_ROWS]:
         if row.measured and _compared_figures(row):
@@ -169,7 +172,7 @@ def _places(table: ReportedTable) -> list[_Place]:
 
 
 def _mean_row(rows: list[ReportedRow]) -> ReportedRow:
-    """The row of the means of the figures that all rows have ("105 (mean of 2)"); of one row itself."""
+    """Return one row with the means and spreads of the figures that all these rows have; a single row as it is."""
     if len(rows) == 1:
         return rows[0]
     means = []
@@ -187,7 +190,7 @@ def _compared_figures(row: ReportedRow) -> list[Quantity]:
 
 
 def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float]:
-    """What a row or its table states of the configuration: name -> word in lower case, or number."""
+    """Return what a row or its table states of the configuration: name -> word in lower case, or number."""
     words = {name: word.lower() for name, word in (table.words | row.words).items() if name in ATTRIBUTES}
     sizes = {kind: value for kind in SETTING_KINDS if (value := row.value(kind)) is not None}
     devices = {"devices": row.devices} if row.devices else {}
@@ -197,7 +200,7 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
 def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
     """Flag figures that two sources print differently, where they print EQUAL_PER_DIFFERENT times as many alike.
 
-    A column without a unit is compared with one that has a unit only where their own figures are alike. Example: 100
+    Columns that may be of different quantities (one has no unit) are judged by their own figures alone. Example: 100
     and 390 tokens/s in both, 750 in one and 690 in the other.
     """
     equal: Counter[tuple[str, ...]] = Counter()  # by the headings of columns that may be another quantity, else ()
@@ -223,7 +226,7 @@ def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> 
 
 
 def _pairs_of_places(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """The places of two sources of which each matches the other one alone."""
+    """Yield the pairs of places in two sources of which each matches the other and no third."""
     for place in first:
         matching = [other for other in second if place.matches(other)]
         if len(matching) == 1 and sum(rival.matches(matching[0]) for rival in first) == 1:
@@ -242,13 +245,13 @@ def _may_be_one_quantity(here: Quantity, there: Quantity) -> bool:
 
 
 def _range(quantity: Quantity) -> PrintedInterval:
-    """What a figure may have been, with its spread: the mean of repeats may be that of some of them."""
+    """Return what a figure may have been. A mean of repeats is widened by its spread: others may print one of them."""
     spread, around = quantity.spread or 0.0, quantity.interval
     return PrintedInterval(max(0.0, around.low - spread), around.high + spread)
 
 
 def _contradicting_records(context: AuditContext) -> Iterator[Flag]:
-    """Flag completion markers and launcher's records that do not say what the metrics beside them say."""
+    """Flag runs whose completion marker or launcher's record does not say what their metrics say."""
     for run in context.runs:
         wrong = [text for marker in context.evidence.completions for text in _differences_of_marker(run, marker)]
         launched = run.details.get("launcher_world")
@@ -259,7 +262,7 @@ def _contradicting_records(context: AuditContext) -> Iterator[Flag]:
 
 
 def _differences_of_marker(run: ReportedRun, marker: dict) -> Iterator[str]:
-    """A sentence for each of world size, rate and wall time that a completion marker states differently from a run."""
+    """Yield a sentence for each of world size, rate and wall time that a run and its completion marker state apart."""
     if marker["folder"] != run.details.get("folder") or run.rate_scope != "global" or not run.timed_spans:
         return
     metrics = {"world": run.world_size, "rate": run.details.get("mean_rate"), "wall": run.details.get("wall")}

@@ -25,7 +25,7 @@ LARGEST_ACCUMULATION = 64  # micro-steps
 
 @dataclass(frozen=True)
 class _Product:
-    """rate x step time of a row, in tokens or samples, beside the batches that the row states."""
+    """A rate and the step time of a row, whose product in tokens or samples should be one of its batches."""
 
     table: ReportedTable
     row: ReportedRow
@@ -42,7 +42,7 @@ class _Product:
 
     @cached_property
     def _around(self) -> dict[str, float]:
-        """What the table, or the paragraph above it, says of all rows."""
+        """Kind -> what the table, or the paragraph above it, says of all rows."""
         return {figure.kind: figure.value for figure in (*self.table.above, *self.table.figures)}
 
     @property
@@ -51,10 +51,10 @@ class _Product:
 
     @cached_property
     def batches(self) -> dict[str, float]:
-        """What a step of all devices may be, in tokens or samples, by what the row calls it.
+        """What the row calls a batch -> the tokens or samples in a step of all devices, if it is that.
 
-        "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all: of
-        8 on 4 devices {"batch on each device": 32, "batch": 8}.
+        "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all: 8 on 4
+        devices are {"batch on each device": 32, "batch": 8}.
         """
         figures = self._around | {figure.kind: figure.value for figure in self.row.figures}
         length = figures.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
@@ -85,12 +85,12 @@ class _Product:
 
     @property
     def expected_work(self) -> PrintedInterval:
-        """The certain batch of a step. Raises KeyError where none is certain."""
+        """The work of one step by `certain_batch`. Raises KeyError where none is certain."""
         return exact(self.batches[self.certain_batch])
 
     @property
     def scopes(self) -> dict[str, float]:
-        """What the rate may be of -> the devices that share the work: {"the rate of one": 4.0}."""
+        """What the rate may be of -> by what the work is divided: {"the rate of all": 1.0, "the rate of one": 4.0}."""
         scopes = {}
         if self.rate.per_device is not True:
             scopes["the rate of all"] = 1.0
@@ -100,10 +100,10 @@ class _Product:
 
     @cached_property
     def meanings(self) -> dict[tuple[str, str, int], float]:
-        """(batch, scope, micro-steps) under which the product is right -> the work that it should be.
+        """(name of a batch, scope, micro-steps) under which the product is right -> the work that it should be.
 
-        Micro-steps are those that a step accumulates: 1, unless the batch may be that of a micro-step. Example: 64
-        beside a batch of 8 on 4 devices -> {("batch on each device", "the rate of all", 2): 64, ...}.
+        A step may accumulate several micro-steps, unless its batch is the global one. Example: a product of 64 beside a
+        batch of 8 on 4 devices -> {("batch on each device", "the rate of all", 2): 64, ...}.
         """
         meanings = {}
         for name, batch in self.batches.items():
@@ -119,7 +119,7 @@ class _Product:
 
     @property
     def is_right(self) -> bool:
-        """Whether the product is right under some meaning, a mark of thousands aside."""
+        """Whether the product is right under some meaning; a factor of 1,000, a mark that was lost, is no fault."""
         return any(micro_steps > 1 for _, _, micro_steps in self.meanings) or any(
             self.work.meets_but_for_thousands(exact(batch / divisor), PRODUCT_TOLERANCE)
             for batch in self.batches.values()
@@ -164,7 +164,7 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
 
 
 def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
-    """A product for each usable rate of the row, of all devices and of one, with its step time; none without a time."""
+    """Yield a product for each usable rate of the row, of all devices or of one; none where it has no step time."""
     time = row.known("step_time_s")
     if time is None:
         return
@@ -193,7 +193,7 @@ def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
 
 
 def _row_against_majority(product: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
-    """Flag a product: "but batch on each device would be 32 with the rate of all, as in 3 other rows"."""
+    """Flag a product that is wrong under the `meaning` of most rows, which `others` rows have: a key of `meanings`."""
     name, scope, micro_steps = meaning
     work = product.batches.get(name, 0.0) / product.scopes.get(scope, 1.0) * micro_steps
     steps = f" in {micro_steps} micro-steps" if micro_steps > 1 else ""
@@ -213,7 +213,7 @@ def _wrong_product(product: _Product, right: str, corrected: Correction | None) 
 
 
 def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:
-    """Flag all rows at once where each product is 1.25 times its batch, or any one factor; else each row."""
+    """Flag all rows at once where each product is the same factor of its batch, 1.25 for example; else each row."""
     factors = [product.work.middle / product.expected_work.middle for product in products]
     middle = median(factors)
     spread = max(abs(factor / middle - 1) for factor in factors)

@@ -50,13 +50,19 @@ class Summary:
 
     @property
     def stated(self) -> tuple[float, float]:
-        """The lowest and the highest value that it may be."""
+        """(lowest, highest) value that the printed figure may have been."""
         figures = self.column.figures
         return float(figures.low[self.row]), float(figures.high[self.row])
 
     @property
     def values(self) -> list[float]:
         return [float(part.figures.middle[self.row]) for part in self.parts]
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether it and all its parts are above 0; a total may have parts of 0, too."""
+        least_is_fine = all(value > 0 or (self.is_total and value == 0) for value in self.values)
+        return self.stated[0] > 0 and least_is_fine
 
     def is_near(self, value: float, relative: float = ROUNDING_TOLERANCE) -> bool:
         low, high = self.stated
@@ -68,10 +74,10 @@ class Summary:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether no mean and no total of these parts can be as small or as large."""
+        """Whether it is below or above what any mean or total of these parts can be."""
         low, high = self.stated
         if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right < SAME_SIZE_FACTOR:
-            return False
+            return False  # it is of something else
         lows = [float(part.figures.low[self.row]) for part in self.parts]
         highs = [float(part.figures.high[self.row]) for part in self.parts]
         if self.is_total:
@@ -81,13 +87,13 @@ class Summary:
 
     @property
     def is_total_or_mean(self) -> bool:
-        """Whether it is the total, or a mean of any kind."""
+        """Whether it is what it is called: the total, or a mean of any kind."""
         means = [self.right] if self.is_total else [mean(self.values) for mean in KINDS_OF_MEAN]
         return any(self.is_near(value, MEAN_TOLERANCE) for value in means)
 
     @property
     def is_mean_of_most(self) -> bool:
-        """Whether it is the mean without the first, as of a warm-up, or without the extremes."""
+        """Whether it is the mean without the first value (a warm-up), the smallest, the largest or both."""
         in_order = sorted(self.values)
         reduced = (self.values[1:], in_order[1:], in_order[:-1], in_order[1:-1])
         return any(self.is_near(fmean(values)) for values in reduced if values)
@@ -120,41 +126,40 @@ def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
 
 
 def _figure_of(text: str) -> float:
-    """The one figure of a cell as it is printed; NaN where there is none."""
+    """Return the figure of a cell as it is printed; NaN where it has none or several."""
     figures = figures_of(text)
     return figures[0].value if len(figures) == 1 else math.nan
 
 
 def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
-    """Flag wrong figures of a column of means or totals (on its side, a row): of 2, 4, 6 and 3, 5, 7 means 4 and 9."""
+    """Flag wrong figures of the k-th column, where it is one of means or totals of the columns beside it.
+
+    Of a table on its side that is a row. Example: means 4 and 9 of 2, 4, 6 and of 3, 5, 7.
+    """
     match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
     if match is None:
         return
-    parts, is_total = _parts_of_summary(figures.columns, k, figures.on_side, -1), match["total"] is not None
+    is_total = match["total"] is not None
+    parts = _parts_of_summary(figures.columns, k, figures.on_side, -1)
     if is_total and len(parts) < FEWEST_PARTS:
         parts = _parts_of_summary(figures.columns, k, figures.on_side, 1)
     repeats = 0 if is_total else last_repeats([part.heading for part in parts])
     parts = parts[-repeats:]
-    summaries = [
-        Summary(i, name, column, parts, is_total)
-        for i, name in enumerate(figures.names)
-        if len(parts) >= FEWEST_PARTS
-        and column.figures.low[i] > 0
-        and all((middle := float(part.figures.middle[i])) > 0 or (is_total and middle == 0) for part in parts)
-    ]
-    summaries = [summary for summary in summaries if _can_be_summed_up(summary, figures)]
+    if len(parts) < FEWEST_PARTS:
+        return
+    summaries = [Summary(i, name, column, parts, is_total) for i, name in enumerate(figures.names)]
+    summaries = [summary for summary in summaries if summary.has_figures and _can_be_summed_up(summary, figures)]
     right = sum(summary.is_near(summary.right) for summary in summaries)
     for summary in summaries:
-        is_shown = right and len(parts) + right > FEWEST_PARTS + 1  # what the others are
-        is_shown = is_shown or (repeats > 0 and not summary.is_mean_of_most)
-        if (summary.is_impossible and (right or figures.on_side)) or (is_shown and not summary.is_total_or_mean):
+        is_known = right and len(parts) + right > FEWEST_PARTS + 1  # what the column is, by its other rows
+        is_known = is_known or (repeats > 0 and not summary.is_mean_of_most)  # or by headings "run 1", "run 2"
+        if (summary.is_impossible and (right or figures.on_side)) or (is_known and not summary.is_total_or_mean):
             yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
 
 
 def _parts_of_summary(columns: list[FigureColumn], k: int, on_side: bool, step: int) -> list[FigureColumn]:
-    """The columns right before the k-th (`step` -1), or behind it (1), up to another summary: A, B of A, B, total.
-
-    Of an upright table those of one unit.
+    """Return the columns right before the k-th (`step` -1) or behind it (1), up to another summary or, in an upright
+    table, another unit: [A, B] of A, B, total. [] where columns between were not read.
     """
     parts: list[FigureColumn] = []
     last = columns[k]
@@ -164,14 +169,14 @@ def _parts_of_summary(columns: list[FigureColumn], k: int, on_side: bool, step: 
         if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not has_same_unit:
             break
         if column.position != last.position + step or (on_side and column.line != last.line + step):
-            return []  # there are rows between that were not read
+            return []
         parts.append(column)
         last = column
     return parts[::step]
 
 
 def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
-    """Whether figures of this kind are added up, or averaged: no total of rates, no mean of devices."""
+    """Whether figures of this kind are ever added up, or averaged: there is no total of rates, no mean of devices."""
     kind = column_of(summary.name if figures.on_side else summary.column.heading).kind or ""
     if summary.is_total and "%" in summary.column.texts[summary.row] and not summary.is_near(1.0):
         return False  # savings and changes have no total

@@ -74,7 +74,10 @@ class _Sawtooth:
 
 
 def _sawtooth(times: Figures) -> _Sawtooth | None:
-    """The sawtooth of most step times (s), e.g. 0.2, 0.4, 0.6, 0.2; None without three falls, 3 steps or more apart."""
+    """Return the sawtooth on which most step times (s) lie: 0.2, 0.4, 0.6, 0.2, ...; None where they do not.
+
+    It needs three falls or more, most of them equally many steps apart: 3 or more.
+    """
     falls = 1 + np.flatnonzero(times[1:] < FALL_AT_RESTART * times[:-1])
     if len(falls) < 3:
         return None
@@ -141,7 +144,7 @@ class Proof(NamedTuple):
 
 
 def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
-    """Proofs by name of the run, where three logs of one program or more agree, so that each needs less."""
+    """Return name of the run -> its proof, where three logs or more of one program have one: each may be weaker."""
     by_format: dict[str, dict[str, Proof]] = defaultdict(dict)
     for run in runs:
         proof = _proof_by_bar(run, run.logged_steps.having("seconds"), least=0.8, rounding_s=0)
@@ -151,10 +154,10 @@ def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
 
 
 def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s: float) -> Proof | None:
-    """The first pair of lines at which a progress bar's clock shows a division by all steps; None without one.
+    """Return the first two lines between which a progress bar's clock shows a division by all steps; None without any.
 
-    Its clock passed much more than printed time x the steps in between, but as much as printed time x all steps: at
-    least `least` of it, give or take `rounding_s`. Example: 0.5 s at step 20, 10 s after step 10 on the bar's clock.
+    The time on its clock is much more than printed time x steps in between, but about printed time x all steps, which
+    must be `least` of it, less `rounding_s`. Example: 0.5 s at step 20, 10 s after step 10 on the bar's clock.
     """
     elapsed = {step: seconds for step, seconds, _ in run.progress_bar}
     if not elapsed:
@@ -178,7 +181,10 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
 
 
 def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
-    """Proof by printed times that fall as 1, 1/2, 1/3, e.g. 6, 3, 2 s at 10, 20, 30; None without four of them."""
+    """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at 10, 20, 30; None where they do not.
+
+    Four lines or more are needed, at multiples of the first one's step.
+    """
     if len(timed) < 4:
         return None
     length = timed[0].step
@@ -196,7 +202,7 @@ def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
 
 
 def _true_step_time(before: LoggedStep, step: LoggedStep) -> Correction:
-    """The seconds of one step since the log line `before`, of a time that was divided by all steps so far."""
+    """Return the true seconds of one step since the line `before`: printed time x all steps / steps since then."""
     steps = step.step - before.step
     printed = step.seconds or 0
     true = printed * step.step / steps

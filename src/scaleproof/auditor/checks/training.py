@@ -70,14 +70,14 @@ def _rows_above_guessing(context: AuditContext) -> Iterator[Flag]:
 
 
 def _vocabulary_size(text: str) -> int:
-    """The size of the vocabulary that a text states, or that of GPT-2 where it names that; 0 for others."""
+    """Return the size of the vocabulary that a text states, else GPT-2's where it names that model; else 0."""
     if match := VOCABULARY.search(text):
         return int(re.sub(r"\D", "", match[1] or match[2])) * (1000 if match[3] else 1)
     return GPT2_VOCABULARY if OF_GPT2.search(text) else 0
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
-    """(step from which on no loss is a number, lines from there on); None where these are fewer than FEWEST_LOST."""
+    """Return (step from which on no loss is a number, how many lines follow); None for fewer than FEWEST_LOST."""
     losses = run.logged_steps.figures("loss")
     numbers = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
     last_number = int(numbers.max()) if numbers.size else -1
@@ -86,7 +86,7 @@ def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
 
 
 def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
-    """Sentences on losses that never change or stay above random guessing, and on gradients that are always 0."""
+    """Yield sentences on losses that never change or stay above random guessing, and on gradients that are all 0."""
     losses = run.logged_steps.values("loss")
     is_gpt2 = OF_GPT2.search(f"{run.format} {run.model}")
     are_many = len(losses) >= FEWEST_LOGGED

@@ -47,10 +47,10 @@ def wrong_scope(
     rate: Quantity,
     tolerance: float,
 ) -> Flag | None:
-    """Flag a rate that is of one device where it is given as that of all, or that was multiplied by their number.
+    """Flag a rate of one device that is given as that of all, or a rate that was multiplied by their number.
 
     `made`: rate x time; `work`: what was done in that time. None where neither explains how they differ.
-    Example: 4 devices did 400 tokens; a rate of all that made 100 is of one rank, one that made 1600 was multiplied.
+    Example: 4 devices did 400 tokens. A rate of all by which they are 100 is of one rank; by which 1600, multiplied.
     """
     if devices <= 1:
         return None
@@ -75,8 +75,7 @@ def _wrong_rate(
 ) -> Flag | None:
     """Flag a rate in tokens/s whose product with the time is `made`, where `work` tokens were processed.
 
-    None where the two agree. Example: 1,000 tokens made of 4,000 with 4 ranks: nothing, if the file says that its rate
-    is of a rank; else the rate is that of one rank.
+    None where the two agree; so they do where the file says that its rate is of a rank, and `made` x ranks is `work`.
     """
     is_of_rank = run.rate_scope == "rank"
     ranks = run.world_size or 1
@@ -237,5 +236,5 @@ def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
 
 
 def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:
-    """How a sentence about an epoch begins: "epoch 3: "; "" where the run has only this one."""
+    """Return how a sentence about an epoch begins: "epoch 3: "; "" where the run has only this one."""
     return f"epoch {span.index}: " if len(run.timed_spans) > 1 and span.index is not None else ""

@@ -152,11 +152,11 @@ def differences(a: ReportedRun, b: ReportedRun, names: Iterable[str]) -> dict[st
     return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
 
 
-def listed(items: Iterable[Any]) -> str:
-    """Join the first MOST_LISTED items by commas, and say how many more there are: "a, b and 3 more"."""
+def listed(items: Iterable[Any], most: int = MOST_LISTED, separator: str = ", ") -> str:
+    """Join the first `most` items as texts, and say how many more there are: "a, b and 3 more"."""
     texts = [str(item) for item in items]
-    more = f" and {len(texts) - MOST_LISTED:,} more" if len(texts) > MOST_LISTED else ""
-    return ", ".join(texts[:MOST_LISTED]) + more
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def digits_of(value: float | None) -> int:

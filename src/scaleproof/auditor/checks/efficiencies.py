@@ -4,18 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
-from scaleproof.auditor.checks.ratios import (
-    ONE,
-    PERCENT,
-    RATIO_TOLERANCE,
-    base_of,
-    in_words,
-    is_over_fewest,
-    one_figure,
-    wrong_baseline,
-    wrong_mark,
-)
-from scaleproof.auditor.checks.rows import STEADY, Ratio, RowSeries, places, series_of
+from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, is_over_fewest, one_figure, wrong_baseline, wrong_mark
+from scaleproof.auditor.checks.rows import ONE, STEADY, Ratio, RowSeries, places, series_of
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow
 from scaleproof.ground.findings.finding import Correction
@@ -102,8 +92,8 @@ class _Efficiency:
         """Return the efficiency by the printed speed-up, else by the measured ones; None where these do not agree."""
         divided = f"/ {self.times_devices:g}"
         if self.speedup is None:
-            return one_figure(self.measured, f"against {base_of(self.series)}, {divided}", self.times_devices, "%")
-        value = PERCENT * self.speedup.interval.middle / self.times_devices
+            return one_figure(self.measured, f"against {self.series.base_name}, {divided}", self.times_devices, "%")
+        value = 100 * self.speedup.interval.middle / self.times_devices
         derivation = f"{self.speedup.printed} {divided}"
         return Correction(value=round(value, 1), unit="%", derivation=derivation)
 
@@ -152,23 +142,17 @@ def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag 
         return None
     corrected = larger[-1].corrected
     below_one = [row for row in stated if row.times_devices == 1 and row.is_over_all_devices]
+    base = f"{series.base_name}: speed-up 1"
     if below_one:
-        return Flag(
-            f"{base_of(series)}: speed-up 1 and efficiency {below_one[0].stated.printed}; the speed-ups are divided "
-            f"by all devices, the baseline has {size}",
-            places(row.row for row in stated),
-            "baseline-below-one",
-            corrected=corrected,
-        )
+        efficiency = below_one[0].stated.printed
+        evidence = f"{base} and efficiency {efficiency}; the speed-ups are divided by all devices, "
+        evidence += f"the baseline has {size}"
+        return Flag(evidence, places(row.row for row in stated), "baseline-below-one", corrected=corrected)
     if len(larger) == 1:
         return None  # a single row may be wrong in another way
-    return Flag(
-        f"{base_of(series)}: speed-up 1 on {size} devices; the efficiencies of all others are their speed-ups over all "
-        f"devices, not over how many times {size} they have",
-        places(row.row for row in larger),
-        "efficiency-not-in-table",
-        corrected=corrected,
-    )
+    evidence = f"{base} on {size} devices; the efficiencies of all others are their speed-ups over all devices, "
+    evidence += f"not over how many times {size} they have"
+    return Flag(evidence, places(row.row for row in larger), "efficiency-not-in-table", corrected=corrected)
 
 
 def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
@@ -194,10 +178,10 @@ def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
     row, stated = larger[-1]
     derivation = f"{row.description}: {stated.printed} x {size}"  # it should be over 1 / `size` of its devices
     return Flag(
-        f"{base_of(series)}: an efficiency of 1 / {size} over itself; all are divided by all devices",
+        f"{series.base_name}: an efficiency of 1 / {size} over itself; all are divided by all devices",
         places([*series.bases, *(row for row, _ in larger)]),
         "baseline-below-one",
-        corrected=Correction(value=round(PERCENT * stated.value * size, 1), unit="%", derivation=derivation),
+        corrected=Correction(value=round(100 * stated.value * size, 1), unit="%", derivation=derivation),
     )
 
 
@@ -206,7 +190,7 @@ def _wrong_efficiency(wrong: _Efficiency) -> Flag:
     if wrong.speedup is not None:
         right = f"its speed-up is {wrong.speedup.printed}"
     else:
-        right = "the table gives " + ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in wrong.measured)
+        right = "the table gives " + ", ".join(f"{ratio.heading}: {ratio.in_words}" for ratio in wrong.measured)
     name, stated = wrong.row.description, wrong.stated.printed
     evidence = f"{name}: efficiency {stated}, but {right} with {wrong.times_devices:g} times the devices"
     return Flag(evidence, [wrong.row.place], "efficiency-not-in-table", corrected=wrong.corrected)

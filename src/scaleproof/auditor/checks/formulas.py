@@ -16,7 +16,7 @@ from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
-from scaleproof.auditor.checks.rows import name_two_precisions
+from scaleproof.auditor.checks.rows import TIMES_OF_RUN, name_two_precisions
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.printed_figures import figures_of, is_nothing
 from scaleproof.ground.errors import plural
@@ -74,14 +74,10 @@ LOST_UNIT = 3.0  # decimal logarithm of the factor between "1.31" and 1.31M, or 
 # Rows of these are statistics of ratios, not ratios of statistics.
 STATISTIC_NAME = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std)\b")
 QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
-TOTAL_TIMES = ("total_time_s", "time_s")  # that may hold start-up and evaluation
 
 
 def family(column: FigureColumn) -> str | None:
-    """Return the family of a column ("time", "rate", "unknownms", ...): only columns of one family form ratios.
-
-    None for a setting, a ratio or a quality such as accuracy, of which nothing is a ratio.
-    """
+    """Return the family of a column, "time" or "rate": ratios are of two of one. None: a setting, ratio or quality."""
     if column.kind in QUALITY or is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
         return None
     if column.kind is None or column.kind in SETTINGS:
@@ -174,7 +170,7 @@ def _over_rows(
     texts_at_base = [source.texts[i] for i in base]
     by_rule = int(rule in USUAL_BASELINES)
     name, headings = f"{source.heading} over {rule}", (source.heading,)
-    is_steady = source.kind not in TOTAL_TIMES
+    is_steady = source.kind not in TIMES_OF_RUN
     for upwards in (True, False):
         ratio = source.figures.over(at_base) if upwards else at_base.over(source.figures)
         above, below = (source.texts, texts_at_base) if upwards else (texts_at_base, source.texts)
@@ -193,10 +189,7 @@ def _over_rows(
 
 
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns of which `target` can be speed-ups: the one it names ("compiled time"), else all of speed.
-
-    [] where it is no speed-up, or has a word that no column has, and so is of something else.
-    """
+    """Return the columns of speed of which `target` can be speed-ups: the one that it names, else all; else []."""
     if len(sources) == 1:
         return sources
     speeds = [column for column in sources if family(column) in ("rate", "time")]
@@ -210,20 +203,15 @@ def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> li
 
 
 def columns_named(heading: str, above: str, below: str) -> int:
-    """Count the two columns `above` and `below` that a heading names by words which only one of them has.
-
-    Of "time DDP" and "time FSDP", "DDP speedup" names 1 and "time DDP/FSDP" names 2.
-    """
+    """Count the two columns that a heading names: "DDP speedup" 1 of "time DDP", "time FSDP", "time DDP/FSDP" both."""
     words = words_of(heading)
     first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # without units
     common = first & second
     if first and second and not common and first | second <= words:
         return 2
-    if not common:
-        return 0
-    number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first))
-    has_other_words = not words - first - second <= GENERAL_WORDS  # then it may be of a third thing
-    return min(number, 1) if has_other_words else number
+    number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first)) if common else 0
+    # With other words in the heading it may be of a third thing.
+    return number if words - first - second <= GENERAL_WORDS else min(number, 1)
 
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
@@ -254,10 +242,7 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
-    """Return reading -> the column as ratios: 20 may be "1.0 of" (20), "0.01 of" (0.2), "0.01 more" (1.2) or "less".
-
-    Figures with a unit are differences, and the one reading is DIFFERENCE.
-    """
+    """Return reading -> a column of ratios read so: 20 may be 20 or 0.2 of something, so much more, or so much less."""
     printed = [figures_of(text) for text in column.texts]
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
@@ -328,10 +313,7 @@ class Explanation:
         return self.is_meant(tried), *fits
 
     def is_meant(self, tried: int) -> bool:
-        """Whether the rows that agree, or the heading, prove that this formula is meant.
-
-        The less the heading says, the more rows must agree; `tried`: among how many explanations it was found.
-        """
+        """Whether rows that agree, or the heading, prove that it is meant; `tried`: of how many it was chosen."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
@@ -341,10 +323,7 @@ class Explanation:
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
-        """Whether the heading names the formula and the wrong rows are single errors, though there are many.
-
-        They are not where all are off by one factor (over another baseline), or by more than a lost unit explains.
-        """
+        """Whether the heading names it, and wrong rows are not off by one factor (another baseline) or far off."""
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
         has_one_factor = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()

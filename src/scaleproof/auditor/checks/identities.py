@@ -10,7 +10,7 @@ from typing import Literal
 from scaleproof.auditor.checks.columns import figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.relations import rows_with_another_sum
-from scaleproof.auditor.checks.rows import RATE_UNITS, multiplies
+from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
 from scaleproof.auditor.read.reported_tables import (
@@ -111,7 +111,6 @@ COARSE_RESOLUTION = 0.1  # one unit of the last digit, relative to a figure that
 MOST_NATS = 100.0  # a loss above it is of something else
 POWER_TOLERANCE = 0.16  # relative difference of energy and power x time: power is sampled
 
-TIMES_OF_RUN = ("total_time_s", "time_s")
 BATCH_KINDS = ("global_batch", "micro_batch", "batch")
 COUNTED_KINDS = ("tokens", "samples")
 EXACT_KINDS = ("steps", "epochs", "seq_len", *BATCH_KINDS)  # settings, unless they are printed as 300k

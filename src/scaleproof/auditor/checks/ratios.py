@@ -7,12 +7,13 @@ from itertools import product
 from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, listed, of_evidence
 from scaleproof.auditor.checks.rows import (
     MEASURED,
+    ONE,
     RATES,
     STEADY,
     Ratio,
     RowSeries,
     comparable,
-    hull,
+    hull_of,
     name_two_precisions,
     ratios_of,
 )
@@ -24,12 +25,10 @@ from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.findings.shared_codes import SLOWER_WITH_MORE, SUPER_LINEAR
 from scaleproof.ground.number_format import number, times
 
-ONE = PrintedInterval(0.995, 1.005)  # what a printed 1 may be
 SLOWER_RATIO = 0.98  # speed-up below which more devices made it slower
 FEWEST_SIZES = 2  # larger sizes whose ratios show what they are over
 OTHER_FIGURE_FACTOR = 1.1  # from which on the ratios are over another figure than the baseline's
 RATIO_TOLERANCE = 0.05  # relative difference of a printed ratio and one that it follows from
-PERCENT = 100.0
 
 
 def speedups_follow(context: AuditContext) -> Iterator[Flag]:
@@ -142,13 +141,13 @@ def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
         ratios = [ratio for ratio in series.ratios(row) if not name_two_precisions(stated.heading, ratio.heading)]
         if not ratios or any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios):
             continue
-        follows = ", ".join(f"{ratio.heading}: {in_words(ratio)}" for ratio in ratios)
-        in_percent = stated.interval / PERCENT
+        follows = ", ".join(f"{ratio.heading}: {ratio.in_words}" for ratio in ratios)
+        in_percent = stated.interval / 100
         # 250 % may be 2.5 times as fast, or so much faster.
         if any(ratio.gives(as_ratio, RATIO_TOLERANCE) for ratio in ratios for as_ratio in (in_percent, in_percent + 1)):
             follows += "; the figure is in percent"
         yield Flag(
-            f"{row.description}: speed-up {stated.printed} over {base_of(series)}, but the table gives {follows}",
+            f"{row.description}: speed-up {stated.printed} over {series.base_name}, but the table gives {follows}",
             [row.place],
             corrected=_right_speedup(row, series),
         )
@@ -159,7 +158,7 @@ def _right_speedup(row: ReportedRow, series: RowSeries) -> Correction | None:
     for kinds in (RATES, STEADY, MEASURED):
         ratios = series.ratios(row, kinds)
         if ratios:
-            return one_figure(ratios, f"against {base_of(series)}")
+            return one_figure(ratios, f"against {series.base_name}")
     return None
 
 
@@ -173,18 +172,8 @@ def one_figure(ratios: list[Ratio], derivation: str, devices: float = 1.0, unit:
         return None
     best = min(ratios, key=lambda ratio: ratio.readings[0].precision)
     value = best.readings[0].middle / devices
-    rounded = round(PERCENT * value, 1) if unit == "%" else round(value, 4)
+    rounded = round(100 * value, 1) if unit == "%" else round(value, 4)
     return Correction(value=rounded, unit=unit, derivation=f"{best.heading} {derivation}")
-
-
-def base_of(series: RowSeries) -> str:
-    """Return the name of a series's baseline, "1 GPU and 2 more of its size" where it was measured several times."""
-    more = len(series.bases) - 1
-    return series.bases[0].description + (f" and {more} more of its size" if more else "")
-
-
-def in_words(ratio: Ratio) -> str:
-    return " or ".join(times(reading.middle) for reading in ratio.readings)
 
 
 @dataclass(frozen=True)
@@ -214,12 +203,12 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 slower = speedup.high < SLOWER_RATIO
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
             elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
-                speedup = hull(ratio.hull for ratio in ratios)
+                speedup = hull_of(ratios)
                 slower = _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
             else:
                 continue
-            evidence = f"{row.description}: {text} over {base_of(series)} with {devices:g} times the devices"
+            evidence = f"{row.description}: {text} over {series.base_name} with {devices:g} times the devices"
             yield _Speedup(speedup, devices, slower, evidence, [row.place])
 
 

@@ -14,14 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.agreements import (
-    BATCHES,
-    DEVICES,
-    Agreement,
-    Factor,
-    is_same_configuration,
-    sentence_of,
-)
+from scaleproof.auditor.checks.agreements import BATCHES, DEVICES, Agreement, Factor, is_same_configuration, sentence_of
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, Floats, Rows
 from scaleproof.auditor.read.headings import NOT_FIGURES
 from scaleproof.auditor.read.units import ITEMS, unit_of

@@ -14,17 +14,13 @@ from typing import Any
 from scaleproof.auditor.read.headings import PRECISION
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.units import KINDS
+from scaleproof.ground.number_format import times
 
-
-def hull(intervals: Iterable[PrintedInterval]) -> PrintedInterval:
-    """Return the smallest interval that holds all of these."""
-    intervals = tuple(intervals)
-    return PrintedInterval(min(i.low for i in intervals), max(i.high for i in intervals))
-
-
+ONE = PrintedInterval(0.995, 1.005)  # what a printed 1 may be
 RATES = ("tokens_per_s", "samples_per_s", "steps_per_s", "rate", "flops_per_s")
 RATE_UNITS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s"}  # of rates that count something
 TIMES = ("step_time_s", "epoch_time_s", "total_time_s", "time_s")
+TIMES_OF_RUN = ("total_time_s", "time_s")  # that may hold start-up and evaluation
 MEASURED = (*RATES, *TIMES)
 PER_STEP = ("step_time_s", "steps_per_s")
 MOST_NOT_RISING = 1.1  # rate of one device over the baseline's, or time of weak scaling, which does not rise
@@ -73,6 +69,12 @@ class RowSeries:
     def baseline(self) -> ReportedRow | None:
         """The one row with the fewest devices; None where there are several."""
         return self.bases[0] if len(self.bases) == 1 else None
+
+    @property
+    def base_name(self) -> str:
+        """The baseline in words: "1 GPU", or "1 GPU and 2 more of its size" where it was measured several times."""
+        more = len(self.bases) - 1
+        return self.bases[0].description + (f" and {more} more of its size" if more else "")
 
     def larger(self) -> Iterator[tuple[ReportedRow, float]]:
         """Yield (row, how many times the baseline's devices) for each row that has more devices than the baseline."""
@@ -189,9 +191,9 @@ class Ratio:
         return len(self.readings) == 1
 
     @property
-    def hull(self) -> PrintedInterval:
-        """From the lowest to the highest value under any reading."""
-        return hull(self.readings)
+    def in_words(self) -> str:
+        """Its readings: "3.6x or 0.9x"."""
+        return " or ".join(times(reading.middle) for reading in self.readings)
 
     def gives(self, stated: PrintedInterval, relative: float) -> bool:
         """Whether a stated ratio follows from the figure under one of its readings."""
@@ -217,8 +219,13 @@ def ratios_of(
         equally_certain = len({len(ratio.readings) for ratio in over_each}) == 1
         if len(over_each) == len(bases) and equally_certain:
             readings = zip(*(ratio.readings for ratio in over_each), strict=True)
-            ratios.append(Ratio(over_each[0].heading, kind, tuple(map(hull, readings))))
+            ratios.append(Ratio(over_each[0].heading, kind, tuple(map(PrintedInterval.around, readings))))
     return ratios
+
+
+def hull_of(ratios: Iterable[Ratio]) -> PrintedInterval:
+    """Return the interval from the lowest to the highest value of ratios under any reading."""
+    return PrintedInterval.around(reading for ratio in ratios for reading in ratio.readings)
 
 
 def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak: bool) -> Ratio | None:

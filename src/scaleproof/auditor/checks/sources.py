@@ -13,7 +13,7 @@ from statistics import fmean
 from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
 from scaleproof.auditor.checks.matching import SETTING_KINDS, evidence_index, match, stated_interval
 from scaleproof.auditor.checks.published_claims import claims_follow
-from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull, series_of
+from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull_of, series_of
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
@@ -90,7 +90,7 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         ratios = series.ratios(row) if _is_about(stated, row, series.table) else []
         if not ratios:
             continue
-        speedup = hull(ratio.hull for ratio in ratios)
+        speedup = hull_of(ratios)
         right = speedup / devices if is_efficiency else speedup
         if stated_interval(stated).meets(right, SOURCES_TOLERANCE):
             continue

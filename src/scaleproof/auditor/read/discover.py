@@ -9,15 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read import (
-    csv_logs,
-    logs,
-    monitor_logs,
-    published_claims,
-    text_files,
-    tracker_series,
-    walk,
-)
+from scaleproof.auditor.read import csv_logs, logs, monitor_logs, published_claims, text_files, tracker_series, walk
 from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, complete_runs, settle
 from scaleproof.auditor.read.documents import quoted_blocks
 from scaleproof.auditor.read.json_files import read_json

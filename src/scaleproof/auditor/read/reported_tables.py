@@ -6,6 +6,7 @@ guessed.
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -42,6 +43,12 @@ class PrintedInterval:
         if isinstance(other, PrintedInterval):
             return PrintedInterval(self.low / other.high, self.high / max(other.low, 1e-300))
         return PrintedInterval(self.low / other, self.high / other)
+
+    @classmethod
+    def around(cls, intervals: "Iterable[PrintedInterval]") -> "PrintedInterval":
+        """Return the smallest interval that holds all of these."""
+        ends = [(interval.low, interval.high) for interval in intervals]
+        return cls(min(low for low, _ in ends), max(high for _, high in ends))
 
     def widened(self, relative: float) -> "PrintedInterval":
         """Return the interval, both ends moved outwards by a share of their value: 100-200 by 0.1 -> 90-220."""

@@ -72,7 +72,7 @@ class Watcher:
         self.norms: list[tuple[int, Tensor, Tensor, Tensor]] = []  # step; norms of gradients, of update, of weights
         self.forwards = 0  # in training
         self.evaluated: set[int] = set()  # steps in which a gradient came back from a model in evaluation mode
-        self.layer_dtypes: Counter[str] = Counter()  # of what the largest layer returns
+        self.layer_dtypes: Counter[torch.dtype] = Counter()  # of what the largest layer returns
         self.float32_products: set[str] = set()
         self._traced: list[Tensor] = []  # parameters
         self.traces: list[Tensor] = []  # their checksums: of all at the start, and of one after each step
@@ -88,6 +88,7 @@ class Watcher:
         self.carried: list[bool | Tensor] = []  # the same, of those between the first updates
         self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
         self._hooks: list[Any] = []
+        self._hooks_of_gradient: list[Any] = []  # in place until the first updates are done
 
     def start(self, by_hooks: bool = True) -> None:
         """Hook model and optimizer, and start the clock.
@@ -116,8 +117,10 @@ class Watcher:
             few = [p for p in self._traced if p.numel() <= CHECKED_ELEMENTS]
             followed = max(few, key=Tensor.numel) if few else min(self._traced, key=Tensor.numel)
             self._followed = followed
-            self._hooks.append(followed.register_hook(self._before_gradient))
-            self._hooks.append(followed.register_post_accumulate_grad_hook(self._after_gradient))
+            self._hooks_of_gradient = [
+                followed.register_hook(self._before_gradient),
+                followed.register_post_accumulate_grad_hook(self._after_gradient),
+            ]
         atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
@@ -158,8 +161,8 @@ class Watcher:
         kind = (len(flat), flat.device)
         if kind not in self._weights:
             self._weights[kind] = torch.arange(1, len(flat) + 1, device=flat.device)
-        # Of floating-point numbers the bits, as integers.
-        integers = flat.float().view(torch.int32).long() if flat.is_floating_point() else flat.long()
+        # Of floating-point numbers the bits, as integers; the weights are of 64 bits, and so is the product.
+        integers = flat.float().view(torch.int32) if flat.is_floating_point() else flat.long()
         return (integers * self._weights[kind]).sum()
 
     def _note_loss(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
@@ -178,7 +181,7 @@ class Watcher:
         numbers = [value for value in returned if isinstance(value, Tensor) and value.dim() == 0]
         loss = named if isinstance(named, Tensor) and named.numel() == 1 else next(iter(numbers), None)
         if loss is not None and loss.is_floating_point():
-            self.see_loss(loss.flatten()[0])
+            self.see_loss(loss.detach().reshape(()))
 
     def _gradient(self) -> Tensor | None:
         """The gradient of the followed parameter, of a large one its beginning; None where there is none."""
@@ -204,29 +207,36 @@ class Watcher:
         """Keep the gradient after an update, and what was left of the one before in the passes between them."""
         gradient = self._gradient()
         self.carried += self._left if self._kept is not None else []
-        self._kept = gradient.clone() if gradient is not None and self.steps < LOOKS_UP_TO else None
         self._left = []
+        if self.steps < LOOKS_UP_TO:
+            self._kept = None if gradient is None else gradient.clone()
+        else:
+            for hook in self._hooks_of_gradient:
+                hook.remove()
 
     def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         """Note the precision of a layer in training."""
         if layer.training and torch.is_grad_enabled() and isinstance(output, Tensor):
-            self.layer_dtypes[dtype_names([output.dtype])] += 1
+            self.layer_dtypes[output.dtype] += 1
 
     def _trace(self, parameters: list[Tensor]) -> None:
         """Take a checksum of the first elements of each of the `parameters`."""
-        parts = [local_shard(parameter).detach().flatten()[:TRACED_ELEMENTS] for parameter in parameters]
+        parts = [local_shard(parameter).flatten()[:TRACED_ELEMENTS] for parameter in parameters]
         if parts:
-            self.traces.append(torch.stack([self._checksum(part).to(self.device) for part in parts]).sum())
+            first, *others = [self._checksum(part).to(self.device) for part in parts]
+            self.traces.append(sum(others, start=first))
 
     def _looks_now(self) -> bool:
         """Whether norms are taken in the step that is being made."""
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
-    @torch.no_grad()
     def note_gradients(self, *_: Any) -> None:
-        """Take the norm of the gradients, and copy the watched parameters."""
-        if not self._looks_now():
-            return
+        """Take the norm of the gradients, and copy the watched parameters, in the steps that are looked at."""
+        if self._looks_now():
+            self._look_at_gradients()
+
+    @torch.no_grad()
+    def _look_at_gradients(self) -> None:
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         # Of an optimizer that calls a closure, gradients are made later.
         are_made = gradients and self.now.batches
@@ -246,16 +256,12 @@ class Watcher:
                 at = sizes.argmax()
                 self.left_out.append((parameter, torch.stack([at, sizes[at] != 0]), _element(parameter, at)))
 
-    @torch.no_grad()
     def _note_update(self, *_: Any) -> None:
         """Note the size of the update, end the step, and begin the next one."""
         if self._looks_now():
-            changes = [new - old for new, old in zip(self._watched_parameters(), self.before, strict=True)]
-            update_norm = _norm_of_all(changes, self.device)
-            weight_norm = _norm_of_all(self.before, self.device)
-            self.norms.append((self.steps, self._gradient_norm, update_norm, weight_norm))
-            self.before = []
-        self._keep_gradient()
+            self._look_at_update()
+        if self.steps <= LOOKS_UP_TO:
+            self._keep_gradient()
         self.probing.close()
         self.timer.mark()
         turn = self.steps % max(len(self._traced), 1)
@@ -265,6 +271,14 @@ class Watcher:
         self.now = Step()
         if self.steps == PROBED_STEP and not _is_compiled(self.model):
             self.counter = self.probing.enter_context(OperationCounter())
+
+    @torch.no_grad()
+    def _look_at_update(self) -> None:
+        """Take the norms of the update and of the weights before it."""
+        changes = [new - old for new, old in zip(self._watched_parameters(), self.before, strict=True)]
+        norms = _norm_of_all(changes, self.device), _norm_of_all(self.before, self.device)
+        self.norms.append((self.steps, self._gradient_norm, *norms))
+        self.before = []
 
     def _parameters(self) -> list[Tensor]:
         """The parameters that the optimizer updates."""
@@ -281,7 +295,7 @@ class Watcher:
         """Take the hooks away, write the file of this rank, and return what it holds."""
         atexit.unregister(self.finish)
         self.probing.close()
-        for hook in self._hooks:
+        for hook in (*self._hooks, *self._hooks_of_gradient):
             hook.remove()
         step_s, wall = self.timer.stop()
         # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
@@ -319,7 +333,7 @@ class Watcher:
             versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
             float32_products="+".join(sorted(self.float32_products)) or None,
             backward=_backward_passes(self.made),
-            layer_dtypes=dict(self.layer_dtypes),
+            layer_dtypes={dtype_names([dtype]): count for dtype, count in self.layer_dtypes.items()},
             forwards=self.forwards,
             evaluated=len(self.evaluated),
             traces=[int(trace) for trace in self.traces],

@@ -20,7 +20,7 @@ class Location:
 
 
 def located(place: str, paths: Sequence[Path]) -> Location:
-    """Return where `place` of a finding is: "results.md:7" -> line 7 of runs/results.md, where `paths` is ["runs"].
+    """Return the file and line of a finding's `place`: "results.md:7" is line 7 of runs/results.md for paths ["runs"].
 
     An audit names files by their path below what it was given (`paths`), after its name where it was given several. A
     place that is no file below any of them, such as the name of a run, is taken to be in the first.

@@ -1,17 +1,7 @@
 """The audit as one HTML page that needs nothing but itself."""
 
+from scaleproof.auditor import audit_text
 from scaleproof.auditor.audit import Audit
-from scaleproof.auditor.audit_text import (
-    HEADINGS,
-    SCALING,
-    cells,
-    grouped,
-    names_of,
-    one_line,
-    reading_sentence,
-    scaling_cells,
-    verdict,
-)
 from scaleproof.ground.findings.catalog import meaning_of
 from scaleproof.ground.html import jinja_environment
 
@@ -28,17 +18,21 @@ def audit_page(audit: Audit, date: str = "", base: str = "") -> str:
         return f"{base.rstrip('/')}/{file}#L{line}" if line.isdigit() else f"{base.rstrip('/')}/{place}"
 
     html = jinja_environment(
-        "scaleproof.auditor", line=one_line, names=names_of, cells=cells, scaling_cells=scaling_cells, link=link
+        "scaleproof.auditor",
+        line=audit_text.one_line,
+        names=audit_text.names_of,
+        cells=audit_text.cells,
+        scaling_cells=audit_text.scaling_cells,
+        link=link,
     )
-    template = html.get_template("audit.html.j2")
-    return template.render(
+    return html.get_template("audit.html.j2").render(
         audit=audit,
         date=date,
         base=base,
-        verdict=verdict(audit),
-        reading=reading_sentence(audit),
-        groups=grouped(audit.findings),
+        verdict=audit_text.verdict(audit),
+        reading=audit_text.reading_sentence(audit),
+        groups=audit_text.grouped(audit.findings),
         what_of=meaning_of,
-        headings=HEADINGS,
-        scaling_headings=SCALING,
+        headings=audit_text.HEADINGS,
+        scaling_headings=audit_text.SCALING,
     )

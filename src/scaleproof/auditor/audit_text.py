@@ -8,6 +8,7 @@ from itertools import takewhile
 from tabulate import tabulate
 
 from scaleproof.auditor.audit import Audit
+from scaleproof.auditor.checks.context import listed
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine
 from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import plural
@@ -50,7 +51,10 @@ def audit_text(audit: Audit, width: int = WIDTH) -> str:
 
 
 def _table(headings: tuple[str, ...], rows: list[list[str]], width: int) -> list[str]:
-    """The table of the first MOST_ROWS rows, without empty columns, as one text, and a line that counts other rows."""
+    """Return the table of the first MOST_ROWS rows, as one text, and a line that counts the others, if any.
+
+    Empty columns are left out; the first column, of names, takes what the others leave of `width`.
+    """
     first = rows[:MOST_ROWS]
     used = [k for k in range(len(headings)) if any(row[k] for row in first)]
     width_of_others = sum(min(CELL_WIDTH, max(len(row[k]) for row in first)) + 2 for k in used[1:])
@@ -174,12 +178,11 @@ def _lines_not_read(audit: Audit) -> Iterator[str]:
 
 
 def _line_of_files(kind: str, files: list[str]) -> str:
-    more = f" and {len(files) - MOST_NAMES:,} more" if len(files) > MOST_NAMES else ""
-    return one_line(f"{kind} ({len(files):,}): {'; '.join(files[:MOST_NAMES])}{more}", indent="  ")
+    return one_line(f"{kind} ({len(files):,}): {listed(files, MOST_NAMES, '; ')}", indent="  ")
 
 
 def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    """Findings by (severity, code), in their order; what is said of several runs in the same words is one finding."""
+    """Return (severity, code) -> findings, in their order; what is said of several runs in the same words is one."""
     by_words: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         words = (finding.severity, finding.code, finding.evidence, str(finding.corrected), finding.advice)
@@ -193,8 +196,7 @@ def grouped(findings: list[Finding]) -> dict[tuple[str, str], list[Finding]]:
 
 def names_of(finding: Finding) -> str:
     """Return the first runs of a finding: "a.log, b.log, c.log and 5 more"."""
-    more = f" and {len(finding.runs) - MOST_NAMES:,} more" if len(finding.runs) > MOST_NAMES else ""
-    return ", ".join(finding.runs[:MOST_NAMES]) + more
+    return listed(finding.runs, MOST_NAMES)
 
 
 def _labelled(label: str, text: str, indent: int, width: int) -> list[str]:
@@ -261,9 +263,8 @@ They know more than any file says: the samples of each rank, the traffic and dty
 
 def explained() -> str:
     """Return all pages: docs/findings.md."""
-    return (
-        "\n".join([HEADER, *map(page_text, anybodys_codes()), OURS, *map(page_text, own_only_codes())]).rstrip() + "\n"
-    )
+    pages = [HEADER, *map(page_text, anybodys_codes()), OURS, *map(page_text, own_only_codes())]
+    return "\n".join(pages).rstrip() + "\n"
 
 
 def page_text(code: str) -> str:

@@ -161,7 +161,7 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
 
 
 def _name_without_repeat(run: ReportedRun, runs: int) -> str:
-    """The run's name without its repeat, e.g. "ddp" of "ddp/run_2"; "" where a run is called by its repeat alone."""
+    """Return a run's name without its repeat: "ddp" of "ddp/run_2"; "" where it is called by its repeat alone."""
     is_repeat = runs > 1 and NAME_OF_REPEAT.fullmatch(run.name)
     return "" if is_repeat else run.name_without_repeat
 
@@ -184,15 +184,13 @@ def _as_reported(run: MeasuredRun) -> ReportedRun:
         dataset=config.dataset_name,
         device=metrics.ranks[0]["device_name"],
         commit=metrics.git_commit,
-        timed_spans=[
-            TimedSpan(seconds=window.wall_time_s, tokens=window.tokens, tokens_per_s=window.tokens_per_s),
-        ],
+        timed_spans=[TimedSpan(seconds=window.wall_time_s, tokens=window.tokens, tokens_per_s=window.tokens_per_s)],
         rate_scope="global",
     )
 
 
 def _stated_fields(runs: list[ReportedRun]) -> dict[str, str | None]:
-    """The values of each field in the runs of a side, e.g. {"precision": "bf16 | fp32"}; None where one is unsaid."""
+    """Return field -> its values in the runs of a side: {"precision": "bf16 | fp32"}; None where a run does not say."""
     stated: dict[str, str | None] = {}
     for name in COMPARED_FIELDS:
         values = {getattr(run, name) for run in runs}

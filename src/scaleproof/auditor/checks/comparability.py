@@ -158,9 +158,8 @@ def offload_is_disclosed(context: AuditContext) -> Iterator[Flag]:
     """
     for run in context.runs:
         if run.offload and "offload" not in f"{run.name} {run.strategy}".lower():
-            yield Flag(
-                f"the log's configuration has offload_optimizer on {run.offload}; the name of the run does not", [run]
-            )
+            evidence = f"the log's configuration has offload_optimizer on {run.offload}; the name of the run does not"
+            yield Flag(evidence, [run])
 
 
 @of_evidence.finds("engine-batch-differs", "suspect")
@@ -173,11 +172,8 @@ def engine_has_the_batch(context: AuditContext) -> Iterator[Flag]:
     """
     for run in context.runs:
         if run.engine_batch and run.micro_batch and run.engine_batch != run.micro_batch:
-            yield Flag(
-                f"the engine is configured for {plural(run.engine_batch, 'sample')}, the program's own argument is "
-                f"{run.micro_batch}",
-                [run],
-            )
+            configured = f"the engine is configured for {plural(run.engine_batch, 'sample')}"
+            yield Flag(f"{configured}, the program's own argument is {run.micro_batch}", [run])
 
 
 @of_evidence.finds("hash-of-the-file", "note")

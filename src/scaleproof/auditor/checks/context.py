@@ -8,14 +8,8 @@ from itertools import islice
 from statistics import fmean
 from typing import Any
 
+from scaleproof.auditor.checks import matching
 from scaleproof.auditor.checks.baselines import Baselines, Scaling, TotalRate, total_rate
-from scaleproof.auditor.checks.matching import (
-    claims_from_sentences,
-    claims_from_tables,
-    devices_from_tables,
-    pairs_in_tables,
-    row_of,
-)
 from scaleproof.auditor.checks.rows import RowSeries, series_of
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun, TimedSpan
 from scaleproof.auditor.read.reported_tables import ReportedTable
@@ -36,7 +30,7 @@ class AuditContext:
     def __post_init__(self) -> None:
         if self.evidence.runs:
             # A run that does not say its devices has those of the table row with its figures.
-            for run, devices in devices_from_tables(self.evidence):
+            for run, devices in matching.devices_from_tables(self.evidence):
                 run.world_size = devices
 
     @cached_property
@@ -52,7 +46,7 @@ class AuditContext:
     @cached_property
     def runs_table(self) -> ReportedTable:
         """The runs as rows of one table, so that checks of rows are made on runs, too."""
-        return ReportedTable("", 0, "runs", [], [row_of(run) for run in self.runs])
+        return ReportedTable("", 0, "runs", [], [matching.row_of(run) for run in self.runs])
 
     @property
     def tables_and_runs(self) -> list[ReportedTable]:
@@ -93,14 +87,14 @@ class AuditContext:
     @cached_property
     def _compared_in_tables(self) -> set[frozenset[str]]:
         """Pairs of names of runs whose figures stand in one table."""
-        return set(pairs_in_tables(self.evidence))
+        return set(matching.pairs_in_tables(self.evidence))
 
     @cached_property
     def _claims(self) -> list[PublishedClaim]:
         if not self.evidence.runs:
             return self.evidence.published_claims
-        about_runs = (*claims_from_tables(self.evidence), *claims_from_sentences(self.evidence))
-        return [*self.evidence.published_claims, *about_runs]
+        of_tables = matching.claims_from_tables(self.evidence)
+        return [*self.evidence.published_claims, *of_tables, *matching.claims_from_sentences(self.evidence)]
 
     def is_published(self, a: ReportedRun, b: ReportedRun) -> bool:
         """Whether somebody published a comparison of the two: a claim "a 3.9x over b", or a table or report of both."""

@@ -170,12 +170,9 @@ def _peak_of_another_device(
         whose = ", the figure with sparsity"
     best, right = max(peaks), " or ".join(f"{peak / TERA:g}" for peak in sorted(peaks))
     derivation = f"{flops / TERA:.4g} of {best / TERA:g} TFLOP/s, {source}"
-    return Flag(
-        f"{what} is of {stated / TERA:g} TFLOP/s{whose}; {device} has {right}",
-        about,
-        PEAK_OF_ANOTHER_DEVICE.name,
-        corrected=Correction(value=round(100 * flops / best, 1), unit="%", derivation=derivation),
-    )
+    corrected = Correction(value=round(100 * flops / best, 1), unit="%", derivation=derivation)
+    evidence = f"{what} is of {stated / TERA:g} TFLOP/s{whose}; {device} has {right}"
+    return Flag(evidence, about, PEAK_OF_ANOTHER_DEVICE.name, corrected=corrected)
 
 
 def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
@@ -273,8 +270,6 @@ def memory_is_the_peak(context: AuditContext) -> Iterator[Flag]:
         reported, used = run.memory_reported_bytes, run.memory_used_bytes
         if reported and used and reported < min(LEFT_AFTER_STEP_RATIO * used, used - CONTEXT_BYTES):
             derivation = "an upper bound: in use on the device, allocator's cache and contexts included"
-            yield Flag(
-                f"{reported / 2**20:,.1f} MB reported, {integer(used / 2**20)} MB in use on the device",
-                [run],
-                corrected=Correction(value=used / 2**20, unit="MB", derivation=derivation),
-            )
+            right = Correction(value=used / 2**20, unit="MB", derivation=derivation)
+            evidence = f"{reported / 2**20:,.1f} MB reported, {integer(used / 2**20)} MB in use on the device"
+            yield Flag(evidence, [run], corrected=right)

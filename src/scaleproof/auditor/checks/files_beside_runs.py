@@ -53,21 +53,15 @@ def profiles_are_read_right(context: AuditContext) -> Iterator[Flag]:
 
 def _inclusive_times_summed(context: AuditContext, table: OperatorTable) -> Flag:
     """Flag a profile's inclusive times, 125 s beside 21.8 s of own times; `invalid` where somebody claims their sum."""
-    claims = [
-        claim
-        for claim in context.claims("total_time")
-        if claim.values["of"] in table.name and near(claim.values["value"], table.inclusive_s, 0.02)
-    ]
-    evidence = (
-        f"the inclusive times add up to {table.inclusive_s:,.1f} s, the operators' own to {table.self_s:,.1f} s "
-        f"({table.inclusive_s / table.self_s:.1f} times)"
-    )
+    of_table = (claim for claim in context.claims("total_time") if claim.values["of"] in table.name)
+    claims = [claim for claim in of_table if near(claim.values["value"], table.inclusive_s, 0.02)]
+    evidence = f"the inclusive times add up to {table.inclusive_s:,.1f} s, the operators' own to {table.self_s:,.1f} s "
+    evidence += f"({table.inclusive_s / table.self_s:.1f} times)"
     if not claims:
         return Flag(evidence, [table], "inclusive-times-summed")
     evidence += f"; {claims[0].source} states {claims[0].values['value']:,.1f} s"
-    correction = Correction(
-        value=round(table.self_s, 1), unit="s", derivation="device time, the sum of the column of own times"
-    )
+    derivation = "device time, the sum of the column of own times"
+    correction = Correction(value=round(table.self_s, 1), unit="s", derivation=derivation)
     return Flag(evidence, [table], "inclusive-times-summed", severity="invalid", corrected=correction)
 
 
@@ -82,11 +76,8 @@ def one_poller(context: AuditContext) -> Iterator[Flag]:
     for log in context.evidence.gpu_logs:
         # Two, or one in a hundred, may have another cause.
         if log.backwards > max(2, 0.01 * log.samples):
-            yield Flag(
-                f"{log.samples:,} samples of {plural(log.devices, 'device')}; time goes backwards "
-                f"{plural(log.backwards, 'time')}",
-                [log],
-            )
+            samples = f"{log.samples:,} samples of {plural(log.devices, 'device')}"
+            yield Flag(f"{samples}; time goes backwards {plural(log.backwards, 'time')}", [log])
 
 
 @of_evidence.check(FILE_UNREADABLE)
@@ -149,10 +140,8 @@ def _flags_of_trace(run: ReportedRun, path: Path) -> Iterator[Flag]:
     share = kernels.communication_share
     if not share:
         return
-    evidence = (
-        f"collectives are {percent(share, 1)} of the time of all GPU kernels ({kernels.communication_ns / 1e9:,.1f} of "
-        f"{kernels.total_ns / 1e9:,.1f} s in the trace)"
-    )
+    seconds = f"{kernels.communication_ns / 1e9:,.1f} of {kernels.total_ns / 1e9:,.1f} s in the trace"
+    evidence = f"collectives are {percent(share, 1)} of the time of all GPU kernels ({seconds})"
     yield Flag(evidence, [run], "communication-in-trace")
     if share > BOTTLENECK_SHARE and _denies_bottleneck(path.parent):
         denial = "its profile_summary.json says that all-reduce is no bottleneck"

@@ -84,11 +84,8 @@ def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[F
         devices, (figure, unit) = row.devices or 1, of_one.figure_and_unit
         is_total = total.per_device is False and kind in RATE_UNITS  # memory of all may be that of the nodes
         if is_total or right >= ROWS_PER_ODD_ROW * len(wrong):
-            yield Flag(
-                f"{row.description}: {of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}, "
-                f"the total is given as {total.printed}",
-                [row.place],
-            )
+            product = f"{of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}"
+            yield Flag(f"{row.description}: {product}, the total is given as {total.printed}", [row.place])
 
 
 def _wrong_steps_per_s(row: ReportedRow) -> str:

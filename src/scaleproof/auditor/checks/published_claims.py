@@ -56,12 +56,9 @@ def claims_follow(context: AuditContext) -> Iterator[Flag]:
         if computed is None or abs(computed - stated) <= max(PRINTED_RATIO_RESOLUTION, 0.005 * abs(stated)):
             continue
         over = f" over {claim.values['over']}" if "over" in claim.values else ""
-        yield Flag(
-            f"{claim.source} says {stated:g} for the {claim.kind} of {claim.values['of']}{over}; its files give "
-            f"{computed:.4g}",
-            [claim.values["of"]],
-            corrected=Correction(value=computed, unit=CLAIM_UNITS[claim.kind], derivation="recomputed from the files"),
-        )
+        evidence = f"{claim.source} says {stated:g} for the {claim.kind} of {claim.values['of']}{over}"
+        right = Correction(value=computed, unit=CLAIM_UNITS[claim.kind], derivation="recomputed from the files")
+        yield Flag(f"{evidence}; its files give {computed:.4g}", [claim.values["of"]], corrected=right)
 
 
 @of_evidence.finds("difference-of-single-runs", "suspect")
@@ -75,11 +72,9 @@ def differences_are_repeated(context: AuditContext) -> Iterator[Flag]:
     for claim in context.claims("change"):
         arms = [context.runs_named(claim.values[key]) for key in ("of", "over")]
         if all(arms) and any(len(arm) == 1 for arm in arms):
-            yield Flag(
-                f"{claim.source} claims {claim.values['value']:+.1%} from n={len(arms[0])} and n={len(arms[1])}: no "
-                f"spread to compare it with",
-                [run for arm in arms for run in arm],
-            )
+            sizes = f"n={len(arms[0])} and n={len(arms[1])}"
+            evidence = f"{claim.source} claims {claim.values['value']:+.1%} from {sizes}: no spread to compare it with"
+            yield Flag(evidence, [run for arm in arms for run in arm])
 
 
 @of_evidence.finds("communication-negative", "invalid")
@@ -113,10 +108,8 @@ def amdahl_needs_a_speedup(context: AuditContext) -> Iterator[Flag]:
         stated = claim.values["parallel_fraction"]
         if speedup >= 1 and abs(fraction - stated) <= 0.02:
             continue
-        evidence = (
-            f"{claim.source} has P = {stated:g} for {speedup:g} times with {claim.values['devices']:g} devices; the "
-            f"formula gives {fraction:.2f}"
-        )
+        evidence = f"{claim.source} has P = {stated:g} for {speedup:g} times with {claim.values['devices']:g} devices"
+        evidence += f"; the formula gives {fraction:.2f}"
         if speedup < 1:
             yield Flag(f"{evidence}, and Amdahl's law has no S below 1", [claim.source])
         else:
@@ -191,12 +184,10 @@ def parts_fit_the_step(context: AuditContext) -> Iterator[Flag]:
         compute_s, communication_s = claim.values["compute"], claim.values["communication"]
         if step_s is None or compute_s + communication_s <= 1.1 * step_s:
             continue
-        yield Flag(
-            f"{claim.source} has {compute_s * 1e3:g} ms of computing and {communication_s * 1e3:g} ms of communication "
-            f"in a step; the whole step is {step_s * 1e3:.1f} ms",
-            context.runs_named(claim.values["of"]),
-            corrected=Correction(value=round(step_s * 1e3, 1), unit="ms", derivation="both together"),
-        )
+        parts = f"{compute_s * 1e3:g} ms of computing and {communication_s * 1e3:g} ms of communication in a step"
+        evidence = f"{claim.source} has {parts}; the whole step is {step_s * 1e3:.1f} ms"
+        right = Correction(value=round(step_s * 1e3, 1), unit="ms", derivation="both together")
+        yield Flag(evidence, context.runs_named(claim.values["of"]), corrected=right)
 
 
 @of_evidence.finds("parameter-count", "suspect")
@@ -218,12 +209,10 @@ def parameters_are_counted(context: AuditContext) -> Iterator[Flag]:
         if near(values["value"], parameters, SAME_SHAPE_TOLERANCE):
             continue
         kind = "tied" if values["tied"] else "untied"
-        yield Flag(
-            f"{claim.source} says {values['value'] / 1e6:.1f}M; {layers} layers of {width} with a vocabulary of "
-            f"{vocab:,} and a head that is {kind} have {parameters:,}",
-            [claim.source],
-            corrected=Correction(value=parameters, unit="parameters", derivation=f"counted, head {kind}"),
-        )
+        model = f"{layers} layers of {width} with a vocabulary of {vocab:,} and a head that is {kind}"
+        evidence = f"{claim.source} says {values['value'] / 1e6:.1f}M; {model} have {parameters:,}"
+        right = Correction(value=parameters, unit="parameters", derivation=f"counted, head {kind}")
+        yield Flag(evidence, [claim.source], corrected=right)
 
 
 @of_evidence.finds("claim-without-files", "note")

@@ -83,12 +83,9 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
             continue
         figure, unit = figure_of_base.figure_and_unit
         right = figure * factor if measured in RATES else figure / factor
-        return Flag(
-            f"{base.description}: {figure_of_base.heading} {figure_of_base.printed}, but the ratio of each of the "
-            f"{len(printed)} larger rows is over {number(right, 4)}{unit}",
-            [base.place],
-            f"{kind}-not-in-table",
-        )
+        stated = f"{base.description}: {figure_of_base.heading} {figure_of_base.printed}"
+        over = f"the ratio of each of the {len(printed)} larger rows is over {number(right, 4)}{unit}"
+        return Flag(f"{stated}, but {over}", [base.place], f"{kind}-not-in-table")
     return None
 
 
@@ -146,11 +143,8 @@ def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
         # 250 % may be 2.5 times as fast, or so much faster.
         if any(ratio.gives(as_ratio, RATIO_TOLERANCE) for ratio in ratios for as_ratio in (in_percent, in_percent + 1)):
             follows += "; the figure is in percent"
-        yield Flag(
-            f"{row.description}: speed-up {stated.printed} over {series.base_name}, but the table gives {follows}",
-            [row.place],
-            corrected=_right_speedup(row, series),
-        )
+        evidence = f"{row.description}: speed-up {stated.printed} over {series.base_name}"
+        yield Flag(f"{evidence}, but the table gives {follows}", [row.place], corrected=_right_speedup(row, series))
 
 
 def _right_speedup(row: ReportedRow, series: RowSeries) -> Correction | None:

@@ -70,10 +70,8 @@ def identical_losses(context: AuditContext) -> Iterator[Flag]:
         if not steps or (run.world_size or 2) < 2 or any(len(set(losses)) > 1 for losses in steps.values()):
             continue
         first_step, losses = next(iter(steps.items()))
-        evidence = (
-            f"{len(losses)} ranks print the loss {losses[0]!r} at step {first_step}, and equal losses at each of "
-            f"{plural(len(steps), 'logged step')}"
-        )
+        evidence = f"{len(losses)} ranks print the loss {losses[0]!r} at step {first_step}"
+        evidence += f", and equal losses at each of {plural(len(steps), 'logged step')}"
         as_single = [step for step in steps if any(near(steps[step][0], loss, 1e-5) for loss in single.get(step, ()))]
         if as_single:
             evidence += f"; a run with one device has the same loss at step {as_single[0]}"
@@ -113,13 +111,10 @@ def _learns_too_fast(scaling: Scaling) -> Flag | None:
     if base_s > NOISE_FACTOR * run_s:
         return None  # an epoch is shorter, as it should be
     first, ranks = common[0], scaling.devices
-    return Flag(
-        f"after epoch {first} the loss is {run_losses[first]:.3g} with {run.world_size} ranks and "
-        f"{base_losses[first]:.3g} with {base.world_size}, and an epoch takes {run_s:.2f} s instead of "
-        f"{base_s:.2f} s: {ranks:g} shares of the data would make 1/{ranks:g} of the updates",
-        [run, base],
-        corrected=_speedup_of_all_data(ranks, base_s, run_s),
-    )
+    losses = f"{run_losses[first]:.3g} with {run.world_size} ranks and {base_losses[first]:.3g} with {base.world_size}"
+    evidence = f"after epoch {first} the loss is {losses}, and an epoch takes {run_s:.2f} s instead of {base_s:.2f} s"
+    evidence += f": {ranks:g} shares of the data would make 1/{ranks:g} of the updates"
+    return Flag(evidence, [run, base], corrected=_speedup_of_all_data(ranks, base_s, run_s))
 
 
 def _speedup_of_all_data(ranks: float, base_s: float, run_s: float) -> Correction:
@@ -158,12 +153,8 @@ def _steps_unchanged(scaling: Scaling) -> Flag | None:
     correction = None
     if run.seconds and base.seconds:
         correction = _speedup_of_all_data(scaling.devices, base.seconds, run.seconds)
-    return Flag(
-        f"{steps:,} micro-steps of {run.micro_batch} samples an epoch on each of {run.world_size} ranks, "
-        f"{base_steps:,} with {base.world_size}",
-        [run, base],
-        corrected=correction,
-    )
+    stated = f"{steps:,} micro-steps of {run.micro_batch} samples an epoch on each of {run.world_size} ranks"
+    return Flag(f"{stated}, {base_steps:,} with {base.world_size}", [run, base], corrected=correction)
 
 
 @of_evidence.finds("batch-multiplied", "invalid")
@@ -236,11 +227,8 @@ def devices_are_known(context: AuditContext) -> Iterator[Flag]:
     unknown = [run for run in context.runs if not run.world_size and run.is_timed]
     if unknown and len(context.runs) > 1:
         verb = "does" if len(unknown) == 1 else "do"
-        yield Flag(
-            f"{plural(len(unknown), 'run')} {verb} not say on how many devices: give it with --world-size NAME=N "
-            f"(NAME: part of the path)",
-            unknown,
-        )
+        cure = "give it with --world-size NAME=N (NAME: part of the path)"
+        yield Flag(f"{plural(len(unknown), 'run')} {verb} not say on how many devices: {cure}", unknown)
 
 
 @of_evidence.finds("runs-interleaved", "invalid")
@@ -267,18 +255,13 @@ def _interleaved(run: ReportedRun, indices: list[int], twice: int) -> Flag:
     """
     parts = epochs_of_runs(run)
     times = [span.seconds for span in run.timed_spans if span.seconds]
-    evidence = (
-        f"{len(indices)} rows, epochs in the order {listed(indices[:8])}, ...; {plural(twice, 'epoch')} more than once"
-    )
+    repeated = f"{plural(twice, 'epoch')} more than once"
+    evidence = f"{len(indices)} rows, epochs in the order {listed(indices[:8])}, ...; {repeated}"
     if times:
         evidence += f"; their sum, {sum(times):,.1f} s, is the time of no run"
     texts = [f"{plural(len(part), 'epoch')} ({part[0].index} to {part[-1].index}){_mean_time(part)}" for part in parts]
-    return Flag(
-        evidence,
-        [run],
-        severity="suspect" if indices == sorted(indices) else "invalid",
-        corrected=Correction(value=len(parts), unit="runs", derivation=listed(texts)),
-    )
+    corrected = Correction(value=len(parts), unit="runs", derivation=listed(texts))
+    return Flag(evidence, [run], severity="suspect" if indices == sorted(indices) else "invalid", corrected=corrected)
 
 
 def _mean_time(part: list[TimedSpan]) -> str:

@@ -94,17 +94,13 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         right = speedup / devices if is_efficiency else speedup
         if stated_interval(stated).meets(right, SOURCES_TOLERANCE):
             continue
-        corrected = Correction(
-            value=round(right.middle * (100 if is_efficiency else 1), 3),
-            unit="%" if is_efficiency else "x",
-            derivation=f"{row.place} over {base}",
-        )
+        corrected = None
+        if right.precision < SOURCES_TOLERANCE:
+            value, unit = (100 * right.middle, "%") if is_efficiency else (right.middle, "x")
+            corrected = Correction(value=round(value, 3), unit=unit, derivation=f"{row.place} over {base}")
         given = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
-        yield Flag(
-            f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {given} over {base}",
-            [stated.source, row.place],
-            corrected=corrected if right.precision < SOURCES_TOLERANCE else None,
-        )
+        evidence = f"“{stated.printed}” on {stated.devices} devices; {row.place} gives {given} over {base}"
+        yield Flag(evidence, [stated.source, row.place], corrected=corrected)
 
 
 def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> bool:

@@ -198,11 +198,8 @@ def _row_against_majority(product: _Product, meaning: tuple[str, str, int], othe
     work = product.batches.get(name, 0.0) / product.scopes.get(scope, 1.0) * micro_steps
     steps = f" in {micro_steps} micro-steps" if micro_steps > 1 else ""
     right = f"{name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}"
-    corrected = Correction(
-        value=round(work / product.time.interval.middle, 2),
-        unit=RATE_UNITS[product.rate.kind],
-        derivation="if time and batch are right",
-    )
+    rate, unit = round(work / product.time.interval.middle, 2), RATE_UNITS[product.rate.kind]
+    corrected = Correction(value=rate, unit=unit, derivation="if time and batch are right")
     return _wrong_product(product, right, corrected if work else None)
 
 
@@ -220,16 +217,11 @@ def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:
     if spread > 2 * SAME_TOLERANCE:
         yield from _wrong_rows(products, some_are_right=False)
         return
-    first = products[0]
-    rows = plural(len(products), "row")
-    yield Flag(
-        f"rate x step time is {middle:.3f} times the stated batch ({first.certain_batch} "
-        f"{integer(first.expected_work.middle)}) in all {rows}, within {percent(spread, 1)}, however fast they are: "
-        "rate and time are not of the same steps",
-        places(product.row for product in products),
-        RATE_TIMES_TIME.name,
-        severity="suspect",
-    )
+    batch = f"{products[0].certain_batch} {integer(products[0].expected_work.middle)}"
+    rows = f"all {plural(len(products), 'row')}, within {percent(spread, 1)}, however fast they are"
+    evidence = f"rate x step time is {middle:.3f} times the stated batch ({batch}) in {rows}: "
+    evidence += "rate and time are not of the same steps"
+    yield Flag(evidence, places(product.row for product in products), RATE_TIMES_TIME.name, severity="suspect")
 
 
 def _wrong_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:

@@ -234,17 +234,13 @@ def _missed_updates(run: ReportedRun, span: TimedSpan) -> Flag | None:
     implied = span.seconds / span.micro_steps
     if gcd(every, accumulation) == 1 or implied <= MOST_OVER_RECORDED * mean:
         return None
-    return Flag(
+    evidence = (
         f"one micro-step in {every} is timed and one in {accumulation} updates the weights, never the same one. "
         f"Recorded are {mean * 1e3:.1f} ms on average, where {span.seconds:,.2f} s / {span.micro_steps:,} = "
-        f"{implied * 1e3:.1f} ms ({implied / mean:.1f} times)",
-        [run],
-        corrected=Correction(
-            value=implied * 1e3,
-            unit="ms",
-            derivation=f"a micro-step, {implied * accumulation * 1e3:.1f} ms an optimizer step: time over steps",
-        ),
+        f"{implied * 1e3:.1f} ms ({implied / mean:.1f} times)"
     )
+    derivation = f"a micro-step, {implied * accumulation * 1e3:.1f} ms an optimizer step: time over steps"
+    return Flag(evidence, [run], corrected=Correction(value=implied * 1e3, unit="ms", derivation=derivation))
 
 
 @of_evidence.finds("percentile-of-few", "suspect")
@@ -262,13 +258,12 @@ def percentile_of_few(context: AuditContext) -> Iterator[Flag]:
             count = sum(step >= run.sampled_from for step in range(0, span.micro_steps, run.sampled_every))
             if count >= FEWEST_FOR_P95:
                 continue
-            one_number = span.step_mean_s == span.step_p50_s == span.step_p95_s
-            yield Flag(
-                f"the 95th percentile, {span.step_p95_s * 1e3:.2f} ms, is of {plural(count, 'sampled micro-step')}"
-                + (": mean, median and 95th percentile are one number" if one_number else ""),
-                [run],
-            )
-            break
+            samples = plural(count, "sampled micro-step")
+            evidence = f"the 95th percentile, {span.step_p95_s * 1e3:.2f} ms, is of {samples}"
+            if span.step_mean_s == span.step_p50_s == span.step_p95_s:
+                evidence += ": mean, median and 95th percentile are one number"
+            yield Flag(evidence, [run])
+            break  # one finding for a run
 
 
 @of_evidence.finds("warmup-in-window", "note")
@@ -285,16 +280,12 @@ def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
         steps = run.logged_steps.nonzero("seconds")
         if len(times) >= 3 and times[0] > WARM_UP_RATIO * median(times[1:]):
             rest = fmean(times[1:])
-            yield Flag(
-                f"the first epoch took {times[0]:,.2f} s, the others {rest:,.2f} s on average; with it the average is "
-                f"{fmean(times):,.2f} s",
-                [run],
-                corrected=Correction(value=rest, unit="s", derivation="an epoch, without the first"),
-            )
+            evidence = f"the first epoch took {times[0]:,.2f} s, the others {rest:,.2f} s on average"
+            right = Correction(value=rest, unit="s", derivation="an epoch, without the first")
+            yield Flag(f"{evidence}; with it the average is {fmean(times):,.2f} s", [run], corrected=right)
         elif len(steps) >= 10 and steps[0] > 3 * np.median(steps[1:]):
-            yield Flag(
-                f"the first step in the log took {steps[0]:.3f} s, the median one {np.median(steps[1:]):.3f} s", [run]
-            )
+            evidence = f"the first step in the log took {steps[0]:.3f} s, the median one {np.median(steps[1:]):.3f} s"
+            yield Flag(evidence, [run])
         elif run.details.get("steps_per_second"):
             rate = run.details["steps_per_second"]
             yield Flag(f"{rate:g} steps/s covers all of train(), start-up and evaluation included", [run])

@@ -152,11 +152,8 @@ def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
         return None
     factors = f"{micro} x {ranks} x {seq_len} x {span.micro_steps:,}"
     by_world = world > 1 and any(near(span.tokens * factor, expected, 1e-3) for factor in (world, 1 / world))
-    return Flag(
-        f"{_epoch_prefix(run, span)}{factors} = {expected:,} tokens, {span.tokens:,} stated",
-        [run],
-        severity="invalid" if by_world else "suspect",
-    )
+    evidence = f"{_epoch_prefix(run, span)}{factors} = {expected:,} tokens, {span.tokens:,} stated"
+    return Flag(evidence, [run], severity="invalid" if by_world else "suspect")
 
 
 def _is_loader_batch(run: ReportedRun, span: TimedSpan) -> bool:
@@ -226,13 +223,9 @@ def samples_repeated(run: ReportedRun, span: TimedSpan) -> Flag | None:
     if span.seconds:
         derivation = f"an epoch in which each rank takes its share: the time / {world}"
         correction = Correction(value=span.seconds / world, unit="s", derivation=derivation)
-    return Flag(
-        f"{_epoch_prefix(run, span)}{micro} x {world} ranks x {span.micro_steps:,} micro-steps = {samples:,} samples "
-        f"in one epoch over a data set of {data:,}: {samples / data:.2f} times all of it",
-        [run],
-        severity="invalid",
-        corrected=correction,
-    )
+    factors = f"{_epoch_prefix(run, span)}{micro} x {world} ranks x {span.micro_steps:,} micro-steps"
+    work = f"{samples:,} samples in one epoch over a data set of {data:,}: {samples / data:.2f} times all of it"
+    return Flag(f"{factors} = {work}", [run], severity="invalid", corrected=correction)
 
 
 def _epoch_prefix(run: ReportedRun, span: TimedSpan) -> str:

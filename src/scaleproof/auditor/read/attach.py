@@ -104,7 +104,10 @@ def _complete_from_launcher(run: ReportedRun, launcher: dict[str, Any]) -> None:
 
 
 def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
-    """Note a capture of Nsight Systems in the run's own folder, or in one like `profiles/` below it."""
+    """Note that a run was profiled where its folder, or one like `profiles/` below it, has a capture of Nsight Systems.
+
+    Not where its folder has several runs: nobody knows which of them it is of.
+    """
     folder = Path(run.details["folder"])
     below = [traced for traced in map(Path, evidence.traced_folders) if traced.parent == folder]
     is_traced = str(folder) in evidence.traced_folders
@@ -114,7 +117,7 @@ def _mark_traced(run: ReportedRun, evidence: Evidence) -> None:
 
 
 def _mark_copies(reading: Reading) -> None:
-    """Mark the runs of all but the first of files with the same bytes as copies."""
+    """Set `copy_of` of each run whose file has the same bytes as one that was read before it."""
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
         by_size[path.stat().st_size].append(name)
@@ -175,7 +178,7 @@ def _make_names_unique(runs: list[ReportedRun]) -> None:
 
 
 def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
-    """The tables; those of one row with the same headings, e.g. runs/a.json and runs/b.json, are joined to one."""
+    """Return the tables, those of one row with the same headings (runs/a.json, runs/b.json) joined to one."""
     result: list[ReportedTable] = []
     single_rows: dict[tuple[str, str], list[ReportedTable]] = defaultdict(list)  # by folder and form
     common_names = _names_in_several_folders(tables)

@@ -96,7 +96,10 @@ def layout_of(header: str) -> Layout | None:
 
 
 def _place_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
-    """The index of the best column of `kinds`: the preferred first, that of all devices before that of one; or None."""
+    """Return the index of the best column of `kinds`, the first being preferred; None without any.
+
+    Of two of a kind it is rather that of all devices than that of one.
+    """
     for kind in kinds:
         places = [k for k, column in enumerate(columns) if column.kind == kind and column.statistic in statistics]
         if places:
@@ -163,22 +166,27 @@ def _has_repeated_places(layout: Layout, records: Records, keys: list[int]) -> b
 
 
 def _sequences(layout: Layout, records: Records, keys: list[int]) -> list[list[int]]:
-    """The steps or epochs of each run, told apart by the columns `keys`, e.g. [[0, 1, 2], [0, 1, 2]]."""
+    """Return the steps or epochs of each run, told apart by the columns `keys`: [[0, 1, 2], [0, 1, 2]]."""
     place = layout.places["step" if layout.kind == "steps" else "epoch"]
     epoch = layout.places.get("epoch")
     if epoch is not None and epoch != place and layout.columns[epoch].kind == "epoch":
         keys = [*keys, epoch]  # steps may count from 0 in every epoch
-    first_group: str | None = None
+    with_place = (record for record in records if len(record) > place and figure(record[place]) is not None)
     runs: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for record in records:
-        if len(record) <= place or (number := figure(record[place])) is None:
-            continue
-        if layout.group is not None and layout.group < len(record):
-            first_group = record[layout.group] if first_group is None else first_group
-            if record[layout.group] != first_group:
-                continue  # of another rank or split
-        runs[tuple(_cell(record, k) for k in keys)].append(int(number))
+    for _, record in _of_first_group(layout, enumerate(with_place)):
+        runs[tuple(_cell(record, k) for k in keys)].append(int(figure(record[place]) or 0))
     return list(runs.values())
+
+
+def _of_first_group(layout: Layout, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number, record) without those of another rank, split or fold than the first; all where there is none."""
+    k, first_group = layout.group, None
+    for number, record in records:
+        if k is not None and k < len(record):
+            first_group = record[k] if first_group is None else first_group
+            if record[k] != first_group:
+                continue
+        yield number, record
 
 
 def _is_setting(layout: Layout, records: Records, k: int) -> bool:
@@ -206,13 +214,9 @@ def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 
     readers: dict[tuple[str, ...], _LoggedRun] = {}
     if not layout.keys and layout.group is None:
         readers[()] = _LoggedRun(name, layout)  # a run, whatever its lines
-    first_group: str | None = None
-    for number, record in enumerate(records_of(lines, layout.delimiter), start=first_line):
-        if layout.group is not None and layout.group < len(record):
-            first_group = record[layout.group] if first_group is None else first_group
-            if record[layout.group] != first_group:
-                continue  # of another rank, split or fold
-        key = tuple(record[k].strip() if k < len(record) else "" for k in layout.keys)
+    numbered = enumerate(records_of(lines, layout.delimiter), start=first_line)
+    for number, record in _of_first_group(layout, numbered):
+        key = tuple(_cell(record, k) for k in layout.keys)
         if key not in readers:
             if len(readers) >= MOST_RUNS:
                 break
@@ -254,9 +258,7 @@ class _LoggedRun:
         else:
             self._add_epoch(record, values)
         if used := values.get("memory"):
-            self.run.memory_reported_bytes = max(
-                self.run.memory_reported_bytes or 0.0, used * self.layout.scale("memory")
-            )
+            self.run.see_memory(used * self.layout.scale("memory"))
 
     def _note_loss_without_value(self, record: list[str], step: float | None) -> None:
         """Count a loss that is not finite, "nan", with its step where the row has one."""
@@ -314,7 +316,10 @@ class _LoggedRun:
 
 
 def _subtract_clock(spans: list[TimedSpan]) -> None:
-    """Make times of epochs out of a clock that runs through all of them, e.g. 60, 61, 59 out of 60, 121, 180 s."""
+    """Replace times that are a clock through all epochs by their differences: 60, 121, 180 s become 60, 61, 59 s.
+
+    Other times are left alone; a clock rises by about as much with every epoch.
+    """
     clock = [span.seconds for span in spans if span.seconds]
     if len(clock) < max(CLOCK_ROWS, len(spans)):
         return

@@ -7,17 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read.grids import (
-    MOST_ROWS,
-    WIDEST,
-    Grid,
-    Line,
-    aligned_tables,
-    box_tables,
-    pipe_tables,
-    right_aligned_tables,
-    ruled_tables,
-)
+from scaleproof.auditor.read import grids
+from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line
 from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
 
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
@@ -93,24 +84,25 @@ def _all_tables(lines: list[Line], kind: str) -> list[Grid]:
 
 def _text_tables(lines: list[Line]) -> list[Grid]:
     """Return the tables of a text; a line belongs to the first that takes it: pipes, boxes and rules, columns."""
-    pipes = list(pipe_tables(lines))
+    pipes = list(grids.pipe_tables(lines))
     taken = _lines_of(pipes)
     beside_pipes = [(number, text) for number, text in lines if number not in taken]
-    boxes = [*box_tables(beside_pipes), *ruled_tables(beside_pipes), *right_aligned_tables(beside_pipes)]
+    drawn = (grids.box_tables, grids.ruled_tables, grids.right_aligned_tables)
+    boxes = [grid for tables_in in drawn for grid in tables_in(beside_pipes)]
     taken |= _lines_of(boxes)
     # An aligned table ends at a gap: what stands above and below a box must not become one table.
     blanked = [(number, "" if number in taken else text) for number, text in beside_pipes]
-    return [*pipes, *boxes, *aligned_tables(blanked)]
+    return [*pipes, *boxes, *grids.aligned_tables(blanked)]
 
 
-def _lines_of(grids: list[Grid]) -> set[int]:
+def _lines_of(tables: list[Grid]) -> set[int]:
     """Return the numbers of the lines that the headings and rows of tables stand on."""
-    return {number for grid in grids for number, _ in grid.rows} | {grid.line for grid in grids}
+    return {number for grid in tables for number, _ in grid.rows} | {grid.line for grid in tables}
 
 
-def _renumber(grids: list[Grid], lines: list[Line]) -> None:
+def _renumber(tables: list[Grid], lines: list[Line]) -> None:
     """Replace line numbers of the text, 1-based, by those of the file (`lines`), in place."""
-    for grid in grids:
+    for grid in tables:
         grid.line = lines[min(grid.line, len(lines)) - 1][0] if lines else grid.line
         grid.rows = [(lines[min(number, len(lines)) - 1][0], cells) for number, cells in grid.rows]
 
@@ -174,7 +166,7 @@ def _sections(lines: list[Line], kind: str) -> Iterator[tuple[str, ...]]:
 
 
 def _paragraph_above(lines: list[Line], k: int) -> str:
-    """The paragraph right above a table at `lines[k]`; "" where there is a heading, a list, a table or a gap."""
+    """Return the paragraph right above a table at `lines[k]`; "" where there is a heading, list, table or gap."""
     end = k - 1 if k and lines[k - 1][1].strip() else k - 2
     start = end
     while start >= 0 and k - start < 8 and (text := lines[start][1].strip()):
@@ -202,7 +194,7 @@ def _paragraphs_before(lines: list[Line], k: int, lines_of_tables: set[int]) -> 
 
 
 def _caption(lines: list[Line], k: int) -> str:
-    """The caption above or below a table at `lines[k]`, e.g. "Table 1: ..."; "" where neither line reads like one."""
+    """Return the caption above or below a table at `lines[k]`: "Table 1: ..."; "" where neither line reads like one."""
     above = next((text.strip() for _, text in reversed(lines[max(k - 3, 0) : k]) if text.strip()), "")
     is_markup = HEADING.match(above) or FENCE.match(above) or above.startswith(("|", "+", "-", "<", "!"))
     if not is_markup and (CAPTION.match(above) or above.endswith(":") or BOLD_LINE.match(above)):
@@ -218,18 +210,21 @@ LARGEST_WORKBOOK_BYTES = 32 << 20
 
 
 def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
-    """Tables and prose of a notebook, and what its cells printed, by lines of the .ipynb file. Raises ValueError."""
+    """Return tables and prose of a notebook, and the lines that each cell printed, numbered as in the .ipynb file.
+
+    Raises ValueError where it is no JSON.
+    """
     data = json.loads(text)
     document = Document()
     printed: list[list[Line]] = []
     finder = _LineFinder(text)
     cells = data.get("cells", []) if isinstance(data, dict) else []
-    for cell in filter(_is_dict, cells):
+    for cell in (cell for cell in cells if isinstance(cell, dict)):
         if cell.get("cell_type") == "markdown":
             _append(document, read_document(finder.lines(_joined(cell.get("source")))))
         printed_by_cell: list[Line] = []
         printed.append(printed_by_cell)
-        for output in filter(_is_dict, cell.get("outputs") or []):
+        for output in (output for output in cell.get("outputs") or [] if isinstance(output, dict)):
             html, plain = _texts_of_output(output)
             if "<table" in html:
                 _append(document, read_document(finder.lines(html), "html"))
@@ -238,10 +233,6 @@ def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
                 printed_by_cell += lines
                 _append(document, read_document(lines, "text"))
     return document, printed
-
-
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _texts_of_output(output: dict[str, Any]) -> tuple[str, str]:
@@ -272,7 +263,7 @@ class _LineFinder:
         self._found_at = 0  # index of the line of the file that was found last
 
     def lines(self, text: str) -> list[Line]:
-        """The lines of a text with their numbers in the file; one that is not found has that of the one before it."""
+        """Return the lines of a text with their numbers in the file; one that is not found has that of the last one."""
         lines = []
         for line in text.splitlines():
             encoded = json.dumps(line)[1:-1].strip()
@@ -293,7 +284,7 @@ def read_workbook(path: Path) -> list[Grid]:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception:  # openpyxl raises whatever its zip and XML readers raise
         raise ValueError("it is damaged, encrypted, or not what its name says") from None
-    grids: list[Grid] = []
+    tables: list[Grid] = []
     for sheet in book.worksheets:
         block: list[tuple[int, list[str]]] = []
         for number, values in enumerate(sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST), start=1):
@@ -301,15 +292,18 @@ def read_workbook(path: Path) -> list[Grid]:
             if any(cells):
                 block.append((number, cells))
             else:
-                grids += _grid_of_block(block, sheet.title)
+                tables += _grid_of_block(block, sheet.title)
                 block = []
-        grids += _grid_of_block(block, sheet.title)
+        tables += _grid_of_block(block, sheet.title)
     book.close()
-    return grids
+    return tables
 
 
 def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """The grid of rows that follow each other; [] unless there are headings and at least one row below them."""
+    """Return the grid of rows that follow each other; [] unless there are headings and at least one row below them.
+
+    A first row with one cell alone is the caption.
+    """
     caption = ""
     if rows and len(filled := [cell for cell in rows[0][1] if cell]) == 1:
         caption, rows = filled[0], rows[1:]

@@ -223,7 +223,7 @@ _SPACED_WORDS = re.compile(r"\S+(?: (?! )\S+)*")  # with single spaces between t
 
 
 def _fields(text: str) -> list[Field]:
-    """The fields of a line, cut at two spaces or more, or at one before figures: "A100 8 6.9" has three."""
+    """Cut a line into fields at two spaces or more, and at one before figures that end it: "A100 8 6.9" has three."""
     fields = []
     for m in _SPACED_WORDS.finditer(text.expandtabs()):
         words = m[0].split(" ")

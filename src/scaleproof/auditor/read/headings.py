@@ -98,7 +98,10 @@ _KIND_OF = {phrase: kind for kind, phrases in PHRASES.items() for phrase in phra
 
 @lru_cache(maxsize=20_000)
 def column_of(heading: str) -> TableColumn:
-    """What a heading means, e.g. "p95 step time (ms)": 0.001 of `step_time_s`, p95; `kind` is None if not known."""
+    """Return what a heading means: "p95 step time (ms)" is the p95 of `step_time_s` in 0.001 s.
+
+    `kind` is None where it is not understood. The result is remembered: copy it before you change it.
+    """
     original = plain_text(heading)
     printed = in_english(original)
     if printed != original:
@@ -154,7 +157,7 @@ def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableCo
 
 
 def _column_with_note(printed: str) -> TableColumn | None:
-    """What a part of a heading means, the rest as a note, e.g. "speed (A100)" is a speed; None without such parts."""
+    """Return what a part of a heading means, with the rest as a note: "speed (A100)" is a speed; None without parts."""
     if m := TRAILING_PRECISION.fullmatch(printed):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
         of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
@@ -184,7 +187,10 @@ def rate_of(heading: str) -> Unit | None:
 
 
 def _noted(printed: str, heading: str, note: str) -> TableColumn:
-    """The column of `heading`, if it has a kind, with what `note`, the rest of what is printed, says of its rows."""
+    """Return the column that `heading`, a part of `printed`, means, with what `note`, the rest, says of its rows.
+
+    Where the part is no figure, the column has no kind.
+    """
     column = column_of(heading)
     if column.kind is None or column.kind in NOT_FIGURES:
         return TableColumn(printed)
@@ -202,7 +208,7 @@ def heading_remarks(heading: str) -> set[Remark]:
 
 
 def devices_heading(heading: str) -> tuple[int, str] | None:
-    """The devices of a heading and the words before, e.g. (2, "DDP") of "DDP (2 GPUs)"; None for any other."""
+    """Return (devices, words before them) of a heading: (2, "DDP") of "DDP (2 GPUs)"; None where it counts none."""
     m = DEVICES_HEADING.fullmatch(heading)
     if m is None or m["what"].lower().startswith("node"):
         return None
@@ -236,7 +242,10 @@ def _spaced(text: str) -> str:
 
 
 def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """A heading without its unit, and this, e.g. "time", ms of "time_ms"; (text, None) without any."""
+    """Return a heading without its unit, and the unit: "time_ms" -> "time", ms; (text, None) where it has none.
+
+    The unit of a rate stays in the text, which means nothing without it. Units in brackets count first.
+    """
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
         for part in re.split(r"[,;]", m[1]):
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
@@ -266,7 +275,10 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
 
 
 def _without_baseline(text: str) -> tuple[str, str]:
-    """A text without its baseline, and this if it is another configuration: ("speedup", "") of "speedup vs 1 gpu"."""
+    """Return a text without its baseline ("vs 1 gpu"), and the baseline if it is no size but another configuration.
+
+    "speedup vs 1 gpu" -> ("speedup", ""); "speedup vs gpipe" -> ("speedup", "gpipe").
+    """
     m = VERSUS.search(text)
     if m is None or not text[: m.start()].strip():
         return text, ""
@@ -275,7 +287,7 @@ def _without_baseline(text: str) -> tuple[str, str]:
 
 
 def _without_scope(text: str) -> tuple[bool | None, str]:
-    """Whether a heading is of one device (True), of all (False), or does not say (None), and its text without this."""
+    """Return True for a heading of one device, False of all, None if it does not say; and its text without this."""
     shorter, count = PER_DEVICE.subn(" ", text)
     if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", text):
         shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", text)

@@ -126,11 +126,11 @@ def _add_table(reading: Reading, data: Any, name: str, text: str) -> bool:
 
 
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:
-    """The run of a scalar that TensorBoard saved as JSON, its tag in the file's name; None for any other list."""
+    """Return the run of a scalar that TensorBoard saved as JSON, its tag in the file's name; None for other lists."""
     are_numbers = [isinstance(row, list) and all(isinstance(value, int | float) for value in row) for row in data]
     if not data or not all(are_numbers) or any(len(row) != 3 for row in data):
         return None
-    if not data[0][0] > 1e9:  # seconds since 1970
+    if not data[0][0] > 1e9:  # a time of writing, in seconds since 1970, comes first
         return None
     series = SeriesReader(name, "TensorBoard export")
     for _, step, value in data:
@@ -149,12 +149,8 @@ def _scaling_report(name: str, data: dict[str, Any]) -> SpeedupReport:
         row = Fields(entry, [])
         spread = row.number("stdev_tokens_per_sec_global")
         rows[int(devices)] = {"spread": spread, "runs": len(row.values("metrics_paths"))}
-    mismatches = filter(_is_mapping, Fields(data, []).values("mismatches"))
+    mismatches = [entry for entry in Fields(data, []).values("mismatches") if isinstance(entry, dict)]
     return SpeedupReport(name, str(data["status"])[:40], rows, [str(entry.get("field")) for entry in mismatches])
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 KEYS_OF_LISTS_BY_EPOCH = ("train_time_per_epoch", "train_throughput")
@@ -173,7 +169,7 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     # What ran, and on what
     run.run_id = metrics.text("run_id")
     run.commit = _unless_unknown(metrics.text("git_commit"))
-    ranks = list(filter(_is_mapping, metrics.values("ranks")))
+    ranks = [rank for rank in metrics.values("ranks") if isinstance(rank, dict)]
     run.world_size = hardware.count("world_size") or sum(len(rank.get("devices", [])) for rank in ranks) or None
     run.device = _unless_unknown(hardware.text("gpu_name")) or _only_device(ranks)
     run.micro_batch = config.count("micro_batch_size_per_gpu")
@@ -248,7 +244,7 @@ def _timed_span(part: Fields, seconds: str, index: int | None) -> TimedSpan:
 
 
 def read_lists_by_epoch(name: str, data: dict[str, Any]) -> ReportedRun:
-    """The run of lists with an entry for each epoch, e.g. {"train_time_per_epoch": [61.2, 60.9]}."""
+    """Return the run of lists with an entry for each epoch: {"train_time_per_epoch": [61.2, 60.9]}."""
     run = ReportedRun(name, "per-epoch JSON")
     lists = Fields(data, run.problems)
     times, rates = lists.numbers("train_time_per_epoch"), lists.numbers("train_throughput")

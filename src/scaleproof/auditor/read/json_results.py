@@ -74,7 +74,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
 
 
 def _parts_left(data: Any, left: int) -> int:
-    """How many of `left` mappings and lists remain without those inside a value; 0 or less where it has too many."""
+    """Return `left` less the mappings and lists inside a value. Counting ends at 0, so that huge files take no time."""
     if not isinstance(data, dict | list):
         return left
     entries = data.values() if isinstance(data, dict) else data
@@ -163,6 +163,7 @@ def _is_record(data: Any) -> bool:
 
 
 def _has_result(values: dict[str, Any]) -> bool:
+    """Whether a key is that of a result, and its value a number or a short text that begins with one."""
     return any(
         column_of(key).kind in RESULTS
         for key, value in values.items()
@@ -171,7 +172,10 @@ def _has_result(values: dict[str, Any]) -> bool:
 
 
 def _records_of_columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
-    """The records of columns of equal length, of which one has results and one tells rows apart; [] for others."""
+    """Return a record for each row of {"gpus": [1, 8], "img_s": [100, 690]}; [] for other mappings.
+
+    The columns must be equally long; one must have results, and one tell the rows apart.
+    """
     columns = {
         str(key): values
         for key, values in data.items()
@@ -206,7 +210,7 @@ def _cell_text(value: Any) -> str:
 
 
 def _lines_of_records(records: list[JsonRecord], keys: list[str], text: str) -> list[int]:
-    """The line of each record: where a key that all have stands for the n-th time; 1 where there is no such key."""
+    """Return the line of each record, by a key that the text has once for each; all 1 where there is no such key."""
     for key in keys:
         if not all(key in record.values for record in records):
             continue

@@ -6,7 +6,7 @@ from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.row_figures import describe_label, take_figures, take_words
+from scaleproof.auditor.read.row_figures import add_facts_of_label, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
 from scaleproof.auditor.read.units import KINDS_OF_UNITS, RESULTS
 from scaleproof.auditor.read.words import Description, describe
@@ -37,28 +37,17 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
 
         if (counted := devices_heading(heading)) and row.figure("devices") is None:
             row.figures.append(Quantity("devices", float(counted[0]), heading, heading))
-        describe_label(row)
+        add_facts_of_label(row)
         row.not_understood |= {name: row.texts[name] for name in unknown if not is_nothing(row.texts.get(name, ""))}
         table.rows.append(row)
 
 
-_VALUE_HEADINGS = (
-    "value",
-    "values",
-    "result",
-    "results",
-    "measured",
-    "number",
-    "actual",
-    "measurement",
-    "achieved",
-    "",
-)
+_VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurement|achieved|)")
 
 
 def _is_value(heading: str) -> bool:
     """Whether a heading says that figures stand below it, and not of which configuration."""
-    return heading.strip().lower() in _VALUE_HEADINGS
+    return _VALUE_HEADING.fullmatch(heading.strip().lower()) is not None
 
 
 RATIOS = ("speedup", "efficiency", "change")
@@ -87,7 +76,7 @@ def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[
             elif not is_nothing(cell):
                 row.remarks |= remarks_of(cell)
                 row.not_understood[column.heading] = cell
-            describe_label(row)
+            add_facts_of_label(row)
             if size_of_ratios is not None and setting.numbers["devices"] == size_of_ratios:
                 for ratio, cell_of_ratio in ratios:
                     take_figures(row, ratio, cell_of_ratio)
@@ -168,7 +157,7 @@ WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){
 
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
-    """What the figures of a table are, by its first heading, caption, section or the paragraph above; or None."""
+    """Return what the figures of a table are by its first heading, caption, section or paragraph above; else None."""
     stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
     for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
         column = column_of(text)
@@ -190,7 +179,7 @@ def _hinted_kind(grid: Grid) -> TableColumn | None:
 
 
 def _quantity_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
-    """What a cell states: by the name of its row, else its unit, its heading, or its table; None where none says it."""
+    """Return what a cell states, by the name of its row, else its unit, heading or table; None where none says it."""
     if of_row.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
         return of_row
     figures = figures_of(cell)

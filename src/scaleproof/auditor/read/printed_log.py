@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from scaleproof.auditor.read import logs, text_files
+from scaleproof.auditor.read.logged_steps import LoggedStep
 from scaleproof.auditor.read.logs.dialect import LogReader
-from scaleproof.auditor.read.reported import ReportedRun
+from scaleproof.auditor.read.reported import ReportedRun, TimedSpan
 from scaleproof.ground.records.printed_log import PrintedLog, PrintedSpan, PrintedStep
 
 CHARACTERS_LOOKED_AT = 4 << 20  # of a log, for a program's own lines
@@ -27,6 +28,17 @@ def printed_log(path: Path, reader: str = "auto") -> PrintedLog | None:
     return _as_printed(kind, runs[-1], len(runs)) if runs else None
 
 
+def _printed_step(step: LoggedStep, nan_steps: set[int]) -> PrintedStep:
+    """Return a step in the ground's words; its loss is NaN where the log printed NaN or infinity."""
+    loss = math.nan if step.loss is None and step.step in nan_steps else step.loss
+    return PrintedStep(step.step, step.line, step.seconds, step.tokens_per_s, step.samples_per_s, loss)
+
+
+def _printed_span(span: TimedSpan) -> PrintedSpan:
+    rates = (span.tokens_per_s, span.samples_per_s)
+    return PrintedSpan(span.seconds, span.tokens, *rates, span.optimizer_steps, span.train_loss, span.index)
+
+
 def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLog:
     """Return a run in the ground's words. `runs`: how many the log has."""
     nan_steps = set(run.nan_steps)
@@ -38,29 +50,8 @@ def _as_printed(kind: type[LogReader], run: ReportedRun, runs: int) -> PrintedLo
     return PrintedLog(
         reader=kind.__name__,
         guessed=run.guessed is not None,
-        steps=[
-            PrintedStep(
-                step.step,
-                step.line,
-                step.seconds,
-                step.tokens_per_s,
-                step.samples_per_s,
-                math.nan if step.loss is None and step.step in nan_steps else step.loss,
-            )
-            for step in run.logged_steps
-        ],
-        spans=[
-            PrintedSpan(
-                span.seconds,
-                span.tokens,
-                span.tokens_per_s,
-                span.samples_per_s,
-                span.optimizer_steps,
-                span.train_loss,
-                span.index,
-            )
-            for span in run.timed_spans
-        ],
+        steps=[_printed_step(step, nan_steps) for step in run.logged_steps],
+        spans=[_printed_span(span) for span in run.timed_spans],
         runs=runs,
         world_size=run.world_size,
         tokens_per_step=tokens,

@@ -86,7 +86,7 @@ def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
 
 
 def _distinguishing_headings(rows: list[SizedRow], not_understood: list[str]) -> list[str]:
-    """The fewest headings of batches and unknown columns by which rows with equal devices differ."""
+    """Return headings of batches and unknown columns that tell rows of one size apart: each where it tells more."""
 
     def count_repeated(headings: list[str]) -> int:
         """Return how many rows have the devices and settings of another one."""

@@ -119,6 +119,10 @@ class ReportedRun:
         self.gradient_norms += norm is not None
         self.zero_gradient_norms += norm == 0
 
+    def see_memory(self, reported_bytes: float | None) -> None:
+        """Keep the most memory that the framework has reported so far; None stays None."""
+        self.memory_reported_bytes = max(self.memory_reported_bytes or 0.0, reported_bytes or 0.0) or None
+
     @property
     def phase(self) -> str:
         """ "inference" where the name of the run says so. "" for training."""
@@ -127,28 +131,26 @@ class ReportedRun:
     @property
     def is_timed(self) -> bool:
         """Whether the run says how fast it was. A loss alone does not: it has no devices to be divided by."""
-        series = self.logged_steps
-        has_steps = any(
-            series.values(name).size for name in ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s")
-        )
+        of_speed = ("seconds", "tokens_per_s", "samples_per_s", "flops_per_s")
+        has_steps = any(self.logged_steps.values(name).size for name in of_speed)
         has_spans = any(span.seconds or span.tokens_per_s or span.samples_per_s for span in self.timed_spans)
         return has_steps or has_spans or bool(self.progress_bar)
 
     @property
     def seconds(self) -> float | None:
-        """The time of all spans together. None where one has none."""
+        """Seconds of all spans together. None where there is no span, or one has no time."""
         times = [span.seconds for span in self.timed_spans if span.seconds]
         return sum(times) if times and len(times) == len(self.timed_spans) else None
 
     @property
     def tokens(self) -> int | None:
-        """The tokens of all spans together. None where one has none."""
+        """Tokens of all spans together. None where there is no span, or one has no tokens."""
         counts = [span.tokens for span in self.timed_spans if span.tokens]
         return sum(counts) if counts and len(counts) == len(self.timed_spans) else None
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens per second, as stated: over several spans, all tokens over all time. None where a span states none."""
+        """Tokens per second as stated; of several spans the mean by their times. None where one of them is unsaid."""
         rates = [span.tokens_per_s for span in self.timed_spans if span.tokens_per_s]
         if not rates or len(rates) < len(self.timed_spans):
             return None
@@ -294,7 +296,7 @@ class Evidence:
 
     @property
     def has_tables_alone(self) -> bool:
-        """Whether nothing but tables and sentences was read, and nothing that was found could not be read."""
+        """Whether nothing but tables and sentences was found, and no file failed to be read."""
         of_runs = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.traced_folders)
         return not any((*of_runs, self.published_claims, self.unread))
 

@@ -26,7 +26,7 @@ ABOUT = 0.08  # relative difference that "~" allows
 
 @dataclass(frozen=True)
 class PrintedInterval:
-    """Every value that a positive figure may have had, both ends included."""
+    """Every value that a figure above 0 may have had before it was printed, both ends included."""
 
     low: float
     high: float
@@ -60,7 +60,7 @@ class PrintedInterval:
         return widened.low <= other.high and other.low <= widened.high
 
     def meets_but_for_thousands(self, other: "PrintedInterval", relative: float = TOLERANCE) -> bool:
-        """Whether they meet, or would if "1.234" of one or two figures was meant as 1,234."""
+        """Whether they meet, or would if "1.234" was meant as 1,234 in one or two of the factors."""
         return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
 
     def contains(self, value: float, relative: float = TOLERANCE) -> bool:
@@ -118,7 +118,7 @@ class Quantity:
         return (float(match[1].replace(",", "")), match[2].rstrip()) if match else (self.value, "")
 
     def is_like(self, other: "Quantity") -> bool:
-        """Whether two figures are of one column in all but the row."""
+        """Whether two figures state one thing of two rows: equal statistic, scope, item, both with a unit or none."""
         column = (self.statistic, self.per_device, self.item, self.unit_stated)
         return column == (other.statistic, other.per_device, other.item, other.unit_stated)
 
@@ -146,7 +146,7 @@ class ReportedRow:
 
     @property
     def name(self) -> str:
-        """What the row is called beside a column of its devices."""
+        """What the row is called where its devices stand beside it: its label, else its size, else its place."""
         label = " ".join(self.label.split())[:60]
         return label or (self._size if self.devices else self.place)
 
@@ -162,7 +162,7 @@ class ReportedRow:
         return plural(self.devices or 0, "node" if self.value("nodes") == self.devices else "device")
 
     def with_devices(self, devices: float) -> "ReportedRow":
-        """The same row with so many devices."""
+        """Return a copy of the row with so many devices."""
         return replace(self, figures=[*self.figures, Quantity("devices", devices, "", "devices")])
 
     def figure(self, kind: str, statistic: Statistic | None = None) -> Quantity | None:
@@ -182,7 +182,7 @@ class ReportedRow:
         return [figure for figure in self.figures if figure.kind == kind]
 
     def usable(self, kind: str) -> Quantity | None:
-        """A positive figure of a kind, measured and without a bound; a ratio only over fewer devices. Or None."""
+        """Return a measured figure of a kind, above 0, no bound, no ratio to another configuration; else None."""
         quantity = self.figure(kind)
         if quantity is None or quantity.value <= 0 or quantity.bound in ("<", ">") or quantity.remark or quantity.over:
             return None

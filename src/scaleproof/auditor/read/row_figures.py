@@ -19,7 +19,10 @@ FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of 
 
 
 def counts_devices(cells: list[str]) -> bool:
-    """Whether bare numbers of a column `gpu` count devices, e.g. 4, 8, 16, as machines have them; True for names."""
+    """Whether a column `gpu` may say which devices ran: it has names, or counts as machines have them (4, 8, 16).
+
+    False for indices (0, 1, 2) and percentages of use (97).
+    """
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
         return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
@@ -102,19 +105,22 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
 
 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quantity | None:
-    """A figure in the base unit of its column, e.g. 0.25 of "250 ms"; None where its unit contradicts the column."""
+    """Return a figure in the base unit of its column: 0.25 of "250 ms"; None where it cannot be one of that column.
+
+    So it is where its unit contradicts the kind, where it is negative, or no whole number though it counts.
+    """
     kind, unit = column.kind, figure.unit
     assert kind is not None
-    scale, stated = column.scale, column.unit is not None
+    scale, has_unit = column.scale, column.unit is not None
     item, per_device = column.item, column.per_device
     if unit is not None:
         changed = _unit_in_cell(kind, unit)
         if changed is None:
             return None
         kind, scale = changed
-        stated, item = True, unit.item or item
+        has_unit, item = True, unit.item or item
         per_device = unit.per_device if unit.per_device is not None else per_device
-    elif not stated and KINDS[kind].needs_unit:
+    elif not has_unit and KINDS[kind].needs_unit:
         scale = 1.0
 
     value = figure.value * scale
@@ -138,7 +144,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
         item,
         bound,  # type: ignore[arg-type]  # narrowed by the line above, which mypy does not follow
         over=column.over,
-        unit_stated=stated or not KINDS[kind].needs_unit,
+        unit_stated=has_unit or not KINDS[kind].needs_unit,
     )
 
 
@@ -168,7 +174,7 @@ def _unit_in_cell(kind: str, unit: Unit) -> tuple[str, float] | None:
 BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?:to|with)|than)\s[^,;]*")
 
 
-def describe_label(row: ReportedRow) -> None:
+def add_facts_of_label(row: ReportedRow) -> None:
     """Add to a row the words and numbers that its label has and no column states.
 
     `vs 1 GPU` and the like are cut off before: they are about the baseline.

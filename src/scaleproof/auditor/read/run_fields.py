@@ -179,7 +179,7 @@ MESH = re.compile(BEFORE + r"(dp|tp|pp|cp)_?(\d{1,4})" + AFTER)
 
 
 def complete_from_name(run: ReportedRun) -> None:
-    """Fill fields from the name of a run, e.g. "ddp_4gpu_bf16"; not of files with a protocol of their own."""
+    """Fill fields that no file states from the name of a run, "ddp_4gpu_bf16"; metrics JSON says all by itself."""
     if run.format.startswith("metrics JSON"):
         return
     name = run.name.lower()
@@ -234,7 +234,7 @@ def debug_settings_of(arguments: list[str]) -> dict[str, str]:
 
 
 def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
-    """Return, of environment variables, those that are set to something that costs time."""
+    """Return the environment variables that switch on debugging, which costs time: name -> value."""
     return {
         name: str(value)[:40]
         for name, value in environment.items()

@@ -140,7 +140,10 @@ def _may_state_figure(text: str) -> bool:
 
 
 def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
-    """Yield lines of prose that belong together, up to an item, a gap, or LONGEST_PARAGRAPH; ":" goes with the next."""
+    """Yield lines of prose that belong together: up to a gap, the next item of a list, or LONGEST_PARAGRAPH.
+
+    A line that ends in ":" and what it announces belong together.
+    """
     current: Paragraph | None = None
     last_line = -2
     for line, raw, sections in prose:
@@ -206,7 +209,7 @@ def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:
 
 
 def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
-    """The figure of a match of PATTERNS, e.g. 0.71 of "71 % faster"; None where it cannot be of this kind."""
+    """Return the figure of a match of PATTERNS: 0.71 of "71 % faster"; None where it cannot be of this kind."""
     groups = m.groupdict()
     value = number(m["n"])
     if value is None or (kind == "speedup" and not 0 < value < 10_000):
@@ -241,7 +244,10 @@ def _words_of(sentence: str) -> dict[str, str]:
 
 
 def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
-    """Set the devices of a figure and of its baseline: those behind it in its sentence count more than others."""
+    """Set the devices of a figure and of its baseline from its sentence, where the figure stands at [start:end].
+
+    Devices behind it count more than those before; where several are named before it, none is taken.
+    """
     if m := _FROM_TO_DEVICES.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
         return
@@ -301,7 +307,10 @@ def stated_changes(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
 
 
 def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
-    """What a change may be between two figures, e.g. 0.5, 2, -0.5, 1, 0.5, -1 of 8 s and 4 s; () if they are unlike."""
+    """Return what a change between two figures may mean: 8 s and 4 s are 0.5 or 2 times, 50 % less, 100 % more.
+
+    () where they are no figures of one quantity, both above 0.
+    """
     ends = [*before, *after]
     units = [end.unit for end in ends if end.unit]
     if len(before) != 1 or len(after) != 1 or len({unit.dimension for unit in units} & COMPARED) != 1:

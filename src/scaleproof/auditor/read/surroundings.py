@@ -38,7 +38,7 @@ _OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
 
 
 def unit_in_prose(text: str) -> TableColumn | None:
-    """The quantity that a paragraph states for the table below, e.g. "All numbers are in images/sec."; or None."""
+    """Return the quantity that a paragraph states for the table below: "All numbers are in images/sec.". Else None."""
     text = _RATE_PER_DEVICE.sub(r"\1/s/GPU", text)
     if not text or _OTHER_QUANTITY.search(text) or not _ABOUT_THE_TABLE.search(text):
         return None
@@ -64,7 +64,10 @@ def unit_in_section(paragraphs: list[str]) -> TableColumn | None:
 
 
 def batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
-    """The batch size of each column, e.g. {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where it is not certain."""
+    """Return column -> its batch size: {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where that is not certain.
+
+    `texts`: those around the table; `names`: its first cells.
+    """
     numbers = [heading.strip() for heading in header[1:]]
     if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):
         return {}
@@ -90,9 +93,7 @@ NUMBERED = re.compile(
 
 
 def last_repeats(headings: list[str]) -> int:
-    """How many of the last headings count repeats of one measurement, from one on: 3 for "GPUs", "Run 1", "Run 2",
-    "Run 3".
-    """
+    """Return how many of the last headings count repeats of a measurement: 2 of "GPUs", "Run 1", "Run 2"; or 0."""
     matches = [NUMBERED.fullmatch(heading.strip(" *_:")) for heading in headings]
     numbers = [int(m[1]) if m else -1 for m in matches]
     for first, number in enumerate(numbers):
@@ -136,7 +137,7 @@ def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
 
 
 def _ratio_of_columns(columns: dict[str, bool | None], speedups: list[tuple[ReportedRow, Quantity]]) -> str:
-    """ "A / B" where each of two or more speed-ups is the cell below A over that below B, of one scope; else ""."""
+    """Return "A / B" where each of two speed-ups or more is the cell of column A over that of B; else ""."""
     if len(speedups) < 2 or len({speedup.value for _, speedup in speedups}) < 2:
         return ""
     for above, below in permutations(columns, 2):
@@ -166,7 +167,10 @@ SIZES_OF_DATA_SETS = {"cifar10": 50_000, "cifar100": 50_000, "imagenet": 1_281_1
 
 
 def works_of(table: ReportedTable) -> set[float]:
-    """What a step or an epoch may be by the text around a table, in samples or tokens, e.g. "50,000 images"."""
+    """Return how many samples or tokens a step or an epoch may have by the text around a table: "50,000 images".
+
+    Names of known data sets, and a batch beside a length, say it, too.
+    """
     around = [table.caption, *table.section, *table.words.values(), *(table.grid.before if table.grid else ())]
     text = " ".join(around)
     named = re.sub("[- ]", "", text.lower())

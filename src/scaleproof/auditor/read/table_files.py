@@ -91,7 +91,7 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
 
 
 def of_first_rank(lines: list[Line]) -> list[Line]:
-    """The lines of the first rank without its prefix "[1,0]<stdout>: "; all lines unless nearly all have such one."""
+    """Return the lines of the first rank without its prefix "[1,0]<stdout>: "; all lines where few have a prefix."""
     opening = [RANK_PREFIX.match(text) for _, text in lines[:REPORT_LINES] if text.strip()]
     if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
         return lines
@@ -181,7 +181,10 @@ LONGEST_TITLE, MOST_TITLE_WORDS = 120, 14
 
 
 def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
-    """A grid of a text's blocks: a row a block, a column a name. [] where no block has `least` results."""
+    """Return the blocks of `name: figure` in a text as one grid, a row a block and a column a name.
+
+    Blocks with fewer than `least` results are left out; [] without any other.
+    """
     blocks = [block for block in _blocks_of_pairs(lines) if block.number_of_results >= least]
     if not blocks:
         return []
@@ -228,7 +231,7 @@ def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """The pairs of a line that are understood, e.g. ("gpus", "8"), ("loss", "2.3") of "gpus=8; loss=2.3"."""
+    """Return the pairs of a line that are understood: ("gpus", "8"), ("loss", "2.3") of "gpus=8; loss=2.3"."""
     if len(text) > 400 or not MAY_HAVE_PAIRS.search(text) or "|" in text.strip("|"):
         return []
     cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
@@ -249,7 +252,10 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _title(text: str) -> str | None:
-    """A line that names what follows, e.g. "4 GPUs" of "### 4 GPUs:"; None for a sentence, a command or a figure."""
+    """Return what a line says that names what follows: "4 GPUs" of "### 4 GPUs:".
+
+    None for a sentence, an item, a command, a figure, or a line that is too long for a title.
+    """
     cleaned = plain_text(text).strip("#=-*[] :")
     if COMMAND.match(cleaned) or re.search(r"[:=]\s*[~<>]?\d", cleaned):
         return None

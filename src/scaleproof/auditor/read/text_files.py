@@ -55,7 +55,7 @@ def encoding(start: bytes) -> str | None:
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
-    """The kind of UTF-16 of a text without its mark, as PowerShell leaves it out at times; None for what is binary."""
+    """Return the kind of UTF-16 of a text without its mark, which PowerShell may leave out; None for a binary file."""
     sample = start[:2000]
     for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
         if len(sample) >= 20 and zeros.count(0) > 0.9 * len(zeros) and 0 not in others:
@@ -69,7 +69,7 @@ def decoded(start: bytes, name: str) -> str:
 
 
 def full_text(path: Path, name: str) -> str:
-    """The text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
+    """Return the text of a file that must be read as one piece. Raises UnreadableFile where it is too large."""
     size = path.stat().st_size
     if size > LARGEST_PARSED:
         limit = f"files of this kind are parsed in one piece, up to {LARGEST_PARSED >> 20} MiB"
@@ -160,7 +160,7 @@ STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.S)
 
 
 def _close_json(text: str) -> str | None:
-    """A JSON text that ends early, closed behind its last complete entry; None where it does not end early."""
+    """Return a JSON text that ends early, closed behind its last complete entry; None where it does not end early."""
     to_close: list[str] = []  # brackets, the innermost last
     last: tuple[int, list[str]] | None = None  # where an entry ended, and what was open then
     for m in STRING_OR_BRACKET.finditer(text):

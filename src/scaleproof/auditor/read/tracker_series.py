@@ -122,7 +122,10 @@ class SeriesReader:
 
 
 def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
-    """The run of rows like {"_step": 1, "loss": 2.3}; None unless all are objects, steps never fall, 3+ have a loss."""
+    """Return the run of rows like {"_step": 1, "loss": 2.3}; None where they are no series of one run.
+
+    All must be objects, three or more have a loss, and their steps never fall.
+    """
     records = [row for row in rows if isinstance(row, dict)]
     if len(records) < len(rows) or len(records) < LEAST_STEPS:
         return None

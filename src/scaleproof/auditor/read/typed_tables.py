@@ -2,6 +2,7 @@
 
 import re
 
+from scaleproof.auditor.read import row_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import (
     NOT_FIGURES,
@@ -14,14 +15,6 @@ from scaleproof.auditor.read.headings import (
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.row_figures import (
-    FOR_PROGRAMS,
-    columns_by_units,
-    counts_devices,
-    describe_label,
-    take_figures,
-    take_words,
-)
 from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns
 from scaleproof.auditor.read.units import RESULTS, SHARES, unit_of
 from scaleproof.auditor.read.words import Description, describe, is_inference, names_in, only_device
@@ -55,7 +48,7 @@ def read_table(grid: Grid, file: str) -> ReportedTable | None:
     table.heading, table.section = grid.section[-1] if grid.section else "", grid.section
     table.cut_off, table.grid = grid.cut_off, grid
     _read_grid(grid, table, file)
-    if not table.kinds() & RESULTS and (typed := columns_by_units(grid, columns)):
+    if not table.kinds() & RESULTS and (typed := row_figures.columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []
         table.checked = False
         _read_rows(grid, table, file)
@@ -93,7 +86,7 @@ def _ignore_monitor_columns(columns: list[TableColumn], grid: Grid) -> None:
             continue
         cells = [row[k] for _, row in grid.rows if k < len(row)]
         has_numbers = any(cell.strip().isdecimal() for cell in cells)
-        if cells and (not counts_devices(cells) or (has_numbers and is_of_monitor)):
+        if cells and (not row_figures.counts_devices(cells) or (has_numbers and is_of_monitor)):
             column.kind = None
 
 
@@ -136,7 +129,10 @@ def _figures_of_description(description: Description, text: str) -> list[Quantit
 
 
 def _header_with_units(grid: Grid) -> list[str]:
-    """The headings with the units of a first row that has nothing else, which is taken off, e.g. "time (ms)"."""
+    """Return the headings, with the units of a first row that has nothing but units: "time (ms)".
+
+    That row is taken off the grid.
+    """
     if len(grid.rows) < 2:
         return grid.header
     _, first = grid.rows[0]
@@ -180,7 +176,10 @@ def _nodes_and_devices(heading: str, cell: str) -> dict[str, int]:
 
 
 def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Description]:
-    """Columns that are one configuration each, and lose their kind, e.g. "8 GPUs"; {} unless there are two."""
+    """Return column -> the configuration that its heading names ("8 GPUs"), and take the kind off these columns.
+
+    {} unless there are two or more.
+    """
     names = [cells[0] for _, cells in grid.rows if cells]
     batch_sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
@@ -231,24 +230,24 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
         for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
             row.texts[column.heading or f"column {k + 1}"] = cell
             if column.kind is not None and column.kind not in NOT_FIGURES:
-                take_figures(row, column, cell, european=europeans[k])
+                row_figures.take_figures(row, column, cell, european=europeans[k])
                 continue
             words = cell
             if not cell and column.kind in WORDS and grid.form != "CSV":
                 words = carried.get(k, "")
             elif cell:
                 carried[k] = cell
-            if grid.form in FOR_PROGRAMS and column.kind in (None, "text"):
+            if grid.form in row_figures.FOR_PROGRAMS and column.kind in (None, "text"):
                 continue  # a column that is not understood; in a table for people it may be the label
             if words and (column.kind != "text" or k == 0) and not HASH.fullmatch(words):
                 labels.append(words)
-            take_words(row, column, words)
+            row_figures.take_words(row, column, words)
             for kind, count in _nodes_and_devices(column.heading, cell).items():
                 row.figures.append(Quantity(kind, float(count), cell, column.heading))
 
         worded = dict.fromkeys(label for label in labels if not figures_of(label) or re.search(r"[A-Za-z]{2,}", label))
         row.label = ", ".join(worded)[:200]
-        describe_label(row)
+        row_figures.add_facts_of_label(row)
         table.rows += _split_by_notes(row, table.columns, notes)
 
 
@@ -263,7 +262,10 @@ def _distinguishing_notes(columns: list[TableColumn]) -> list[str]:
 
 
 def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[str]) -> list[ReportedRow]:
-    """A row for each configuration that a note names, e.g. "A100", with its own and shared figures; else the row."""
+    """Split a row by the notes of its columns, "A100": a row for each, with its own and all shared figures.
+
+    The row itself, alone, where it has no figure below a note.
+    """
     noted = {column.heading: column for column in columns if column.note in notes}
     parts = []
     for note in notes:
@@ -296,7 +298,7 @@ MOST_EFFICIENT = 1.5  # above which a figure is no efficiency
 
 
 def _are_speedups(heading: str, quantities: list[Quantity]) -> bool:
-    """Whether "Weak scaling" is 1.00, 3.39: speed-ups over the row that is 1, and no efficiencies."""
+    """Whether figures below "Weak scaling" are speed-ups, 1.00 and 3.39, and no efficiencies: some are well above 1."""
     values = [quantity.value for quantity in quantities]
     return bool(SCALING.search(heading)) and min(values) == 1 and MOST_EFFICIENT < max(values) < LEAST_PERCENT
 

@@ -124,7 +124,7 @@ _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
 def unit_of(text: str) -> Unit | None:
-    """The unit that all of `text` is, e.g. "img/s", "s/epoch", "k tokens/sec/GPU"; None for any other text."""
+    """Return the unit that all of `text` is: "img/s", "s/epoch", "k tokens/sec/GPU"; None for any other text."""
     text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())
     text = text.replace("\\%", "%").replace("⋅", "/").replace("·", "/")
     if not text or len(text) > 40:
@@ -139,7 +139,7 @@ def unit_of(text: str) -> Unit | None:
 
 
 def _without_device(text: str) -> tuple[str, bool | None]:
-    """A unit without "/GPU" or "each", and True where it had one, e.g. ("ms", True) of "ms/gpu"; else None."""
+    """Return a unit without "/GPU" or "each", and True where it had one, else None: ("ms", True) of "ms/gpu"."""
     bare, count = re.subn(rf"\s*(?:/|\bper\b)\s*(?:{DEVICE}|{NAMED_DEVICE})(?![a-z0-9])", "", text)
     if count:
         return bare.strip(), True
@@ -180,7 +180,7 @@ def _rate(text: str, per_device: bool | None) -> Unit | None:
 
 
 def _time_per_step_or_epoch(text: str, per_device: bool | None) -> Unit | None:
-    """The time of a step, an epoch ("ms/step") or a device ("GPU-hours"); None for others, also for "s/img"."""
+    """Return the time of a step or an epoch ("ms/step"), or of a device ("GPU-hours"); None for others ("s/img")."""
     m = re.fullmatch(r"([a-zµμ]+) ?(?:/|\bper\b) ?(step|iteration|iter|it|batch|epoch)", text)
     if m and m[1] in _TIME:
         return Unit("time", _TIME[m[1]], None, per_device, of="epoch" if m[2] == "epoch" else "step")

@@ -300,7 +300,10 @@ def _why_no_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """The kind of a file with nothing to read, and why, e.g. "a.png"; else None. `relative`: below the named folder."""
+    """Return the kind of a file that its name excludes ("a.png"), and why; None for a file to read.
+
+    `relative`: its path below the folder that was named.
+    """
     suffix = path.suffix.lower()
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"

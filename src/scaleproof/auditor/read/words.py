@@ -156,7 +156,10 @@ LATENCY_OF_TRAINING = re.compile(r"(?i)\b(?:step|iteration|communication|network
 
 
 def is_inference(texts: Sequence[str]) -> bool:
-    """Whether the first text that speaks of either speaks of inference alone; without one, a latency not of a step."""
+    """Whether the first text that speaks of training or inference speaks of inference alone.
+
+    Where none does, a latency that is none of training ("step latency") means inference.
+    """
     for text in texts:
         speaks_of_training = WORD_OF_TRAINING.search(text) is not None
         if speaks_of_training or WORD_OF_INFERENCE.search(text):
@@ -180,7 +183,7 @@ def only_device(text: str) -> str | None:
 
 
 def _count_devices(text: str, result: Description) -> None:
-    """Add the devices that a text states, e.g. 16 of "2 nodes x 8 GPUs", or that it states several."""
+    """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs"; several numbers are only counted."""
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}

@@ -43,7 +43,7 @@ def share(text: str | None) -> float | None:
 
 
 def seconds_of(milliseconds: str | None) -> float | None:
-    """Return seconds above 0 from a text of milliseconds: "989.4" -> 0.9894."""
+    """Return seconds from a text of milliseconds: "989.4" -> 0.9894. None for other texts, and for 0 and less."""
     value = figure(milliseconds) if milliseconds else None
     return value / 1e3 if value and value > 0 else None
 
@@ -78,7 +78,7 @@ class LogReader:
         raise NotImplementedError
 
     def say(self, field: str, value: Any) -> None:
-        """Set a field that a line states: of this run, or behind its steps of the next one in the file, if any."""
+        """Set a field that a line states: of this run or, once it has steps, of the next run in the file, if any."""
         if value is None:
             return
         if self.run.logged_steps:
@@ -246,7 +246,7 @@ class Dialect(LogReader):
         if field == "best_val_loss":
             run.best_val_loss = least(run.best_val_loss, value)
         elif field == "memory_reported_bytes":
-            run.memory_reported_bytes = max(run.memory_reported_bytes or 0.0, value or 0.0) or None
+            run.see_memory(value)
         elif field == "tokens_per_step":  # not a field of a run
             run.details[field] = value
         else:

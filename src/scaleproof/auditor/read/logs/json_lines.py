@@ -27,6 +27,15 @@ TRAINER_COUNTS = {
 }
 
 
+def _entry_in(line: str) -> dict[str, Any]:
+    """Return the JSON object that ends a line; {} where there is none."""
+    try:
+        entry = json.loads(line[line.index("{") :])
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
 class MLPerf(LogReader):
     """`:::MLLOG {...}` of mlcommons/logging: run_start to run_stop is the result; epochs and blocks are parts of it."""
 
@@ -41,11 +50,8 @@ class MLPerf(LogReader):
 
     def feed(self, number: int, line: str) -> None:
         """Read one line, and pass over what is no entry."""
-        try:
-            entry = json.loads(line[line.index("{") :])
-        except ValueError:
-            return
-        if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
+        entry = _entry_in(line)
+        if not isinstance(entry.get("key"), str):
             return
         time_ms, metadata = entry.get("time_ms"), entry.get("metadata")
         what, _, event = entry["key"].rpartition("_")
@@ -99,11 +105,8 @@ class DLLogger(LogReader):
 
     def feed(self, number: int, line: str) -> None:
         """Read one line, of parameters or of a step. What is no entry is passed over."""
-        try:
-            entry = json.loads(line[line.index("{") :])
-        except ValueError:
-            return
-        data = entry.get("data") if isinstance(entry, dict) else None
+        entry = _entry_in(line)
+        data = entry.get("data")
         if not isinstance(data, dict):
             return
         if entry.get("type") == "PARAMETER":
@@ -189,7 +192,10 @@ class HuggingFaceConsole(LogReader):
 
 
 def _literal(text: str) -> Any:
-    """The value of a Python literal, e.g. {"loss": "nan"} of "{'loss': nan}", by the faster JSON if it can; or None."""
+    """Return the value of a Python literal, {"loss": "nan"} of "{'loss': nan}"; None for other texts.
+
+    JSON is tried first, which is faster: a log has millions of such lines.
+    """
     if '"' not in text and "\\" not in text:
         try:
             return json.loads(text.replace("'", '"'))

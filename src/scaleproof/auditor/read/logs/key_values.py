@@ -106,7 +106,7 @@ def form_of(parts: list[str]) -> Form:
 
 
 def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
-    """The meaning of a match of PAIR, and where the next may start; None for a key that is no figure."""
+    """Return the meaning of a match of PAIR, None for a key that is no figure, and where the next match may start."""
     column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
     column = column if column.kind is not None else column_of(m["key"].split()[-1])
     unit = unit_of(m["unit"]) if m["unit"] else None
@@ -132,7 +132,7 @@ def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
 
 
 def _meaning_of_unit(m: re.Match[str]) -> Meaning | None:
-    """The meaning of a match of BARE; None where the unit is no rate of work and no time of a step."""
+    """Return the meaning of a match of BARE; None where its unit is no rate of work and no time of a step."""
     unit = unit_of(m["unit"])
     if unit is None:
         return None
@@ -214,7 +214,10 @@ class KeyValues(LogReader):
             self.run.steps_per_s.append(rate)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
-        """The figure of each kind in a line, in base units, and its text; of two of a kind the first."""
+        """Return kind -> figure in base units, and kind -> its text, of a line; of two of a kind the first.
+
+        Whose a rate in tokens/s is, is noted in the run.
+        """
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
         for pair in form.pairs:
@@ -245,7 +248,7 @@ class KeyValues(LogReader):
         return super().finish()
 
     def _add_step(self, logged: LoggedStep, loss: str | None) -> None:
-        """Add a step to its run, unless the line before has it, too: another rank's."""
+        """Add a step to its run, unless the line before had the same one: then another rank printed it."""
         before, self._place_before = self._place_before, (logged.step, logged.epoch)
         if before == self._place_before:
             return
@@ -274,7 +277,10 @@ class KeyValues(LogReader):
 
 
 def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSpan]]]:
-    """Epochs in sequences, each after the one before, with their places; validation belongs to the epoch before it."""
+    """Sort epochs into sequences in which each follows the one before: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
+
+    Each has its place among `spans`. A line of validation is joined to the epoch of its number.
+    """
     sequences: list[list[tuple[int, TimedSpan]]] = []
 
     def that_ends_in(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
@@ -295,7 +301,10 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSp
 
 
 def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, list[str]]:
-    """The form of a line, and it cut at its digits, e.g. ["lr ", "10", ""]; (None, []) if too long or without any."""
+    """Return the form of a line, and its parts cut at runs of digits: ["lr ", "10", ""].
+
+    (None, []) for a line that is too long or has no digits. `forms` remembers those of lines with other digits.
+    """
     if len(line) > LONGEST_LINE:
         return None, []
     parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)

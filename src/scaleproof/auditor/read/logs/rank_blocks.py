@@ -109,8 +109,7 @@ class RankBlocks(LogReader):
             logged.flops_per_s = min(logged.flops_per_s or 1e30, tflops * 1e12)
 
     def _on_memory(self, text: str, number: int) -> None:
-        used = _last_figure(text.removesuffix("MB"))
-        self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * MI) or None
+        self.run.see_memory((_last_figure(text.removesuffix("MB")) or 0.0) * MI)
 
     def _on_bar(self, text: str, number: int) -> None:
         """Note the seconds of a step, and those since the start, by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
@@ -166,7 +165,7 @@ class RankBlocks(LogReader):
             self._count_skipped(figure(m[2]), figure(m[3]))
 
     def _count_skipped(self, attempted_scale: float | None, reduced_scale: float | None) -> None:
-        """Count a skipped update; halvings from the first scale on only look for the right one."""
+        """Count a skipped update, unless the loss scaler still looks for its scale: it halves it from the start on."""
         is_first = self._loss_scale is None and not self._steps
         is_halving = attempted_scale is not None and (is_first or attempted_scale == self._loss_scale)
         if not (self._is_settling and is_halving):

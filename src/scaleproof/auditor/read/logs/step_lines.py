@@ -40,8 +40,7 @@ class Megatron(LogReader):
         elif m := re.search(r"^(?:\[[^\]]*\]:? *)*(?:\d+: )? *(\w+) \.{3,} *(\S+)", line):
             self._argument(m[1], m[2])
         elif m := re.search(rf"max allocated: *{N}", line):
-            used = figure(m[1])
-            self.run.memory_reported_bytes = max(self.run.memory_reported_bytes or 0.0, (used or 0.0) * 2**20) or None
+            self.run.see_memory((figure(m[1]) or 0.0) * 2**20)
         else:
             self.launch(line)
 
@@ -190,10 +189,7 @@ class NanoChat(Dialect):
         r"step {step}/\d+ \([0-9.]+%\) \| loss: {loss} \|.*?dt: {ms}ms"
         r"(?: \| tok/sec: {tokens_per_s})?(?:.*?mfu: {mfu})?"
     )
-    others = (
-        Line("Number of parameters: {parameters}"),
-        Line("Total batch size {tokens_per_step}"),
-    )
+    others = (Line("Number of parameters: {parameters}"), Line("Total batch size {tokens_per_step}"))
 
 
 class LlmC(Dialect):
@@ -351,7 +347,10 @@ class Keras(LogReader):
             self.launch(line)
 
     def _add_epoch(self, epoch: int, seconds: float, figures: str) -> None:
-        """Add an epoch, or its validation where it is there; the first of a run again begins another run."""
+        """Add an epoch and its validation; the number of the run's first epoch, when it comes again, begins a new run.
+
+        Where an epoch is there already, another rank prints it, too: only a validation loss is taken.
+        """
         last = self.run.timed_spans[-1] if self.run.timed_spans else None
         if last is not None and last.index is not None and epoch <= last.index:
             if epoch == last.index:

@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from planted_faults import in_lines, tokens_in  # noqa: E402
 from scipy.stats import binomtest  # noqa: E402
 from verify import test_faults_after_analysis as stages  # noqa: E402
 
+STARTED = time.monotonic()
 CHANGED = 0.01
 PAIRS = 0.25  # of the edits come with a second one
 SHORT, LONG = {"steps": 12, "warmup_steps": 3}, {"steps": 40, "warmup_steps": 3}
@@ -174,22 +176,29 @@ def differing(figures: Figures, sound: list[Figures]) -> list[str]:
 
 
 class Pages:
-    """The published demo, whose stages are run again by edited code."""
+    """The published demo, whose stages are run again by edited code. `folder`: where the sound one is kept, or made."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, folder: Path) -> None:
         from scaleproof.conclude.report import claims_report
 
         self.root, self._runs = root, 0
-        self._project = root / "project"
+        self._project, self._log = folder / "project", folder / "lines"
         claims_report.code_sha256 = lambda *_: "0" * 64  # as of a package that is edited on disk
-        made = stages.project.__wrapped__ if hasattr(stages.project, "__wrapped__") else None
-        assert made is not None
-        factory = type("Factory", (), {"mktemp": lambda _, name: self._made(root / name)})()
-        next(made(factory))
+        if (self._project / "done").exists():
+            os.chdir(self._project)
+            for stage in STAGES:  # what they import is there before they are forked
+                stages.run(stage)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            factory = type("Factory", (), {"mktemp": lambda _, name: self._made(folder / name)})()
+            next(stages.project.__wrapped__(factory))
+            self._make(self._project, lambda stage: note_lines(self._log, stage), lambda _: True)
+        self._ran = {stage: read_lines(self._log, CONCLUDING, stage) for stage in STAGES}
+        self._files = contents(self._project / stages.FOLDER)
         self._sound = self.stated(self._project / stages.FOLDER)
 
     def _made(self, folder: Path) -> Path:
-        folder.mkdir()
+        folder.mkdir(parents=True)
         return folder
 
     def of_stages(self, edits: Sequence[Edit], *_: object) -> tuple[list[str], list[str]]:
@@ -201,11 +210,16 @@ class Pages:
         copy = self.root / f"copy{self._runs}"
         shutil.copytree(self._project, copy)
 
-        in_report = all(edit.file.startswith("conclude/report") for edit in edits)
-        self._make(copy, lambda: apply(edits, Opponent()), STAGES[-2:] if in_report else STAGES)
+        edited = {edit.file for edit in edits}
+        helper = Opponent()
+
+        def is_due(stage: str) -> bool:  # it runs an edited file, or one before it has written something else
+            return not edited.isdisjoint(self._ran[stage]) or self._differ(copy)
+
+        self._make(copy, lambda stage: stage == STAGES[0] and apply(edits, helper), is_due)
         if not (copy / "done").exists():
             raise RuntimeError("a stage has failed")
-        changed = changed_words(self._sound, self.stated(copy / stages.FOLDER))
+        changed = changed_words(self._sound, self.stated(copy / stages.FOLDER)) if self._differ(copy) else []
         differences = verify_and_audit(copy / stages.FOLDER)[0] if changed else []
         if changed and not differences:
             changed.append(written_again(copy / stages.FOLDER).reservation)
@@ -214,36 +228,43 @@ class Pages:
 
     def lines(self, _: str) -> Lines:
         """The lines that the stages run."""
-        log = self.root / "lines"
-        if not log.exists():
-            self._make(self._project, lambda: note_lines(log), STAGES)
-        return read_lines(log, CONCLUDING)
+        files = set().union(*self._ran.values())
+        return {file: set().union(*(ran.get(file, set()) for ran in self._ran.values())) for file in files}
 
-    def _make(self, project: Path, before: Callable[[], None], names: Sequence[str]) -> None:
-        """Run stages in a copy of the project, in a process of their own. `before`: what is done first there."""
+    def _differ(self, project: Path) -> bool:
+        """Whether a copy of the project has other files than the sound one."""
+        return contents(project / stages.FOLDER) != self._files
+
+    def _make(self, project: Path, before: Callable[[str], object], is_due: Callable[[str], bool]) -> None:
+        """Run the stages that are due in a copy of the project, in a process of their own, `before` each."""
         done = project / "done"
         done.unlink(missing_ok=True)
 
         def child() -> None:
             os.chdir(project)
-            before()
-            for stage in names:
-                stages.run(stage)
+            for stage in STAGES:
+                before(stage)
+                if is_due(stage):
+                    stages.run(stage)
             done.touch()
 
         ranks.wait([ranks.fork(child, project / "log")])
 
     def stated(self, folder: Path) -> dict[str, list[str]]:
         """The numbers and words of every file that states figures."""
-        files = [path for kind in ("*.json", "*.csv", "*.html", "tables/*") for path in sorted(folder.glob(kind))]
+        layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}|\\shortstack\[.\]"
         words = {}
-        for path in files:
-            if path.name != "manifest.json":
-                layout = r"<(script|style|svg).*?</\1>|<[^>]*>|\\begin\{tabular\}\{[^}]*\}|\\shortstack\[.\]"
-                text = re.sub(layout, " ", path.read_text(), flags=re.DOTALL)
-                text = text if path.suffix == ".csv" else text.replace(",", "")  # of numbers such as 14,130
-                words[path.relative_to(folder).as_posix()] = re.findall(r"[\w.+-]*\w", text)
+        for name, content in contents(folder).items():
+            text = re.sub(layout, " ", content.decode(), flags=re.DOTALL)
+            text = text if name.endswith(".csv") else text.replace(",", "")  # of numbers such as 14,130
+            words[name] = re.findall(r"[\w.+-]*\w", text)
         return words
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of results that state figures, by their names below `folder`."""
+    files = [path for kind in ("*.json", "*.csv", "*.html", "tables/*") for path in sorted(folder.glob(kind))]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files if path.name != "manifest.json"}
 
 
 def changed_words(before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
@@ -281,6 +302,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=sorted(CELLS), help="of the runs on ranks")
     parser.add_argument("--of", choices=("ranks", "corpus", "stages"), action="append")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no further edit is begun")
+    parser.add_argument("--sound", type=Path, help="folder where the sound stages are kept for the next seed")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         counts = sum((attack(kind, args, Path(folder)) for kind in args.of or ("ranks", "corpus", "stages")), Counter())
@@ -295,12 +318,14 @@ def attack(kind: str, args: argparse.Namespace, root: Path) -> Counter[str]:
     chance, counts = random.Random(f"{args.seed}/{kind}"), Counter[str]()
     (root / kind).mkdir()
     if kind == "stages":
-        pages = Pages(root / kind)
+        pages = Pages(root / kind, (args.sound or root / "sound").resolve())
         ran, trial = pages.lines, pages.of_stages
     else:
         rig = Rig(root / kind)
         ran, trial = (rig.lines, rig.of_ranks) if kind == "ranks" else (rig.corpus_lines, rig.of_corpus)
     for _ in range(args.edits):
+        if time.monotonic() - STARTED > args.seconds:
+            break
         name = chance.choice(args.cells)
         edits = [drawn(chance, ran(name), kind == "ranks") for _ in range(1 + (chance.random() < PAIRS))]
         try:

@@ -319,8 +319,8 @@ def _with(node: Any, **fields: Any) -> Any:
 Lines = dict[str, set[int]]  # file below src/scaleproof -> numbers of its lines that ran
 
 
-def note_lines(log: Path) -> None:
-    """Have this process write to `log` which lines of the package it runs, from now on."""
+def note_lines(log: Path, part: str = "-") -> None:
+    """Have this process write to `log` which lines of the package it runs, from now on, as of a `part` of the work."""
     seen: set[tuple[str, int]] = set()
     file = log.open("a", buffering=1)
 
@@ -330,18 +330,18 @@ def note_lines(log: Path) -> None:
             return None
         if event == "line" and line not in seen:
             seen.add(line)
-            file.write(f"{Path(line[0]).relative_to(PACKAGE).as_posix()} {line[1]}\n")
+            file.write(f"{Path(line[0]).relative_to(PACKAGE).as_posix()} {line[1]} {part}\n")
         return note
 
     sys.settrace(note)
 
 
-def read_lines(log: Path, folders: Sequence[str]) -> Lines:
-    """What `note_lines` has written, of files right in some folders of the package."""
+def read_lines(log: Path, folders: Sequence[str], part: str = "-") -> Lines:
+    """What `note_lines` has written of a part, of files right in some folders of the package."""
     lines: Lines = {}
     for text in log.read_text().splitlines():
-        file, number = text.split()
-        if file.rpartition("/")[0] in folders:
+        file, number, of_part = text.split()
+        if of_part == part and file.rpartition("/")[0] in folders:
             lines.setdefault(file, set()).add(int(number))
     return lines
 

@@ -24,8 +24,11 @@ HEADING = "phase,step,rank,step_time_s,data_wait_s,loss,samples,tokens\n"
 OF_FAILED = {field.alias or name for name, field in Failed.model_fields.items() if field.annotation is not type(None)}
 
 
-def differences_in(root: Path, seed: int) -> list[str]:
-    """What `verify` says of a demo that is drawn by `seed`, in `root`, after all stages have run again."""
+def differences_in(root: Path, seed: int, repeats: int = 6, pairs: int = 4) -> list[str]:
+    """What `verify` says of a demo that is drawn by `seed`, in `root`, after all stages have run again.
+
+    `repeats`, `pairs`: how many it has, the last ones left out.
+    """
     chance = Random(seed)
     (root / FOLDER).parent.mkdir(parents=True)
     shutil.copytree(PUBLISHED.parents[2] / "config", root / "config")
@@ -42,8 +45,10 @@ def differences_in(root: Path, seed: int) -> list[str]:
     ]
     key = chance.choice(further)
     lines = [line for line in text.splitlines() if not (key and line.startswith(key.partition(":")[0] + ":"))]
-    (root / "config/campaigns/demo.yaml").write_text("\n".join([*lines, key, ""]))
+    changed = "\n".join([*lines, key, ""]).replace("repeats: 6", f"repeats: {repeats}")
+    (root / "config/campaigns/demo.yaml").write_text(changed.replace("    pairs: 4", f"    pairs: {pairs}"))
     (root / FOLDER / "campaign.yaml").unlink()
+    _leave_out(root / FOLDER, repeats, pairs)
     of_runs, of_cells = chance.choice([0, 0.01, 0.05, 0.2, 0.5, 1.0]), chance.choice([0, 0.05, 0.5])
     kept = chance.choice([1.0, 1.0, 0.9, 0.7, 0.4])
     slower: dict[Path, float] = {}  # than it was, each cell
@@ -65,6 +70,20 @@ def differences_in(root: Path, seed: int) -> list[str]:
         for stage in (*ALL_STAGES, "loss_charts", "report"):
             run(stage)
         return list(map(str, [*verify(FOLDER, with_manifest=False)[0], *written_again(FOLDER).differences]))
+
+
+def _leave_out(folder: Path, repeats: int, pairs: int) -> None:
+    """Delete the runs of later repeats, and those of later pairs of A and B."""
+    for of_run in folder.glob("runs/*/rep*"):
+        if int(of_run.name.removeprefix("rep")) > repeats:
+            shutil.rmtree(of_run)
+    for listed in folder.glob("compare/*/pairs.json"):
+        content = json.loads(listed.read_text())
+        kept = [pair for pair in content["pairs"] if pair["null"] or pair["pair"] <= pairs]
+        for pair in content["pairs"]:
+            if pair not in kept:
+                shutil.rmtree(listed.parent / f"pair{pair['pair']}")
+        write_json(listed, content | {"pairs": kept})
 
 
 def _failed(folder: Path, data: dict[str, Any]) -> dict[str, Any]:

@@ -8,3 +8,8 @@ from verify.any_demo import differences_in
 @pytest.mark.parametrize("seed", [0, 1])
 def test_nothing_differs_in_a_sound_demo(tmp_path, seed):
     assert differences_in(tmp_path, seed) == []
+
+
+@pytest.mark.parametrize(("seed", "repeats", "pairs"), [(2, 2, 2), (3, 3, 4)])
+def test_nothing_differs_in_a_sound_demo_of_few_runs(tmp_path, seed, repeats, pairs):
+    assert differences_in(tmp_path, seed, repeats, pairs) == []

@@ -17,13 +17,13 @@ from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
-from scaleproof.conclude.publication.made_again import is_written_again, written_again
+from scaleproof.conclude.publication.made_again import is_written_again, records_in, written_again
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
 from scaleproof.ground.number_format import fixed
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.ground.records.run import read_run
+from scaleproof.ground.records.run import Run, read_run
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.printed import numbers
@@ -44,22 +44,26 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
     folder = folder_of(path)
     named = {difference.file for difference in differences if difference.where != "sha256"}
     reservation = ""
+    records: Sequence[Run] = ()
     if all(is_written_again(difference.file) for difference in differences):  # else what they are made of is damaged
-        rewritten = written_again(folder)
+        records = records_in(folder)
+        rewritten = written_again(folder, records)
         reservation = rewritten.reservation
         differences += [again for again in rewritten.differences if again.file not in named]
     if not differences and not why_rules_differ(folder):
-        differences = findings_left_out(folder)
+        differences = findings_left_out(folder, records)
     if say and reservation and not differences:
         say(reservation)
     return differences, runs, figures
 
 
-def findings_left_out(folder: Path) -> list[Difference]:
-    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures."""
+def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Difference]:
+    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures.
+
+    `records`: the runs, where they have been read.
+    """
     record = read_findings(folder / FINDINGS)
-    raw_runs, _ = read_runs(folder)
-    audit = campaign_findings(folder.name, [read_run((folder / run.path).parent) for run in raw_runs])
+    audit = campaign_findings(folder.name, records or records_in(folder))
     by_key = {_finding_key(finding): finding for finding in record.findings}
     differences = []
     for finding in (finding for finding in audit.findings if finding.concerns in OF_RUNS):

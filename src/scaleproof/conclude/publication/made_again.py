@@ -6,11 +6,12 @@ version wrote the page, words may be others; figures, names, and words that deci
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from scaleproof import __version__
 from scaleproof.conclude.publication.statements import (
     Statement,
     blocks_of,
@@ -41,14 +42,15 @@ from scaleproof.ground.number_format import in_unit
 from scaleproof.ground.records.claims import CLAIMS, SCHEMA_VERSION, ClaimsReport
 from scaleproof.ground.records.comparison_report import read_comparison
 from scaleproof.ground.records.host_names import Pseudonyms
+from scaleproof.ground.records.metrics import VERSION
 from scaleproof.ground.records.profile_schema import PROFILE, read_profile
-from scaleproof.ground.records.run import read_run
+from scaleproof.ground.records.run import Run, read_run
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.waterfall_report import read_waterfall
-from scaleproof.verify.campaign_file import are_of_this_version, campaign_beside
+from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
-from scaleproof.verify.raw import Difference, read_runs
+from scaleproof.verify.raw import PLACES, Difference
 from scaleproof.verify.signature import SIGNATURE, signer_of
 
 PAGE = "report.html"
@@ -66,14 +68,23 @@ class Rewritten:
     reservation: str = ""
 
 
-def written_again(folder: Path) -> Rewritten:
-    """Write page, claims.json and tables of `folder` once more, elsewhere, and return where its own differ."""
+def records_in(folder: Path) -> list[Run]:
+    """Read all runs of a campaign. Raises UserError where one is damaged."""
+    return [read_run(place) for place in sorted(folder.glob(PLACES))]
+
+
+def written_again(folder: Path, records: Sequence[Run] = ()) -> Rewritten:
+    """Write page, claims.json and tables of `folder` once more, elsewhere, and return where its own differ.
+
+    `records`: its runs, where they have been read.
+    """
     if not (folder / CLAIMS).exists():  # nothing to compare: a rehearsal, or a campaign older than claims.json
         return Rewritten([])
-    if not are_of_this_version(read_runs(folder)[0]):
-        return Rewritten([], "page and tables were not written again: they are of another version")
     try:
-        return _compare(folder)
+        records = records or records_in(folder)
+        if {run.metrics.env.get(VERSION) for run in records} != {__version__}:
+            return Rewritten([], "page and tables were not written again: they are of another version")
+        return _compare(folder, records)
     except DAMAGES as error:
         return Rewritten([Difference(PAGE, "", f"cannot be written again: {describe_first_fault(error)}")])
 
@@ -83,10 +94,10 @@ def is_written_again(file: str) -> bool:
     return file in (PAGE, CLAIMS) or file.startswith("tables/")
 
 
-def _compare(folder: Path) -> Rewritten:
+def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     """Return what is written otherwise: all of it where this code wrote the page, else figures and deciding words."""
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
-    pairs = {file: list(differing(*sides)) for file, sides in _both_versions(folder)}
+    pairs = {file: list(differing(*sides)) for file, sides in _both_versions(folder, records)}
     is_of_today = stated.schema_version == SCHEMA_VERSION
     if not is_of_today:  # such a file has fewer sentences, and names no code; the page has them all
         del pairs[CLAIMS]
@@ -106,18 +117,21 @@ def _compare(folder: Path) -> Rewritten:
     return Rewritten([Difference(file, *in_words(pair)) for file in pairs for pair in pairs[file]], reservation)
 
 
-def _both_versions(folder: Path) -> Iterator[tuple[str, tuple[list[Statement], list[Statement]]]]:
+def _both_versions(
+    folder: Path, records: Sequence[Run]
+) -> Iterator[tuple[str, tuple[list[Statement], list[Statement]]]]:
     """Yield the name of each file that is written again, and its statements: those that it has, and should have."""
     stated_page = text_of(folder / PAGE)
     page = tree_of(stated_page)
     _leave_out_machine_check(page)
-    inputs = _page_inputs(folder, page)
+    inputs = _page_inputs(folder, page, records)
     if Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page:  # it names none of the hosts
         inputs = replace(inputs, anonymous=True)
     unit = inputs.report.unit
     text = page_text(inputs, Path(inputs.runs_table["metrics"].iloc[0]).parents[3])  # of runs/<cell>/rep1/
     signer, _ = signer_of(folder)
-    yield PAGE, (blocks_of(page), blocks_of(tree_of(with_signature(text, signer, SIGNATURE) if signer else text)))
+    text = with_signature(text, signer, SIGNATURE) if signer else text
+    yield PAGE, ([], []) if text == stated_page else (blocks_of(page), blocks_of(tree_of(text)))
     yield CLAIMS, (entries_of(text_of(folder / CLAIMS)), entries_of(claims_text(inputs)))
     for file, text in _tables(folder, inputs):
         path = folder / file
@@ -161,7 +175,7 @@ def _title(folder: Path, page: Element, report: ScalingReport) -> str:
     return next((title for title in titles if " ".join(title.split()) == stated), report.title)
 
 
-def _page_inputs(folder: Path, page: Element) -> PageInputs:
+def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInputs:
     """Return what the page of a campaign is made from.
 
     Taken from the page itself is what no file of results says: the name of its campaign file, a title where no campaign
@@ -170,7 +184,8 @@ def _page_inputs(folder: Path, page: Element) -> PageInputs:
     runs_table, cells, report = read_inputs(folder)
     repeats = zip(runs_table["cell"], runs_table["repeat"], strict=True)  # in the order of the campaign
     comparison, waterfall, forecast = (folder / f"{name}.json" for name in ("comparison", "waterfall", "forecast"))
-    facts = collect_run_facts([read_run(folder / f"runs/{cell}/rep{repeat}") for cell, repeat in repeats])
+    by_name = {run.name: run for run in records}
+    facts = collect_run_facts([by_name[f"{cell}/rep{repeat}"] for cell, repeat in repeats])
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
     on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
     due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS

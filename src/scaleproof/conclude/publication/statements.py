@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 from scaleproof.verify.html_tree import Element
 
@@ -29,6 +29,7 @@ DECIDING = {
     *("decided", "long", "short", "too", "enough", "higher", "lower", "larger", "smaller", "best", "worst"),
     *("first", "last", "yet", "but", "however"),
 }
+MANY = 2_000  # statements, from which on a frequent one is no place to begin a comparison: its time is their square
 AROUND = 40  # letters of a text that are shown before the first different one
 
 
@@ -86,11 +87,19 @@ Pair = tuple[Statement | None, Statement | None]  # what stands there, and what 
 
 def differing(stated: Sequence[Statement], again: Sequence[Statement]) -> Iterator[Pair]:
     """Yield the statements that are others, too many, or left out, in their order."""
-    matcher = SequenceMatcher(None, stated, again, autojunk=False)
+    start = _count_common(stated, again)
+    end = _count_common(stated[start:][::-1], again[start:][::-1])
+    stated, again = (side[start : len(side) - end] for side in (stated, again))
+    matcher = SequenceMatcher(None, stated, again, autojunk=len(stated) > MANY)
     for kind, start, end, start_again, end_again in matcher.get_opcodes():
         if kind != "equal":
             pairs = zip_longest(stated[start:end], again[start_again:end_again])
-            yield from (pair for pair in pairs if not _differ_in_pseudonyms(*pair))
+            yield from (pair for pair in pairs if pair[0] != pair[1] and not _differ_in_pseudonyms(*pair))
+
+
+def _count_common(stated: Sequence[Statement], again: Sequence[Statement]) -> int:
+    """Return with how many equal statements both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(stated, again, strict=False)))
 
 
 def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> bool:

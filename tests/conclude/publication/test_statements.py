@@ -30,7 +30,7 @@ def test_a_block_is_one_statement_with_all_that_is_in_it():
     ("text", "contents"),
     [
         ("ddp-n1x2 runs at 1.45x (1.2-1.7)", "ddp-n1x2 1.45x 1.2-1.7"),
-        ("it is faster, and 1.0 is 1.0", "faster 1.0"),
+        ("it is faster, and 1.0 is 1.0", "faster and 1.0"),
         ("unexplained -1.5 ms: host gaps", "-1.5 host gaps"),
         ('<td style="width: 7" class="number more" data-order="3.5">a', "more 3.5"),
         ('<a href="#row-ddp-n1x2">here', ""),
@@ -48,7 +48,11 @@ def test_contents_are_figures_names_and_words_that_decide(text, contents):
         (["is faster"], ["is slower"], True),
         (["at 1.4x", "one"], ["two", "at 1.4x"], False),
         ([], ["ddp-n1x2 is there"], True),
-        ([], ["the interval contains 1"], False),  # may be a further explanation
+        ([], ["the interval contains 1"], True),
+        ([], ["so it is explained"], False),
+        (["~ 1.06"], ["1.06"], True),
+        ([r"\textasciitilde{}~1.06"], ["~1.06"], True),
+        (["and ddp-n1x2"], ["ddp-n1x2"], True),
         (["nobody wins"], [], True),
         (["hides 1.5 ms: all of it"], ["hides 1.5 ms; yet all of it"], True),
         (["long enough"], ["too short"], True),
@@ -57,6 +61,12 @@ def test_contents_are_figures_names_and_words_that_decide(text, contents):
 def test_other_words_with_the_same_contents_do_not_differ(stated, again, differs):
     pairs = list(differing(*([Statement(text, text) for text in side] for side in (stated, again))))
     assert bool(differing_contents(pairs, NAMES)) == differs
+
+
+def test_a_page_of_before_may_have_fewer_explanations_and_marks():
+    pairs = [(None, Statement("", "the interval contains 1")), (Statement("", "1.06"), Statement("", "~ 1.06"))]
+    assert differing_contents(pairs, NAMES, is_of_before=True) == []
+    assert differing_contents(pairs, NAMES) == pairs
 
 
 def test_a_difference_is_shown_where_it_begins():

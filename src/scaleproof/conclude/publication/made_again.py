@@ -109,7 +109,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
         reports = [json.loads(text_of(folder / file)) for file in REPORTS if (folder / file).exists()]
         names = set(names_in([*reports, *(column.heading for column in COLUMNS.values())]))
         n_differing = sum(map(len, pairs.values()))
-        pairs = {file: differing_contents(of_file, names) for file, of_file in pairs.items()}
+        pairs = {file: differing_contents(of_file, names, not is_of_today) for file, of_file in pairs.items()}
         n_words = n_differing - sum(map(len, pairs.values()))
         if is_of_today:
             statements = plural(n_words, "statement")

@@ -19,7 +19,8 @@ BLOCKS = (
     *("title", "style", "script", "pre", "svg"),
 )
 NOT_STATED = ("style", "id", "role", "viewbox", "tabindex", "href")  # attributes that state nothing to readers
-TOKEN = re.compile(r"(?<![\w.])-?[^\W_]+(?:[./'_-]+[^\W_]+)*")
+MARKS = {"~", "\\textasciitilde", "†"}  # of figures, which a note explains
+TOKEN = re.compile(r"(?<![\w.])-?[^\W_]+(?:[./'_-]+[^\W_]+)*|~(?= )|\\textasciitilde|†")
 # Words that decide what a sentence says.
 DECIDING = {
     *("faster", "slower", "fastest", "slowest", "undecided", "unclaimed", "unrated", "incomparable", "unknown"),
@@ -27,7 +28,7 @@ DECIDING = {
     *("more", "less", "most", "least", "above", "below", "low", "good", "high", "excellent", "unsigned"),
     *("recommended", "clear", "winner", "pays", "off", "near", "shown", "differ", "cannot", "apart", "within"),
     *("decided", "long", "short", "too", "enough", "higher", "lower", "larger", "smaller", "best", "worst"),
-    *("first", "last", "yet", "but", "however"),
+    *("first", "last", "yet", "but", "however", "and", "or"),
 }
 MANY = 2_000  # statements, from which on a frequent one is no place to begin a comparison: its time is their square
 AROUND = 40  # letters of a text that are shown before the first different one
@@ -110,16 +111,19 @@ def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> 
     return bool(re.fullmatch(pattern, again.whole))
 
 
-def differing_contents(pairs: Sequence[Pair], names: Set[str]) -> list[Pair]:
+def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: bool = False) -> list[Pair]:
     """Return the pairs whose figures or deciding words differ, wherever they stand. `names`: in lower case.
 
-    A statement that is left out must have more than whole numbers: it may be a further explanation.
+    `is_of_before`: of an earlier form, which had fewer explanations: one that is left out has only whole numbers.
     """
+    names = names if is_of_before else names | MARKS
     contents = [tuple(one.contents(names) if one else "" for one in pair) for pair in pairs]
     stated, again = Counter(here for here, _ in contents), Counter(there for _, there in contents)
     too_many = set(stated - again) - {""}
-    specific = {name for name in names - DECIDING if len(name) > 3}
-    left_out = {text for text in again - stated if re.search(r"\d\.\d", text) or not specific.isdisjoint(text.split())}
+    left_out = set(again - stated) - {""}
+    if is_of_before:
+        specific = {name for name in names - DECIDING if len(name) > 3}
+        left_out = {text for text in left_out if re.search(r"\d\.\d", text) or not specific.isdisjoint(text.split())}
     return [pair for pair, (a, b) in zip(pairs, contents, strict=True) if a in too_many or b in left_out]
 
 

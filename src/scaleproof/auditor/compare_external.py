@@ -48,17 +48,9 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         if not gathered.runs and not gathered.own_runs:
             raise _no_speed(path, gathered)
     runs_a, runs_b = (_runs_with_rate(path, gathered) for path, gathered in zip((a, b), evidence, strict=True))
-    rates_a = [_rates_by_unit(run) for run in runs_a]
-    rates_b = [_rates_by_unit(run) for run in runs_b]
-    unit = next((unit for unit in FIXED_BY_UNIT if all(unit in rates for rates in (*rates_a, *rates_b))), None)
-    if unit is None:
-        units = sorted({unit for rates in (*rates_a, *rates_b) for unit in rates})
-        raise UserError(
-            f"{a} and {b} state how fast they were in different units: {', '.join(units)}; let both print the same one"
-        )
-
-    stated_a = _stated_fields(runs_a)
-    stated_b = _stated_fields(runs_b)
+    rates_a, rates_b = (list(map(_rates_by_unit, runs)) for runs in (runs_a, runs_b))
+    unit = _common_unit(f"{a} and {b}", rates_a + rates_b)
+    stated_a, stated_b = _stated_fields(runs_a), _stated_fields(runs_b)
     for name in vary:
         if name not in stated_a:
             raise field_error(name, stated_a)
@@ -89,6 +81,15 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         unstated=[name for name in unstated if name not in OPTIONAL_FIELDS],
         freedom=b_over_a.freedom,
     )
+
+
+def _common_unit(sides: str, rates: list[dict[str, float]]) -> str:
+    """Return the first unit of FIXED_BY_UNIT in which all runs state a rate. Raises UserError where there is none."""
+    for unit in FIXED_BY_UNIT:
+        if all(unit in of_run for of_run in rates):
+            return unit
+    units = ", ".join(sorted({unit for of_run in rates for unit in of_run}))
+    raise UserError(f"{sides} state how fast they were in different units: {units}; let both print the same one")
 
 
 def _why_copied(runs_a: list[ReportedRun], runs_b: list[ReportedRun]) -> str | None:

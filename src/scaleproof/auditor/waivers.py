@@ -36,6 +36,7 @@ class Waiver(BaseModel):
         return finding.code == self.code and bool(places) and all(self._has_place(place, paths) for place in places)
 
     def _has_place(self, place: str, paths: Sequence[Path]) -> bool:
+        """Whether a place, by its name in the audit or its path, with or without its line, matches this waiver."""
         location = located(place, paths)
         names = (place, str(location.file), f"{location.file}:{location.line}", f"{location.file}/{place}")
         return any(fnmatchcase(name, self.place) for name in names)

@@ -263,6 +263,5 @@ def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> l
     """Return the fields that, if `run` stated them, would tell which of the candidates is its baseline."""
     others = list(candidates)
     names = ("model", "dataset", "epochs", "global_batch", "precision", "strategy", "engine", "device")
-    return [
-        name for name in names if getattr(run, name) is None and len({getattr(other, name) for other in others}) > 1
-    ]
+    unstated = [name for name in names if getattr(run, name) is None]
+    return [name for name in unstated if len({getattr(other, name) for other in others}) > 1]

@@ -140,9 +140,8 @@ def _shortened(value: Any) -> str:
 def repeated_enough(context: AuditContext) -> Iterator[Flag]:
     """Flag configurations that were measured once: one run says nothing about its own spread."""
     measured = (run for run in context.runs if run.is_timed and run.details.get("status") not in STATUS_WITHOUT_NUMBERS)
-    configurations = grouped_by(
-        measured, "name_without_repeat", "world_size", "precision", "micro_batch", "accumulation"
-    )
+    configuration_of = ("name_without_repeat", "world_size", "precision", "micro_batch", "accumulation")
+    configurations = grouped_by(measured, *configuration_of)
     alone = [repeats[0] for repeats in configurations.values() if len(repeats) == 1]
     if alone:
         yield Flag(f"n=1 in {plural(len(alone), 'configuration')}: there is no interval", alone)

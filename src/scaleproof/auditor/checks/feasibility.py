@@ -179,10 +179,11 @@ def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
     """Return the published peaks, mostly one, that MFU and FLOP/s of most rows imply; none if a row names a device."""
     if any("device" in row.words for row in rows):
         return set()
-    pairs = [(row.known("mfu"), row.known("flops_per_s"), row.devices or 1) for row in rows if row.measured]
-    implied = [
-        _flops_of_one_device(flops, devices)[0] / share.interval for share, flops, devices in pairs if share and flops
-    ]
+    implied = []
+    for row in (row for row in rows if row.measured):
+        share, flops = row.known("mfu"), row.known("flops_per_s")
+        if share and flops:
+            implied.append(_flops_of_one_device(flops, row.devices or 1)[0] / share.interval)
     counts = {peak: sum(interval.contains(peak, SAME_TOLERANCE) for interval in implied) for peak in ALL_PEAKS}
     most = max(counts.values(), default=0)
     needed = max(2, ROWS_PER_ODD_ROW * (len(implied) - most))

@@ -135,6 +135,7 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             is_only_pair = of_family in ([above, below], [below, above])
             expected = max(columns_named(target.heading, *headings), int(is_only_pair or is_beside_one))
             yield Formula(name, headings, ratio, expected, above.texts, below.texts)
+            # What is not called a speed-up may be over the smaller one in each row.
             if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
                 inverse = below.figures.over(above.figures)
                 larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))

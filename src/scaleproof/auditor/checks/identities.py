@@ -244,11 +244,13 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
 
     None, too, where all figures are the table's own and say nothing of the row, or no reading makes sense.
     """
-    parts = [*identity.factors, identity.over] if identity.over else [*identity.factors]
-    chosen = [next((figure for kind in kinds if (figure := _stated(table, row, kind))), None) for kinds in parts]
-    figures = [figure for figure in chosen if figure is not None]
-    stated = _stated(table, row, identity.result)
-    if stated is None or len(figures) < len(parts) or not multiplies(stated, *figures):
+    stated, figures = _stated(table, row, identity.result), []
+    for kinds in (*identity.factors, *filter(None, [identity.over])):
+        figure = next((figure for kind in kinds if (figure := _stated(table, row, kind))), None)
+        if figure is None:
+            return None
+        figures.append(figure)
+    if stated is None or not multiplies(stated, *figures):
         return None
     factors, over = (figures[:-1], figures[-1]) if identity.over else (figures, None)
     product = exact(1.0)

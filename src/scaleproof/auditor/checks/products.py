@@ -113,11 +113,9 @@ def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
                 sign = " x " if exponent == 1 else " / "
                 rows = np.flatnonzero(agreement.fits)
                 examples = ", ".join(f"{one.texts[i]}{sign}{other.texts[i]}" for i in rows[:2])
-                evidence = (
-                    f"{one.heading}{sign}{other.heading} is {agreement.expected.middle[0]:.4g} in all "
-                    f"{len(rows)} rows ({examples}): one of the two is the inverse of what it is called"
-                )
-                yield Flag(evidence, figures.places)
+                number = f"{agreement.expected.middle[0]:.4g} in all {len(rows)} rows ({examples})"
+                evidence = f"{one.heading}{sign}{other.heading} is {number}: "
+                yield Flag(f"{evidence}one of the two is the inverse of what it is called", figures.places)
 
 
 def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
@@ -127,20 +125,21 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     work that the text states, with which rate x time is compared even where few rows agree.
     """
     flagged: set[int] = set()
+    all_rows = list(range(len(figures.places)))
     for factors, is_work in _possible_products(figures):
         by_group = [[Agreement(chosen, rows) for chosen in factors] for rows in groups_of(figures, FEWEST_ROWS)]
+        alternatives = [alternative for group in by_group for alternative in group]
         # Of each group of rows the product (with or without devices and batch) that most of them share.
         agreements = [max(group, key=lambda a: (a.is_constant, -len(a.lone_rows), a.evidence)) for group in by_group]
-        all_rows = list(range(len(figures.places)))
         stated = (Agreement(chosen, all_rows, work) for chosen in factors for work in (works if is_work else ()))
         agreements += [agreement for agreement in stated if agreement.fits.any()]
-        alternatives = [alternative for group in by_group for alternative in group]
+        agreements = [a for a in agreements if a.is_constant or (_is_one_number(figures, a) and a.most_fit)]
         for agreement in sorted(agreements, key=lambda a: (-a.evidence, a.stands_out.sum())):
-            if agreement.is_constant or (_is_one_number(figures, agreement) and agreement.most_fit):
-                for i in _unexplained_rows(figures, agreement, alternatives):
-                    if agreement.rows[i] not in flagged:
-                        flagged.add(agreement.rows[i])
-                        yield Flag(sentence_of(figures, agreement, i), [figures.places[agreement.rows[i]]])
+            for i in _unexplained_rows(figures, agreement, alternatives):
+                row = agreement.rows[i]
+                if row not in flagged:
+                    flagged.add(row)
+                    yield Flag(sentence_of(figures, agreement, i), [figures.places[row]])
 
 
 def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor, ...]], bool]]:

@@ -4,19 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from scaleproof.auditor.checks import rows
 from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, listed, of_evidence
-from scaleproof.auditor.checks.rows import (
-    MEASURED,
-    ONE,
-    RATES,
-    STEADY,
-    Ratio,
-    RowSeries,
-    comparable,
-    hull_of,
-    name_two_precisions,
-    ratios_of,
-)
+from scaleproof.auditor.checks.rows import MEASURED, ONE, RATES, STEADY, Ratio, RowSeries
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR, rates_over_baselines
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, ReportedRow
@@ -65,11 +55,11 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
     base = series.baseline
     if base is None or not is_over_fewest(series, kind):
         return None
-    if not all(comparable(row, base, devices) for row, devices in series.larger()):
+    if not all(rows.comparable(row, base, devices) for row, devices in series.larger()):
         return None
     printed = list(_printed_as_speedups(series, kind))
     # Not `series.ratios`, which uses votes of the printed speed-ups: the wrong figure may have swayed them.
-    ratios = [(ratio, stated) for row, devices, stated in printed for ratio in ratios_of(row, (base,), devices)]
+    ratios = [(ratio, stated) for row, devices, stated in printed for ratio in rows.ratios_of(row, (base,), devices)]
     is_supported = any(ratio.readings[0].meets(stated, RATIO_TOLERANCE) for ratio, stated in ratios)
     if len({devices for _, devices, _ in printed}) < FEWEST_SIZES + is_supported:
         return None
@@ -121,7 +111,7 @@ def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
     follows = [
         any(ratio.gives(stated, SAME_TOLERANCE) for ratio in series.ratios(row))
         for row, devices, stated in _printed_as_speedups(series, kind)
-        if comparable(row, base, devices)
+        if rows.comparable(row, base, devices)
     ]
     if len(follows) < FEWEST_SIZES or not all(follows):
         return None
@@ -135,7 +125,7 @@ def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
         stated = row.usable("speedup")
         if stated is None:
             continue
-        ratios = [ratio for ratio in series.ratios(row) if not name_two_precisions(stated.heading, ratio.heading)]
+        ratios = [ratio for ratio in series.ratios(row) if not rows.name_two_precisions(stated.heading, ratio.heading)]
         if not ratios or any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {ratio.in_words}" for ratio in ratios)
@@ -191,13 +181,13 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
         for row, devices in series.larger():
             stated = row.usable("speedup") if is_printed else None
             ratios = [] if base_is_wrong else series.ratios(row)
-            supporting = [ratio for ratio in ratios if stated and ratio.gives(stated.interval, RATIO_TOLERANCE)]
-            if stated is not None and (supporting or not ratios):
+            is_supported = stated is not None and any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios)
+            if stated is not None and (is_supported or not ratios):
                 speedup = stated.interval
                 slower = speedup.high < SLOWER_RATIO
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
-            elif ratios and not series.is_mixed and all(comparable(row, base, devices) for base in series.bases):
-                speedup = hull_of(ratios)
+            elif ratios and not series.is_mixed and all(rows.comparable(row, base, devices) for base in series.bases):
+                speedup = rows.hull_of(ratios)
                 slower = _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
             else:

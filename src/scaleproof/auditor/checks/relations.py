@@ -138,6 +138,7 @@ class RelationSearch:
 
     @cached_property
     def values(self) -> Floats:
+        """The figures; NaN where they are not above 0, so that they have no logarithm."""
         values = np.array([column.figures.middle[self.rows] for column in self.columns])
         return np.where(values > 0, values, np.nan)
 
@@ -235,17 +236,10 @@ class RelationSearch:
         results = powers[used] @ self.logarithms[used]
         width = self._relative_digits[used].sum(axis=0)
         finite = np.isfinite(results)
-        if finite.sum() < FEWEST_ROWS:
+        expected = self._expected_number(used, results[finite], width[finite], numbers)
+        if expected is None:
             return
-        middle = float(np.median(results[finite]))
-        at_middle = width[finite][np.abs(results[finite] - middle).argmin()]
-        near = numbers[np.abs(numbers[:, 0] - middle) <= at_middle + EXACT_TOLERANCE]
-        if len(near):
-            constant, surprise = near[np.lexsort((np.abs(near[:, 0] - middle), near[:, 1]))[0]]
-        elif self._may_be_any_number(used, int(finite.sum()) - 1):
-            constant, surprise = middle, 2 * MORE_EVIDENCE
-        else:
-            return
+        constant, surprise, is_natural = expected
         have_one_unit = len({self.columns[k].meaning.scale for k in used}) == 1
         if len(used) == 2 and not powers.sum() and abs(constant) < ALIKE and have_one_unit:
             return  # the two may have been measured alike
@@ -258,23 +252,46 @@ class RelationSearch:
         if not width.any():  # of two small counts one is often the other's double
             chance = np.maximum(chance, 1 / self.values[used].max(axis=0))
         evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
-        if len(near):  # the row that agrees best shows the number, the others that it is always that
+        if is_natural:  # the row that agrees best shows the number, the others that it is always that
             best = np.where(fits, chance, np.inf).argmin()
             evidence[best] = -np.log10(chance[best])
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
         if certainty < self.demanded:
             return
-        # "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53"
-        sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1
-        factors = [Factor(self.columns[k], int(sign * powers[k])) for k in used]
-        in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
-        number = float(np.exp(sign * constant)) if len(near) else None
-        agreement = Agreement(in_order, self.rows.tolist(), number)
+        agreement = self._as_agreement(powers, constant if is_natural else None)
         if agreement.is_multiple(row):
             return
         is_pure = not (powers[used] @ self.dimensions[used]).any()  # nan, where one is not known, is no 0
         if is_pure or is_same_configuration(self.table, agreement, int(self.rows[row])):
             yield BrokenRelation(int(self.rows[row]), sentence_of(self.table, agreement, row), certainty)
+
+    def _expected_number(
+        self, used: Rows, results: Floats, width: Floats, numbers: Floats
+    ) -> tuple[float, float, bool] | None:
+        """Return (logarithm of the number that a product should be, its surprise, whether it is a natural number).
+
+        It is the least surprising of `numbers` near the median of `results`, or the median itself where any number
+        will do. None without one. `width`: of each result, by its printed digits.
+        """
+        if len(results) < FEWEST_ROWS:
+            return None
+        middle = float(np.median(results))
+        at_middle = width[np.abs(results - middle).argmin()]
+        near = numbers[np.abs(numbers[:, 0] - middle) <= at_middle + EXACT_TOLERANCE]
+        if len(near):
+            constant, surprise = near[np.lexsort((np.abs(near[:, 0] - middle), near[:, 1]))[0]]
+            return constant, surprise, True
+        return (middle, 2 * MORE_EVIDENCE, False) if self._may_be_any_number(used, len(results) - 1) else None
+
+    def _as_agreement(self, powers: Floats, logarithm: float | None) -> Agreement:
+        """Return a product as an agreement of all rows, for its sentence; `logarithm`: of its natural number, if any.
+
+        Divisors come last: "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53".
+        """
+        sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1
+        factors = [Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
+        in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
+        return Agreement(in_order, self.rows.tolist(), None if logarithm is None else float(np.exp(sign * logarithm)))
 
     def _exponents(self) -> Floats:
         """Return (products, columns): exponents of each two or three columns, perhaps with devices as a factor more.

@@ -35,10 +35,8 @@ def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
         if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
             continue
         tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
-        evidence = (
-            f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
-            f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
-        )
+        evidence = f"{run.tokens_per_s:,.2f} x {run.seconds:,.2f} s = {integer(tokens)} tokens, in {base.name} "
+        evidence += f"{base.tokens_per_s:,.2f} x {base.seconds:,.2f} s = {integer(base_tokens)}"
         rate = Quantity("tokens_per_s", run.tokens_per_s, "", "", per_device=False)
         made, work = exact(tokens), exact(base_tokens)
         flag = wrong_scope([run.name], evidence, made, work, scaling.devices, rate, SAME_TOKENS_TOLERANCE)
@@ -120,10 +118,8 @@ def _learns_too_fast(scaling: Scaling) -> Flag | None:
 def _speedup_of_all_data(ranks: float, base_s: float, run_s: float) -> Correction:
     """Return the speed-up of ranks of which each did the baseline's work: 4 x 10 s / 12.5 s = 3.2x, not 0.8x."""
     speedup = ranks * base_s / run_s
-    derivation = (
-        f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {ranks:g} x {base_s:.2f} s / "
-        f"{run_s:.2f} s, {percent(speedup / ranks)} of ideal"
-    )
+    derivation = f"not {base_s / run_s:.2f}x, if each rank trained on all of the data: {ranks:g} x {base_s:.2f} s / "
+    derivation += f"{run_s:.2f} s, {percent(speedup / ranks)} of ideal"
     return Correction(value=round(speedup, 3), unit="x", derivation=derivation)
 
 
@@ -186,13 +182,12 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         derivation = f"not {multiplied:.2f}x: {base_seconds:.4f} s / {seconds:.4f} s for the same batch"
         if len(times) > 1:
             derivation += f"; {times[0] / seconds:.2f}x to {times[-1] / seconds:.2f}x over the repeats of the baseline"
-        yield Flag(
-            f"{flops / 1e12:.3f} TFLOP/s x {seconds:.4f} s = {work / 1e12:.2f} TFLOP on each of {run.world_size} "
-            f"devices, as many as on one ({base_work / 1e12:.2f}), while the memory of the first device falls from "
-            f"{integer(base_used / 2**20)} to {integer(used / 2**20)} MB: its share is smaller, the batch is the total",
-            [run, base],
-            corrected=Correction(value=round(base_seconds / seconds, 4), unit="x", derivation=derivation),
-        )
+        product = f"{flops / 1e12:.3f} TFLOP/s x {seconds:.4f} s = {work / 1e12:.2f} TFLOP"
+        memory = f"{integer(base_used / 2**20)} to {integer(used / 2**20)} MB"
+        evidence = f"{product} on each of {run.world_size} devices, as many as on one ({base_work / 1e12:.2f}), while "
+        evidence += f"the memory of the first device falls from {memory}: its share is smaller, the batch is the total"
+        corrected = Correction(value=round(base_seconds / seconds, 4), unit="x", derivation=derivation)
+        yield Flag(evidence, [run, base], corrected=corrected)
 
 
 def _last_timed(run: ReportedRun) -> tuple[float, float] | None:

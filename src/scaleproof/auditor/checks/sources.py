@@ -182,6 +182,7 @@ def _mean_row(rows: list[ReportedRow]) -> ReportedRow:
 
 
 def _compared_figures(row: ReportedRow) -> list[Quantity]:
+    """Return the usable figures of a row that are compared between sources: speeds, ratios, MFU, memory."""
     return [figure for kind in COMPARED_KINDS if (figure := row.usable(kind))]
 
 

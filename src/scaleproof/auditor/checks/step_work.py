@@ -193,7 +193,7 @@ def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
 
 
 def _row_against_majority(product: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
-    """Flag a product that is wrong under the `meaning` of most rows, which `others` rows have: a key of `meanings`."""
+    """Flag a product that is wrong under the meaning that `others` other rows have; `meaning`: a key of `meanings`."""
     name, scope, micro_steps = meaning
     work = product.batches.get(name, 0.0) / product.scopes.get(scope, 1.0) * micro_steps
     steps = f" in {micro_steps} micro-steps" if micro_steps > 1 else ""

@@ -65,11 +65,13 @@ class Summary:
         return self.stated[0] > 0 and least_is_fine
 
     def is_near(self, value: float, relative: float = ROUNDING_TOLERANCE) -> bool:
+        """Whether the printed figure may have been `value`, give or take a relative difference."""
         low, high = self.stated
         return low * (1 - relative) <= value <= high * (1 + relative)
 
     @property
     def right(self) -> float:
+        """The total, or the arithmetic mean."""
         return sum(self.values) if self.is_total else fmean(self.values)
 
     @property
@@ -150,10 +152,11 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
     summaries = [Summary(i, name, column, parts, is_total) for i, name in enumerate(figures.names)]
     summaries = [summary for summary in summaries if summary.has_figures and _can_be_summed_up(summary, figures)]
     right = sum(summary.is_near(summary.right) for summary in summaries)
+    rows_show_it = right > 0 and len(parts) + right > FEWEST_PARTS + 1  # that the column is what it is called
     for summary in summaries:
-        is_known = right and len(parts) + right > FEWEST_PARTS + 1  # what the column is, by its other rows
-        is_known = is_known or (repeats > 0 and not summary.is_mean_of_most)  # or by headings "run 1", "run 2"
-        if (summary.is_impossible and (right or figures.on_side)) or (is_known and not summary.is_total_or_mean):
+        headings_show_it = repeats > 0 and not summary.is_mean_of_most  # "run 1", "run 2", mean
+        is_no_summary = (rows_show_it or headings_show_it) and not summary.is_total_or_mean
+        if is_no_summary or (summary.is_impossible and (right or figures.on_side)):
             yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
 
 

@@ -47,21 +47,17 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
         rates = rated.values("tokens_per_s")
         true_rates = rates * rated.values("seconds") / tooth.base_s
         printed = f", {integer(np.median(rates))} tokens/s" if rates.size else ""
-        derivation = (
-            f"true step {tooth.base_s * 1e3:.2f} ms: each time divided by the steps since the clock's last restart "
-            f"({np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average)"
-        )
+        counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
+        base = f"{tooth.base_s * 1e3:.2f} ms"
+        derivation = f"true step {base}: each time divided by the steps since the clock's last restart ({counts})"
         if true_rates.size:
             correction = Correction(value=float(np.median(true_rates)), unit="tokens/s", derivation=derivation)
         else:
             correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=derivation)
-        yield Flag(
-            f"{len(times):,} step times are 1 to {tooth.period} times {tooth.base_s * 1e3:.2f} ms, {tooth.period} of "
-            f"them in a row, repeatedly: printed were {np.median(times) * 1e3:.1f} ms in the median, "
-            f"{times.mean() * 1e3:.1f} ms on average{printed}",
-            [run],
-            corrected=correction,
-        )
+        teeth = f"1 to {tooth.period} times {base}, {tooth.period} of them in a row, repeatedly"
+        printed = f"{np.median(times) * 1e3:.1f} ms in the median, {times.mean() * 1e3:.1f} ms on average{printed}"
+        evidence = f"{len(times):,} step times are {teeth}: printed were {printed}"
+        yield Flag(evidence, [run], corrected=correction)
 
 
 @dataclass(frozen=True)
@@ -126,13 +122,10 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
         before, step = timed[-2], timed[-1]
         first_s, last_s = before.seconds or 0, step.seconds or 0
         if last_s < first_s:
-            yield Flag(
-                f"the program that wrote this log divides by all steps so far (proven in {proven[run.format]}); here "
-                f"it prints {first_s:.4f} s at step {before.step} and {last_s:.4f} s at step {step.step}",
-                [run],
-                severity="suspect",
-                corrected=_true_step_time(before, step),
-            )
+            fault = f"the program that wrote this log divides by all steps so far (proven in {proven[run.format]})"
+            printed = f"{first_s:.4f} s at step {before.step} and {last_s:.4f} s at step {step.step}"
+            corrected = _true_step_time(before, step)
+            yield Flag(f"{fault}; here it prints {printed}", [run], severity="suspect", corrected=corrected)
 
 
 class Proof(NamedTuple):
@@ -168,14 +161,13 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
             continue
         passed_s = elapsed[step.step] - elapsed[before.step]
         all_steps_s = printed * step.step
+        # 5 % and 1.5 s more, 1 s less: the bar's clock has whole seconds.
         is_of_all_steps = least * passed_s - rounding_s <= all_steps_s <= 1.05 * passed_s + 1.5
-        is_too_short = printed * steps < 0.8 * least / 0.95 * passed_s - 1  # the bar's clock has whole seconds
+        is_too_short = printed * steps < 0.8 * least / 0.95 * passed_s - 1
         if passed_s > 5 and is_of_all_steps and is_too_short:
-            evidence = (
-                f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {passed_s:.0f} s "
-                f"for steps {before.step + 1} to {step.step}, {passed_s / steps:.2f} s each, and {printed:.4f} x "
-                f"{step.step} = {all_steps_s:.1f} s"
-            )
+            bar = f"{passed_s:.0f} s for steps {before.step + 1} to {step.step}, {passed_s / steps:.2f} s each"
+            evidence = f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {bar}, "
+            evidence += f"and {printed:.4f} x {step.step} = {all_steps_s:.1f} s"
             return Proof(before, step, evidence)
     return None
 
@@ -194,11 +186,8 @@ def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
     if max(scaled) >= MOST_INTERVAL_SPREAD * min(scaled):
         return None
     printed = ", ".join(f"{step.seconds:.4g} s at {step.step}" for step in timed[:4])
-    evidence = (
-        f"printed times fall as 1, 1/2, 1/3, ...: {printed}; times the number of the interval they are all "
-        f"{median(scaled):.3g} s"
-    )
-    return Proof(timed[-2], timed[-1], evidence)
+    product = f"times the number of the interval they are all {median(scaled):.3g} s"
+    return Proof(timed[-2], timed[-1], f"printed times fall as 1, 1/2, 1/3, ...: {printed}; {product}")
 
 
 def _true_step_time(before: LoggedStep, step: LoggedStep) -> Correction:

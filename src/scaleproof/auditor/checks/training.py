@@ -96,10 +96,8 @@ def _signs_of_no_training(run: ReportedRun) -> Iterator[str]:
         lowest = float(losses[len(losses) // 2 :].min())
         guessing = math.log(GPT2_VOCABULARY)
         if lowest > GUESSING_FACTOR * guessing:
-            yield (
-                f"the loss is still {lowest:.2f} or more in the second half of {len(losses):,} logged steps; random "
-                f"guessing among {GPT2_VOCABULARY:,} tokens has {guessing:.2f}"
-            )
+            still = f"the loss is still {lowest:.2f} or more in the second half of {len(losses):,} logged steps"
+            yield f"{still}; random guessing among {GPT2_VOCABULARY:,} tokens has {guessing:.2f}"
     if run.gradient_norms >= FEWEST_LOGGED and run.zero_gradient_norms == run.gradient_norms:
         yield f"the norm of the gradients is 0 in all of {plural(run.gradient_norms, 'logged step')}"
 

@@ -109,10 +109,8 @@ def _wrong_rate_of_steps(run: ReportedRun) -> Flag | None:
     if len(products) < 5 or not tokens:
         return _wrong_steps_per_second(run)
     median = float(np.median(products))
-    sentence = (
-        f"tokens/s x step time is {integer(median)} in the median of {len(products):,} steps; "
-        f"a step has {tokens:,} tokens"
-    )
+    sentence = f"tokens/s x step time is {integer(median)} in the median of {len(products):,} steps; "
+    sentence += f"a step has {tokens:,} tokens"
     rate = float(np.median(run.logged_steps.nonzero("tokens_per_s")))
     return _wrong_rate(run, sentence, rate, median, tokens, MOVING_AVERAGE_TOLERANCE)
 

@@ -121,21 +121,17 @@ def _mark_copies(reading: Reading) -> None:
     by_size: dict[int, list[str]] = defaultdict(list)
     for name, path in reading.paths.items():
         by_size[path.stat().st_size].append(name)
-    first_of: dict[str, str] = {}
+    original_of: dict[str, str] = {}  # file -> the first one with its bytes
     for size, names in by_size.items():
-        if len(names) < 2 or size == 0:
-            continue
-        by_digest: dict[str, list[str]] = defaultdict(list)
-        for name in names:
+        first_with: dict[str, str] = {}  # digest -> file
+        for name in names if size and len(names) > 1 else ():
             with reading.paths[name].open("rb") as file:
-                by_digest[hashlib.file_digest(file, "sha256").hexdigest()].append(name)
-        for same in by_digest.values():
-            if len(same) > 1:
-                first, *others = same
-                first_of |= dict.fromkeys(others, first)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if (first := first_with.setdefault(digest, name)) != name:
+                original_of[name] = first
     for run in reading.evidence.runs:
-        if run.files and run.files[0] in first_of:
-            run.copy_of = first_of[run.files[0]]
+        if run.files and run.files[0] in original_of:
+            run.copy_of = original_of[run.files[0]]
 
 
 def _join_checkpoints(evidence: Evidence) -> None:

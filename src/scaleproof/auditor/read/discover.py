@@ -5,6 +5,7 @@ import csv
 import re
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,9 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
         for root in paths:
             walk.check_root(root)
         walk.check_some_text(paths)
+        note_own_run = partial(_note_own_run, reading.evidence)
         for root in paths:
-            for path in walk.files_below(
-                root, reading.evidence.unread, lambda folder, names: _note_own_run(reading.evidence, folder, names)
-            ):
+            for path in walk.files_below(root, reading.evidence.unread, note_own_run):
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
         complete_runs(reading, given or {})
         settle(reading)

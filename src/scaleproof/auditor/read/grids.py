@@ -321,6 +321,7 @@ def _column_at(start: int, end: int, spans: list[tuple[int, int]]) -> int:
     """Return the index of the span that `start` to `end` overlaps most, else of the one with the nearest edge."""
 
     def distance(k: int) -> tuple[int, int]:
+        """Return a key that is the smaller, the better span `k` fits."""
         left, right = spans[k]
         overlap = min(end, right) - max(start, left)
         return -max(overlap, 0), min(abs(end - right), abs(start - left))

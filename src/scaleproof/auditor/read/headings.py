@@ -125,11 +125,13 @@ def column_of(heading: str) -> TableColumn:
     # "step (ms)" is a time, though a step is none.
     if unit is not None and (kind is None or (kind in _TIMES and unit.dimension == "time")):
         kind = _kind_by_unit(phrase, unit)
-    if kind is None and unit is not None and unit.dimension in ("time", "rate"):  # "p95 (ms)"
-        statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")  # "95% (ms)"
+    if kind is None and unit is not None and unit.dimension in ("time", "rate"):
+        # "p95 (ms)", "95% (ms)": a statistic of nothing else, which would have been left in a phrase of its own
+        statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")
         if statistic is not None and remaining == "figure":
             column.statistic = statistic
             kind = "latency_s" if unit.dimension == "time" else "rate"
+    # Headings that are no phrase: forms of their own, then a known one with a remark or a note around it.
     if kind is None and OF_STATED_WORK.fullmatch(printed):
         kind = "total_time_s"
     if kind is None and printed.lower() in ("mins", "minutes", "hrs", "hours", "days"):
@@ -311,9 +313,8 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
         return f"{unit.of}_time_s"
     if unit.dimension == "time":
         return _TIMES.get(phrase)
-    if unit.dimension == "rate" and (
-        unit_of(phrase) == unit or phrase in ("", "training", "train", "gpu", "median", "total")
-    ):
+    is_of_anything = phrase in ("", "training", "train", "gpu", "median", "total")
+    if unit.dimension == "rate" and (is_of_anything or unit_of(phrase) == unit):
         return "rate"
     if unit.dimension == "memory" and phrase in _MEMORY:
         return "memory_bytes"

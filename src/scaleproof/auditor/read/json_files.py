@@ -204,11 +204,9 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     run.debug_settings |= debug_settings_of(command.split())
     run.hosts = metrics.part("scheduler").text("nodelist")
     if isinstance(environment := data.get("env"), dict):
-        run.versions = {
-            name: version
-            for name, version in environment.items()
-            if name.endswith("_version") and isinstance(version, str) and _unless_unknown(version)
-        }
+        for name_of_field, value in environment.items():
+            if name_of_field.endswith("_version") and isinstance(value, str) and _unless_unknown(value):
+                run.versions[name_of_field] = value
 
     # What came out
     run.best_val_loss = metrics.part("summary").number("best_val_loss")

@@ -61,7 +61,13 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     if table is None:
         return None
 
-    lines = _lines_of_records(records, keys, text)
+    _set_places(table, records, _lines_of_records(records, keys, text))
+    kinds = table.kinds()
+    return table if kinds & STRONG_RESULTS or len(kinds & WEAK_RESULTS) >= 2 else None
+
+
+def _set_places(table: ReportedTable, records: list[JsonRecord], lines: list[int]) -> None:
+    """Replace the numbers of records, which rows have as lines, by lines of the file; where those are one, by paths."""
     has_own_lines = len(set(lines)) == len(lines)
     for row in table.rows:
         number = row.line  # of the record
@@ -69,8 +75,6 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
         row.part = "" if has_own_lines else records[number].path
     if table.grid is not None:
         table.grid.rows = [(lines[number], cells) for number, cells in table.grid.rows]
-    kinds = table.kinds()
-    return table if kinds & STRONG_RESULTS or len(kinds & WEAK_RESULTS) >= 2 else None
 
 
 def _parts_left(data: Any, left: int) -> int:

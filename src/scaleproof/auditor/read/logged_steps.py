@@ -59,6 +59,7 @@ class StepSeries(Sequence[LoggedStep]):
                 self._figures[name].append(math.nan)
 
     def _column(self, name: str, place: int) -> "array[float]":
+        """Return a column; one that no step has had before `place` begins with NaN for each of these."""
         if name not in self._figures:
             self._figures[name] = array("d", [math.nan]) * place
         return self._figures[name]

@@ -11,10 +11,8 @@ from itertools import chain
 from scaleproof.auditor.read.reported import GpuLog, OperatorTable
 from scaleproof.auditor.read.run_fields import figure
 
-SECOND = 1.0
-MILLISECOND = 1e-3
 MICROSECOND = 1e-6
-SECONDS_OF_UNITS = {"(s)": SECOND, "(ms)": MILLISECOND, "(us)": MICROSECOND, "(μs)": MICROSECOND}
+SECONDS_OF_UNITS = {"(s)": 1.0, "(ms)": 1e-3, "(us)": MICROSECOND, "(μs)": MICROSECOND}
 DEVICE_HEADINGS = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 SELF_TIME = ("self device time total", "self cuda time total")
 STAMP = r"\d{4}[/-]\d{2}[/-]\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?"

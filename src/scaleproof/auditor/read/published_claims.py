@@ -63,9 +63,8 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
     """Return one entry of `claims` (`where`: "claims[0]"), checked. Raises UnreadableFile with the mistake."""
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
-        raise UnreadableFile(
-            f"{where}.kind is {str(kind)[:40]!r}.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}"
-        )
+        fault = f"{where}.kind is {str(kind)[:40]!r}"
+        raise UnreadableFile(f"{fault}.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}")
     values = {key: value for key, value in entry.items() if key not in ("kind", "source")}
     allowed = {key.rstrip("?") for key in KINDS[kind]}
     for key in KINDS[kind]:

@@ -47,10 +47,8 @@ def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
     if not series:
         headings = "; ".join(", ".join(column.heading for column in table.columns) for table in evidence.tables)
         why = f": {headings}" if headings else "".join(f": {unread.reason}" for unread in evidence.unread[:1])
-        raise UserError(
-            f"{path} has no table with a column of devices (devices, GPUs, nodes) and one of rates above 0 (tokens/s, "
-            f"samples/s, or the time of a step beside a global batch){why}"
-        )
+        second = "rates above 0 (tokens/s, samples/s, or the time of a step beside a global batch)"
+        raise UserError(f"{path} has no table with a column of devices (devices, GPUs, nodes) and one of {second}{why}")
     return series
 
 

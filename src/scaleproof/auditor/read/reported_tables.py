@@ -64,6 +64,7 @@ class PrintedInterval:
         return any(self.meets(other * factor, relative) for factor in (1.0, 1e3, 1e-3, 1e6, 1e-6))
 
     def contains(self, value: float, relative: float = TOLERANCE) -> bool:
+        """Whether the figure may have been `value`, give or take a relative difference."""
         widened = self.widened(relative)
         return widened.low <= value <= widened.high
 

@@ -34,7 +34,7 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     """Add what a cell of words says of the configuration to its row: "FSDP, bf16" -> strategy and precision."""
     if not cell or is_nothing(cell):
         return
-    if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):
+    if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):  # "4" below "GPU" is how many
         row.figures.append(Quantity("devices", float(cell), cell, column.heading))
         return
     remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
@@ -54,6 +54,7 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
         if column.kind != "run" or "run" not in row.words:
             row.words[column.kind] = usual_name or cell[:100]
     elif column.kind is None and not description.words and not description.numbers:
+        # A cell with a figure and its unit that nobody understood is listed as such.
         figures = figures_of(cell)
         if figures and figures[0].unit is not None and figures[0].unit.dimension != "percent":
             row.not_understood[column.heading] = cell

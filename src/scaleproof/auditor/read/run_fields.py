@@ -20,6 +20,7 @@ class Fields:
             self._report(where or "the file", data, "a mapping")
 
     def _report(self, key: str, value: Any, expected: str) -> None:
+        """Note the problem that a value is not what was `expected`, up to 20 of one file."""
         if len(self._problems) < 20:
             self._problems.append(f"{key} is {str(value)[:40]!r}, not {expected}")
 

@@ -116,6 +116,7 @@ class Paragraph:
     sections: tuple[str, ...]
 
     def line_at(self, place: int) -> int:
+        """Return the line of the file in which a place of the text stands."""
         return next((line for start, line in reversed(self.starts) if start <= place), self.starts[0][1])
 
 

@@ -40,6 +40,7 @@ def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
 
 
 def _has_figures(grid: Grid) -> bool:
+    """Whether more than half of the cells beside the first column begin with a digit."""
     cells = [cell for _, row in grid.rows[:50] for cell in row[1:]]
     return sum(cell[:1].isdigit() for cell in cells) * 2 > max(len(cells), 3)
 

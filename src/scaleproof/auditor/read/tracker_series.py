@@ -167,9 +167,8 @@ def is_tracker_csv(header: str) -> bool:
     names = next(csv.reader([header]), [])
     if _is_of_tensorboard(names) or _is_of_wandb(names):
         return True
-    has_lightning_name = any(
-        name.endswith(("_step", "_epoch")) or name.startswith(("train/", "throughput/")) for name in names
-    )
+    ends, starts = ("_step", "_epoch"), ("train/", "throughput/")  # of names that Lightning gives
+    has_lightning_name = any(name.endswith(ends) or name.startswith(starts) for name in names)
     return "step" in names and "epoch" in names and has_lightning_name
 
 
@@ -207,11 +206,8 @@ def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line:
     if not names[0].lower().endswith("step"):
         return  # over a clock, or over another figure
     readers: dict[str, SeriesReader] = {}
-    columns = {
-        name: tuple(name.rsplit(" - ", 1))
-        for name in names[1:]
-        if " - " in name and not name.endswith(("__MIN", "__MAX"))
-    }
+    of_runs = [name for name in names[1:] if " - " in name and not name.endswith(("__MIN", "__MAX"))]
+    columns = {name: tuple(name.rsplit(" - ", 1)) for name in of_runs}
     for number, row in _rows(names, lines, first_line):
         step = figure(row.get(names[0]))
         for column, (run_name, key) in columns.items():
@@ -223,6 +219,7 @@ def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line:
 
 
 def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield (line, name -> cell) for each row of a CSV file below its heading."""
     reader = csv.reader(line.replace("\0", "") for line in lines)
     for number, record in enumerate(reader, start=first_line):
         yield number, dict(zip(names, record, strict=False))
@@ -259,7 +256,7 @@ def scalars(path: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def _scalars_of_event(record: bytes) -> Iterator[tuple[int, str, float]]:
-    """Yield (step, tag, value) of each scalar of one `Event`: (12, "loss", 2.31)."""
+    """Yield (step, tag, value) of each scalar of one `Event`: (12, "loss", 2.31). Its field 2 is step, 5 a summary."""
     step = 0
     summaries: list[bytes] = []
     for number, kind, value in _fields(record):
@@ -274,7 +271,7 @@ def _scalars_of_event(record: bytes) -> Iterator[tuple[int, str, float]]:
 
 
 def _tag_and_value(data: bytes) -> tuple[str, float] | None:
-    """Return tag and value of a scalar: `simple_value`, or a tensor of one number (TensorBoard 2). Else None."""
+    """Return tag and value of a scalar: `simple_value` (field 2), or a tensor of one number (8). Else None."""
     tag, scalar = "", None
     for number, kind, value in _fields(data):
         if not isinstance(value, bytes):

@@ -1,6 +1,7 @@
 """From a grid of strings to a typed table: which column is what, whether rows or columns are the configurations."""
 
 import re
+from dataclasses import replace
 
 from scaleproof.auditor.read import row_figures
 from scaleproof.auditor.read.grids import Grid
@@ -62,16 +63,14 @@ def read_table(grid: Grid, file: str) -> ReportedTable | None:
 
 def _without_markup(grid: Grid) -> Grid:
     """Return a copy of a grid, its texts without markup: "**8** GPUs" -> "8 GPUs"."""
-    return Grid(
-        grid.form,
-        grid.line,
-        [plain_text(cell) for cell in grid.header],
-        [(line, [plain_text(cell) for cell in cells]) for line, cells in grid.rows],
-        plain_text(grid.caption),
-        [plain_text(heading) for heading in grid.section],
-        grid.cut_off,
-        plain_text(grid.above),
-        [plain_text(paragraph) for paragraph in grid.before],
+    return replace(
+        grid,
+        header=list(map(plain_text, grid.header)),
+        rows=[(line, list(map(plain_text, cells))) for line, cells in grid.rows],
+        caption=plain_text(grid.caption),
+        section=list(map(plain_text, grid.section)),
+        above=plain_text(grid.above),
+        before=list(map(plain_text, grid.before)),
     )
 
 
@@ -104,7 +103,10 @@ def _read_grid(grid: Grid, table: ReportedTable, file: str) -> None:
 
 
 def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
-    """Add to a table what its section and caption say of all rows."""
+    """Add to a table what the text around it says: words, figures and remarks of all rows, and which are of inference.
+
+    A word counts only where its kind is named once: "DDP and FSDP" says nothing of a row.
+    """
     text = " . ".join([*grid.section[-1:], grid.caption])
     around, names = describe(text), names_in(text)
     table.words = {kind: word for kind, word in around.words.items() if len(names.get(kind, ())) <= 1}

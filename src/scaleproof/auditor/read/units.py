@@ -58,10 +58,8 @@ KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "f
 KINDS_OF_UNITS |= {"bandwidth": "bandwidth_bytes_per_s"}
 
 
-KI = 2.0**10
-MI = 2.0**20
-GI = 2.0**30
-TI = 2.0**40
+KI, MI = 2.0**10, 2.0**20
+GI, TI = 2.0**30, 2.0**40
 
 
 @dataclass(frozen=True, slots=True)

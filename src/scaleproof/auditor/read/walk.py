@@ -56,9 +56,8 @@ def _suffix_by_contents(opening: str) -> str:
 def _is_markdown(lines: list[str]) -> bool:
     """Whether headings, fences or tables of Markdown stand in a text that is not mostly a log."""
     plain = [unquoted(line) for line in lines]
-    marks = sum(
-        bool(HEADING.match(line) or FENCE.match(line) or _is_separator(plain, k)) for k, line in enumerate(plain)
-    )
+    are_marks = (HEADING.match(line) or FENCE.match(line) or _is_separator(plain, k) for k, line in enumerate(plain))
+    marks = sum(map(bool, are_marks))
     if not marks:
         return False
     outside: list[str] = []  # of fences
@@ -159,6 +158,7 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
 
 
 def _members_of_zip(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Yield name, stated size and contents of the regular files of a .zip file."""
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
             file_type = (info.external_attr >> 16) & 0o170000  # of the Unix mode; 0 where none is stated
@@ -239,9 +239,8 @@ def check_root(root: Path) -> None:
         raise UserError(f"{printable(str(root))}{path_fault(root)}")
     resolved = os.path.realpath(root)
     if resolved == "/" or f"{resolved}/".startswith(tuple(f"{folder}/" for folder in SYSTEM_FOLDERS)):
-        raise UserError(
-            f"{printable(str(root))}: this is a part of the operating system; name the folder of the results"
-        )
+        name = printable(str(root))
+        raise UserError(f"{name}: this is a part of the operating system; name the folder of the results")
 
 
 def check_some_text(roots: list[Path]) -> None:

@@ -42,8 +42,7 @@ DEVICES = (
     r"v100|a800|h800|h20|p100|k80|t4|l4|l40s?|a10g?|a40|a30|a6000|a5000|a4000|p40|"
     r"rtx ?a?\d{4}(?: ?ti| ?super)?|gtx ?\d{4}(?: ?ti)?|titan \w+|mi\d{2,3}[xa]?|gaudi ?\d?|tpu ?v\d\w*|"
     r"trainium\d?|\d0[6-9]0(?: ?ti)?|m[1-9] (?:max|pro|ultra)|apple m[1-9](?: (?:max|pro|ultra))?|"
-    r"m[1-9](?= (?:gpu|chip|mac)))"
-    r"(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
+    r"m[1-9](?= (?:gpu|chip|mac)))(?:[- ](?:sxm\d?|pcie|nvl|\d{2,3} ?gb))*"
 )
 MODELS = (
     r"gpt-?[234](?:[- ](?:small|medium|large|xl|neo|j|\d+[mb]))?|bert(?:[- ](?:base|large|tiny))?|"
@@ -86,8 +85,7 @@ _DEVICE_COUNTS = (
 )
 _NODES_BY_DEVICES = re.compile(
     rf"(\d{{1,4}}) ?nodes? ?(?:[x×*,] ?|with |of )(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})|"
-    rf"(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})(?: ?/ ?node| per node)?,? ?(?:[x×*]|on|"
-    rf"across) ?(\d{{1,4}}) ?nodes?",
+    rf"(\d{{1,3}}) ?(?:{DEVICE}|{DEVICES})(?: ?/ ?node| per node)?,? ?(?:[x×*]|on|across) ?(\d{{1,4}}) ?nodes?",
     re.I,
 )
 

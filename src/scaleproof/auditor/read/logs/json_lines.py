@@ -115,6 +115,7 @@ class DLLogger(LogReader):
             self._store_entry(entry.get("step"), data, number)
 
     def _parameters(self, data: dict[str, Any]) -> None:
+        """Take devices and batches of the run from its parameters."""
         for key, value in data.items():
             kind = column_of(str(key)).kind
             if kind in ("processes", "devices", "global_batch", "micro_batch") and isinstance(value, int) and value > 0:

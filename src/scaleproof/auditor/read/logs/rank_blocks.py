@@ -15,12 +15,9 @@ CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
 BAR = rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]"
 # What is printed in a line, several of them in any order.
 EVENT = re.compile(
-    rf"(?P<step>Step {STEP}: loss:? {N})"
-    rf"|(?P<elapsed>elapsed_time_per_iteration:? {N} ?s)"
-    rf"|(?P<rate_at>Throughput \(TFLOPS\) at step {STEP}: {N})"
-    rf"|(?P<rate>Throughput average on \d+: {N})"
-    rf"|(?P<memory>Torch reports memory usage: {N} ?MB)"
-    rf"|(?P<bar>{BAR})"
+    rf"(?P<step>Step {STEP}: loss:? {N})|(?P<elapsed>elapsed_time_per_iteration:? {N} ?s)"
+    rf"|(?P<rate_at>Throughput \(TFLOPS\) at step {STEP}: {N})|(?P<rate>Throughput average on \d+: {N})"
+    rf"|(?P<memory>Torch reports memory usage: {N} ?MB)|(?P<bar>{BAR})"
 )
 OVERFLOW = re.compile(rf"OVERFLOW!(?: Rank (\d+))?.*?kipping step\.(?: Attempted loss scale: {N}, reducing to {N})?")
 
@@ -70,6 +67,7 @@ class RankBlocks(LogReader):
     # Figures
 
     def _step_of(self, step: int, number: int) -> LoggedStep:
+        """Return the step of this number; where it is new, it is put on line `number`."""
         if step not in self._steps:
             self._steps[step] = LoggedStep(step, line=number)
         return self._steps[step]

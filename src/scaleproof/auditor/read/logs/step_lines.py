@@ -35,8 +35,9 @@ class Megatron(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: of a step, an argument, the memory, or perhaps a command."""
         if m := self._step.search(line):
-            seconds = seconds_of(m[3]) if m[2] == "ms" else figure(m[3])
-            self._add_step(LoggedStep(int(m[1]), seconds if seconds and seconds > 0 else None, line=number), line)
+            step, unit, time = m.groups()
+            seconds = seconds_of(time) if unit == "ms" else figure(time)
+            self._add_step(LoggedStep(int(step), seconds if seconds and seconds > 0 else None, line=number), line)
         elif m := re.search(r"^(?:\[[^\]]*\]:? *)*(?:\d+: )? *(\w+) \.{3,} *(\S+)", line):
             self._argument(m[1], m[2])
         elif m := re.search(rf"max allocated: *{N}", line):
@@ -91,6 +92,7 @@ class Megatron(LogReader):
             self.say("precision", name)
 
     def finish(self) -> list[ReportedRun]:
+        """Return the runs, with the tokens of a step: the program prints batch and length apart."""
         for run in self.runs:
             if run.global_batch and run.seq_len:
                 run.details["tokens_per_step"] = run.global_batch * run.seq_len
@@ -136,7 +138,8 @@ class ModdedNanoGPT(LogReader):
     format = "modded-nanogpt log"
 
     _step = re.compile(
-        rf"step:{STEP}/(\d+) (?:val_loss:{N} )?train_(?:loss:{N} train_)?time:([\d.]+)(m?)s step_avg:{N}ms"
+        rf"step:(?P<step>{STEP})/\d+ (?:val_loss:(?P<val_loss>{N}) )?train_(?:loss:(?P<loss>{N}) train_)?"
+        rf"time:(?P<clock>[\d.]+)(?P<milli>m?)s step_avg:{N}ms"
     )
 
     def __init__(self, name: str) -> None:
@@ -150,10 +153,10 @@ class ModdedNanoGPT(LogReader):
             self.launch(line)
             return
         run = self.run
-        step = int(m[1])
-        clock = (figure(m[5]) or 0.0) / (1e3 if m[6] else 1.0)
-        if m[3] is not None:
-            run.best_val_loss = least(run.best_val_loss, figure(m[3]))
+        step = int(m["step"])
+        clock = (figure(m["clock"]) or 0.0) / (1e3 if m["milli"] else 1.0)
+        if m["val_loss"] is not None:
+            run.best_val_loss = least(run.best_val_loss, figure(m["val_loss"]))
             self._validations.append(LoggedStep(step, clock, line=number))
             return
 
@@ -162,7 +165,7 @@ class ModdedNanoGPT(LogReader):
             last_step, last_clock = run.details["clock"]
             if step > last_step and clock > last_clock:
                 seconds = (clock - last_clock) / (step - last_step)
-        self.step(LoggedStep(step, seconds, figure(m[4]) if m[4] else None, line=number), m[4])
+        self.step(LoggedStep(step, seconds, figure(m["loss"]), line=number), m["loss"])
         self.run.details["clock"] = (step, clock)  # not of `run`, which may have ended with this step
 
     def finish(self) -> list[ReportedRun]:
@@ -369,6 +372,7 @@ class Keras(LogReader):
         self._set_validation(span, figures)
 
     def _set_validation(self, span: TimedSpan, figures: str) -> None:
+        """Take the validation loss of an epoch from its line, unless it has one."""
         if (m := re.search(rf"val_loss: {N}", figures)) and span.val_loss is None:
             span.val_loss = figure(m[1])
             self.run.best_val_loss = least(self.run.best_val_loss, span.val_loss)

@@ -157,9 +157,10 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
         return
     width = len(grid.header)
     rows = grid.rows[:MOST_ROWS]
-    cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]
+    cells = [[*row[:width], *[""] * (width - len(row))] for _, row in rows]  # short rows are filled up
     reported_rows = {(row.line, tuple(row.texts.values())): row for row in table.rows}
-    reported = [(line, reported_rows.get((line, tuple(texts)))) for line, texts in rows]  # None: between two groups
+    # The understood row of each line, which knows its place; None for lines between two groups.
+    reported = [(line, reported_rows.get((line, tuple(texts)))) for line, texts in rows]
     rows_at = [(line, row.place if row else f"{table.file}:{line}") for line, row in reported]
     header_at = (grid.line, table.name)
 

@@ -228,7 +228,7 @@ FEWEST_DISTINCT_TIMES = 5  # of that series
 
 @of_evidence.check(RUN_COPIED)
 def repeats_are_no_copies(context: AuditContext) -> Iterator[Flag]:
-    """Flag runs whose names differ only by their repeat, and whose measurements are the same."""
+    """Flag runs whose names differ only by their repeat, and whose measurements are the same, so that one is a copy."""
     configurations: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in context.runs:
         # Where a folder of repeats is audited by itself, the whole name is a repeat.

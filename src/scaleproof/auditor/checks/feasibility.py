@@ -227,17 +227,19 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
         rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)
         if not (rate and parameters and (row.devices or rate.per_device)):
             continue
-        share, peaks = row.known("mfu"), peaks_of(device)
+        share, flops, peaks = row.known("mfu"), row.known("flops_per_s"), peaks_of(device)
         if share and peaks:
             text, readings = f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]
-        elif flops := row.known("flops_per_s"):
+        elif flops:
             text, readings = f"{flops.heading} {flops.printed}", _flops_of_one_device(flops, row.devices or 1)
         else:
             continue
         device_rate = rate.value / (1 if rate.per_device else row.devices or 1)  # tokens/s
         most = max(reading.high for reading in readings) / device_rate / parameters
         least = min(reading.low for reading in readings) / device_rate / parameters
-        if most < FORWARD_FLOPS * (1 - ROUNDED_SIZE_TOLERANCE) / (2 if WITH_FP8.search(device) else 1):
+        # In fp8 the peak is twice as high: the MFU may be relative to that.
+        fewest_flops = FORWARD_FLOPS / (2 if WITH_FP8.search(device) else 1)
+        if most < fewest_flops * (1 - ROUNDED_SIZE_TOLERANCE):
             per_token, why = most, f"the forward pass takes {FORWARD_FLOPS:g}"
         elif parameters >= LARGE and least > MOST_FLOPS:
             per_token, why = least, "training takes 6, and attention some more"

@@ -140,7 +140,6 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
                 inverse = below.figures.over(above.figures)
                 larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))
                 yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
-
     meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     of_devices = (column.figures for column in table.columns if column.kind in ("devices", "processes", "nodes"))
@@ -381,6 +380,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     agreeing = int(meant.agrees.sum())
     others = f"; {plural(agreeing, 'other row')} of the table follow" if agreeing else ""
     for i in np.flatnonzero(meant.contradicts).tolist():
+        # A change of percentages may be a difference of points.
         in_points = all("%" in text for text in (target.texts[i], meant.formula.above[i], meant.formula.below[i]))
         explained = in_points or any(other.explains(i, meant) for other in explanations)
         if explained or STATISTIC_NAME.match(figures.names[i]) or _is_of_another_size(figures, meant, i):

@@ -182,7 +182,7 @@ class Product:
         return with_devices in self.readings and is_precise and is_equal
 
     def contradicts(self, with_devices: bool, tolerance: float) -> bool:
-        """Whether `with_devices` is a reading, and the result is another number under this and any other."""
+        """Whether the result is another number than the product under all readings; `with_devices` must be one."""
         near = [ratio.contains(1.0, tolerance) or _is_misread(ratio) for ratio in self.readings.values()]
         return with_devices in self.readings and not any(near)
 
@@ -283,7 +283,7 @@ def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: i
     if stated.kind == "total_time_s" or "global_batch_tokens" in kinds:
         return {False}
     if stated.per_device is not None and stated.per_device in per_device:
-        return {False}
+        return {False}  # both are of one device, or both of all
     readings = {False} if per_device else {True, False}
     if True in per_device:
         readings = {True}

@@ -109,9 +109,9 @@ def run_of(row: ReportedRow, index: FigureIndex) -> str | None:
 
 
 def runs_in_tables(evidence: Evidence, runs: Sequence[ReportedRun]) -> Iterator[tuple[ReportedTable, dict[int, str]]]:
-    """Yield each table whose headings are understood, with id(row) -> name of the one of `runs` that the row is.
+    """Yield each table whose headings are understood, with id(row) -> name of the run that the row is.
 
-    Rows that are no run, or may be several, are left out.
+    Rows that are none of `runs`, or may be several, are left out.
     """
     if not runs:
         return

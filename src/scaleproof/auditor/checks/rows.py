@@ -95,7 +95,10 @@ class RowSeries:
 
     @cached_property
     def weak(self) -> frozenset[str]:
-        """Kinds of figures that, by the printed speed-ups of most rows, are of weak scaling or of one device."""
+        """Kinds of figures that are of weak scaling or of one device, as the printed speed-ups of most rows show.
+
+        A ratio of such a figure has one reading then, where it had two.
+        """
         votes: Counter[str] = Counter()  # kind -> rows that say so, less those that say the opposite
         for row, devices in self.larger():
             stated = row.usable("speedup")

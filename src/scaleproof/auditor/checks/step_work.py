@@ -140,8 +140,8 @@ def rate_times_time(context: AuditContext) -> Iterator[Flag]:
 def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     """Flag rows whose rate x step time is not their batch: 1,000 samples/s x 0.25 s = 250, global batch 256.
 
-    First rows whose batch of a step is known: a rate of one device taken for all, one factor for all rows, else row by
-    row. Then all other rows, by the meaning that most rows of the table have.
+    Where the batch of a step is certain, a wrong row has a rate of one device, shares one factor with all others, or is
+    wrong alone. All other rows are judged by the meaning (per device or in all) that most of them have.
     """
     products = [product for row in table.rows if row.measured for product in _products(row, table)]
     certain = [product for product in products if product.certain_batch]

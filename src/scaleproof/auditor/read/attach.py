@@ -37,7 +37,10 @@ class Reading:
 
 
 def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
-    """Add a run of a file. Raises UnreadableFile where it has neither a time nor a loss."""
+    """Add a run of a file, named by the file or, where that says nothing ("train.log"), by its folder.
+
+    Raises UnreadableFile where it has neither a time nor a loss, and is not said to have failed.
+    """
     figures = run.timed_spans or run.logged_steps or run.rank_losses or run.steps_per_s
     if not figures and run.details.get("status") not in NO_NUMBERS:
         problems = f"; {'; '.join(run.problems[:3])}" if run.problems else ""
@@ -181,6 +184,7 @@ def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
     for table in tables:
         if table.form in ("JSON", "CSV") and len(table.rows) == 1:
             path = Path(table.file)
+            # One name in several folders: there is a folder for each run, and their parent has them all.
             home = path.parent.parent if path.name in common_names else path.parent
             single_rows[(str(home), table.form)].append(table)
         else:

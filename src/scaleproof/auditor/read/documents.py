@@ -66,6 +66,7 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
 
     for (number, raw), is_code in zip(printed, _code_lines(lines), strict=True):
         text = raw.strip()
+        # A bar within a line makes it a row of a table that was not understood.
         if text and not is_code and number not in lines_of_tables and "|" not in text[1:-1]:
             document.prose.append((number, text, sections[index_of[number]]))
     return document

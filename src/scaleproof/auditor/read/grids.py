@@ -128,17 +128,10 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
             top, start = max(i - 1, 0), i
             header = _cells_at(texts[top], spans)
 
-        rows: list[tuple[int, list[str]]] = []
-        stop = start + 1
-        while (
-            stop < len(lines)
-            and texts[stop].strip()
-            and not RULE.fullmatch(texts[stop].strip())
-            and len(rows) < MOST_ROWS
-        ):
-            number, text = lines[stop]
-            rows.append((number, _cells_at(text, spans)))
-            stop += 1
+        below = range(start + 1, min(len(lines), start + 1 + MOST_ROWS))
+        ends = (n for n in below if not texts[n].strip() or RULE.fullmatch(texts[n].strip()))  # a gap, or a rule
+        stop = next(ends, below.stop)
+        rows = [(number, _cells_at(text, spans)) for number, text in lines[start + 1 : stop]]
         if len(spans) >= 2 and rows and any(header):
             first_line, _ = lines[top]
             yield Grid("reStructuredText table", first_line, header, rows)

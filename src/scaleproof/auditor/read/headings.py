@@ -113,8 +113,8 @@ def column_of(heading: str) -> TableColumn:
     # Unit, baseline, statistic and scope are taken off; what is left is the phrase.
     column = TableColumn(printed)
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
-    around = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))
-    text = _spaced(text if text == printed else f"{text} {around}")
+    statistics = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))  # put back once the unit is off
+    text = _spaced(text if text == printed else f"{text} {statistics}")
     remaining, column.over = _without_baseline(text)
     column.statistic, remaining = without_statistic(remaining)
     column.per_device, phrase = _without_scope(remaining)

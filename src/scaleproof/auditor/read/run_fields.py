@@ -41,7 +41,7 @@ class Fields:
         return entries
 
     def number(self, key: str, at_least: float = -LARGEST) -> float | None:
-        """Return a finite number."""
+        """Return a finite number of `at_least` or more; None where it is missing or another value."""
         return self._numeric(self._path(key), self._data.get(key), at_least)
 
     def positive(self, key: str) -> float | None:
@@ -74,7 +74,7 @@ class Fields:
         return None
 
     def flag(self, key: str) -> bool | None:
-        """Return true or false."""
+        """Return true or false; None where it is missing or neither, which is noted as a problem."""
         value = self._data.get(key)
         if value is None or isinstance(value, bool):
             return value

@@ -266,6 +266,7 @@ def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> N
 
 
 def _count(text: str) -> int:
+    """Return a number of devices that is printed or spelt out: "8", "four", "a single"."""
     return SPELT_OUT.get(text.lower().removeprefix("a ")) or int(text)
 
 

@@ -58,6 +58,7 @@ def _utf16_without_mark(start: bytes) -> str | None:
     """Return the kind of UTF-16 of a text without its mark, which PowerShell may leave out; None for a binary file."""
     sample = start[:2000]
     for name, zeros, others in (("utf-16-le", sample[1::2], sample[0::2]), ("utf-16-be", sample[0::2], sample[1::2])):
+        # Every second byte of English text is 0, and no other one.
         if len(sample) >= 20 and zeros.count(0) > 0.9 * len(zeros) and 0 not in others:
             return name
     return None

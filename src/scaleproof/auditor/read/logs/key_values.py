@@ -178,7 +178,7 @@ class KeyValues(LogReader):
         return False
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line: a step or an epoch of the first rank with what it states, or perhaps a command."""
+        """Read one line: a step or an epoch of the first rank with its figures, a progress bar, or else a command."""
         form, parts = _form_and_parts(line, self._forms)
         is_bar = self.bar(line)
         self._example = self._example or (line.strip()[:120] if is_bar else "")
@@ -208,7 +208,7 @@ class KeyValues(LogReader):
             seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
             if seconds or not step_s:
                 self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
-            else:  # of batches in an epoch: "| epoch 1 | 200/2983 batches | ms/batch 15.11"
+            else:  # a line on batches within an epoch: "| epoch 1 | 200/2983 batches | ms/batch 15.11"
                 rate = 1 / step_s
         if rate and not is_bar:
             self.run.steps_per_s.append(rate)

@@ -3,10 +3,10 @@
 from scaleproof.auditor.checks import (
     comparability,
     efficiencies,
+    explanations,
     feasibility,
     figures,
     files_beside_runs,
-    formulas,
     identities,
     products,
     published_claims,
@@ -26,7 +26,7 @@ from scaleproof.ground.findings.registry import by_severity, codes_of
 # Importing a module registers its checks, in this order.
 MODULES = (
     *(work, timing, scaling, comparability, training, feasibility, files_beside_runs, published_claims),
-    *(step_work, identities, ratios, efficiencies, formulas, products, figures, sources),
+    *(step_work, identities, ratios, efficiencies, explanations, products, figures, sources),
 )
 NOT_OF_TABLES = {
     module.__name__ for module in (work, timing, scaling, comparability, files_beside_runs, published_claims)

@@ -183,7 +183,7 @@ Place = tuple[int, str]  # a line of the file, and how findings name it
 def _figure_table(
     header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
 ) -> FigureTable | None:
-    """Sort the columns of a grid into figures ("GPUs" 1, 4) and words; None where fewer than two have figures.
+    """Sort the columns of a grid into figures ("GPUs" 1, 4) and words; None without one of figures beside another.
 
     `headings_at`, `rows_at`: where each heading and each row stands in the file.
     """
@@ -200,7 +200,7 @@ def _figure_table(
         else:
             words[heading or f"column {k}"] = texts
     columns += in_brackets
-    if len(columns) < 2:
+    if len(columns) + bool(words) < 2:
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
     return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)

@@ -30,7 +30,7 @@ from scaleproof.auditor.checks.agreements import (
 from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, figure_tables, groups_of
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.efficiencies import efficiencies_follow
-from scaleproof.auditor.checks.formulas import columns_follow
+from scaleproof.auditor.checks.explanations import columns_follow
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.relations import rows_with_another_product
 from scaleproof.auditor.checks.rows import name_two_precisions
@@ -130,7 +130,7 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
         by_group = [[Agreement(chosen, rows) for chosen in factors] for rows in groups_of(figures, FEWEST_ROWS)]
         alternatives = [alternative for group in by_group for alternative in group]
         # Of each group of rows the product (with or without devices and batch) that most of them share.
-        agreements = [max(group, key=lambda a: (a.is_constant, -len(a.lone_rows), a.evidence)) for group in by_group]
+        agreements = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
         stated = (Agreement(chosen, all_rows, work) for chosen in factors for work in (works if is_work else ()))
         agreements += [agreement for agreement in stated if agreement.fits.any()]
         agreements = [a for a in agreements if a.is_constant or (_is_one_number(figures, a) and a.most_fit)]

@@ -24,7 +24,7 @@ FEWEST_ROWS = 3  # of which one contradicts
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any relation holds by chance
 MORE_EVIDENCE = 1.0  # where columns are names of rows, where it is not known what they are of, where any number will do
 FEWEST_OF_ANY_NUMBER = 5  # rows that agree in a ratio that may be any number
-FEWEST_OF_PEAK = 3  # likewise, of a share of some peak
+FEWEST_OF_PEAK = 3  # likewise, of a share of some peak, or of two rates, as requests/s and tokens/s
 MOST_COLUMNS = 9  # that are tried with each other
 MOST_PARTS = 6  # columns side by side that are added up
 EXACT_TOLERANCE = 0.002  # relative difference of what was computed, beside its rounding
@@ -59,6 +59,8 @@ UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
 DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
 QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
 ITEM_NAMES = {name for names in ITEMS.values() for name in names}
+RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
+BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))
 OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
 NO_CONFIGURATION = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std|total|sum)\b")
 
@@ -153,8 +155,8 @@ class RelationSearch:
 
     @cached_property
     def _relative_digits(self) -> Floats:
-        """One unit of the last digit over the figure; counts are exact."""
-        is_count = np.array([[column.kind in COUNTS] for column in self.columns])
+        """One unit of the last digit over the figure; counts are exact, and so are sizes such as 1, 16 and 256 MB."""
+        is_count = np.array([[column.kind in COUNTS or _are_chosen(column.texts)] for column in self.columns])
         return np.where(is_count, 0.0, self.digits / self.values)
 
     @cached_property
@@ -255,8 +257,10 @@ class RelationSearch:
         if is_natural:  # the row that agrees best shows the number, the others that it is always that
             best = np.where(fits, chance, np.inf).argmin()
             evidence[best] = -np.log10(chance[best])
+        if self._are_two_rates(used):
+            tried, surprise = 0.0, MORE_EVIDENCE
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
-        if certainty < self.demanded:
+        if certainty < self.demanded or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
             return
         agreement = self._as_agreement(powers, constant if is_natural else None)
         if agreement.is_multiple(row):
@@ -330,6 +334,22 @@ class RelationSearch:
         surprises = np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))
         return np.stack((logarithms, surprises), axis=1)
 
+    def _are_two_rates(self, used: Rows) -> bool:
+        """Whether two columns are rates of one run, requests/s and tokens/s, or algorithm and bus bandwidth."""
+        headings = [self.columns[k].heading for k in used]
+        are_of_two_kinds = len({self.columns[k].kind for k in used}) == 2
+        are_of_two_kinds |= all(any(map(pattern.search, headings)) for pattern in BANDWIDTHS)
+        return len(used) == 2 and are_of_two_kinds and all(map(RATE_HEADING.search, headings))
+
+    def _is_of_other_work(self, row: int, fits: Flags) -> bool:
+        """Whether all rows that fit have one setting, and this row another: 128 tokens a request there, 512 here."""
+        settings = [column.texts for column in self.table.columns if not column.has_decimals]
+        fitting = [{texts[i] for i in self.rows[fits]} for texts in settings]
+        return any(
+            len(alike) == 1 and texts[self.rows[row]] not in alike
+            for alike, texts in zip(fitting, settings, strict=True)
+        )
+
     def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
         """Whether a ratio of two columns may be a constant that nothing states: a share over an unknown peak does so.
 
@@ -339,6 +359,8 @@ class RelationSearch:
         if len(used) > 2:
             return False
         of_peak = [OF_PEAK.search(column.heading) and column.is_in_percent for column in columns]
+        if self._are_two_rates(used):
+            return agreeing >= FEWEST_OF_PEAK
         is_unknown = any(column.kind is None for column in columns)
         is_precise = all(column.has_decimals for column in columns)
         # Of FLOP/s or bandwidth: MFU and tokens/s may be of different steps.
@@ -358,6 +380,13 @@ class RelationSearch:
         variations = [float(np.ptp(powers[some] @ self.logarithms[some][:, fits])) for some in subsets]
         telling = [variation for variation in variations if variation > width + EXACT_TOLERANCE]
         return min(1.0, *telling) if len(telling) > 1 else 0.0
+
+
+def _are_chosen(texts: Sequence[str]) -> bool:
+    """Whether all cells are round whole numbers, powers of two or one digit with zeros: nobody measured them."""
+    numbers = [int(text) for text in texts if re.fullmatch(r"[1-9]\d*", text)]
+    is_round = (number & (number - 1) == 0 or len(str(number).rstrip("0")) == 1 for number in numbers)
+    return len(numbers) == len(texts) and all(is_round)
 
 
 def _only_exception(fits: Flags, contradicts: Flags, has_figures: Flags) -> int | None:

@@ -10,6 +10,7 @@ __all__ = [
     "rates_by_size",
     "reported",
     "reported_tables",
+    "sentences",
     "surroundings",
     "text_files",
     "units",

@@ -1,0 +1,169 @@
+"""Ratios that few rows explain, or coarse figures: what contradicts its table is named, what has a reason is not."""
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+# name -> (heading, lines, (the wrong cell, the right one, code, what the finding says))
+FORMS = {
+    "one ratio in words, beside a baseline": (
+        "Config | tok/s | MFU | Impact",
+        ("HSDP | 1,871 | 17.03% | Baseline (fails)", "TP+HSDP | 3,224 | 29.35% | {}"),
+        ("+58% improvement", "+72% improvement", "speedup-not-in-table", "no two figures of the table give it"),
+    ),
+    "one speed-up of another column over the baseline": (
+        "Model | Alone | Speculative | Speedup",
+        ("Teacher | 74.42 tok/s | N/A | 1.0x", "Student | 373.18 tok/s | 30.65 tok/s | {}"),
+        ("0.61x", "0.41x", "speedup-not-in-table", "Speculative 30.65 tok/s"),
+    ),
+    "one small gain": (
+        "Batch | Memory | tok/s | Gain",
+        ("16 | 65% | 3,250 | -", "32 | 95% | 3,274 | {}"),
+        ("+7.0%", "+0.7%", "speedup-not-in-table", "tok/s 3,274 and 3,250"),
+    ),
+    "one row, and one column called the baseline": (
+        "Kernel | PyTorch (ms) | Triton (ms) | Speedup",
+        ("layernorm | 1.32 | 0.51 | {}",),
+        ("6.2x", "2.6x", "speedup-not-in-table", "PyTorch (ms) 1.32"),
+    ),
+    "coarse ratios": (
+        "Tokens | Ring (ms) | Regular (ms) | Speedup",
+        (
+            "298 | 679.65 | 24.08 | .03x",
+            "998 | {} | 26.41 | .03x",
+            "1998 | 676.99 | 29.51 | .04x",
+            "6998 | 663.53 | 35.01 | .05x",
+        ),
+        ("82.06", "682.06", "speedup-not-in-table", "26.41 / 82.06"),
+    ),
+    "a speed-up that is the other way round": (
+        "Tokens | Ring (ms) | Regular (ms) | Speedup",
+        ("298 | 97.65 | 24.08 | 0.25x", "998 | 82.06 | 26.41 | 0.32x", "1998 | 76.99 | 29.51 | {}"),
+        ("2.61x", "0.38x", "speedup-not-in-table", "29.51 / 76.99"),
+    ),
+    "ratios of means": (
+        "Concurrency | HF req/s (mean) | Ours req/s (mean) | Speedup (mean)",
+        ("2 | 0.38 | 1.57 | 4.1x", "4 | 0.50 | 3.03 | {}", "8 | 0.42 | 3.91 | 9.2x"),
+        ("4.1x", "6.1x", "speedup-not-in-table", "3.03 / 0.50 = 6.06"),
+    ),
+    "shares of a sum": (
+        "Component | Time (ms) | Part",
+        ("forward | 42.1 | 30.9%", "backward | 71.3 | {}", "optimizer | 14.6 | 10.7%", "data | 8.3 | 6.1%"),
+        ("32.5%", "52.3%", "speedup-not-in-table", "Time (ms) over its sum: 71.3 / 136.3"),
+    ),
+    "one column of figures beside words": (
+        "Version | Time | Notes",
+        ("v1 | 18.2 s | naive loop", "v2 | 4.1 s | vectorized, {}", "v3 | 1.3 s | GPU, 14x faster"),
+        ("5.5x faster", "4.4x faster", "speedup-not-in-table", "Time 4.1 s and 18.2 s"),
+    ),
+    "ratios in brackets": (
+        "Config | Time (s) | Memory (GB)",
+        ("eager | 120.4 | 22.1", "+ amp | 71.2 ({}) | 14.0 (-37%)", "+ compile | 55.1 (2.19x) | 14.3 (-35%)"),
+        ("1.96x", "1.69x", "speedup-not-in-table", "Time (s) 71.2"),
+    ),
+    "a table on its side": (
+        "Metric | DDP | FSDP",
+        ("Throughput (tok/s) | 12,400 | 10,850", "Peak memory (GB) | 31.2 | 18.4", "Relative speed | 1.00x | {}"),
+        ("0.78x", "0.88x", "speedup-not-in-table", "10,850 and 12,400"),
+    ),
+    "the only speed-up, the other way round": (
+        "Kernel | Train (ms) | Infer (ms) | Speedup vs Liger",
+        ("Liger | 39542 | 2050 | 1x", "fused | 15472 | 2061 | {} train, same inf", "grad | 37795 | 2029 | ~1x train"),
+        ("0.39x", "2.6x", "speedup-not-in-table", "Train (ms) 15472 and 39542"),
+    ),
+    "one of several columns that the heading names": (
+        "Batch | vLLM (tok/s) | HF (tok/s) | TGI (tok/s) | vs HF | vs TGI",
+        (
+            "1 | 92 | 31 | 78 | 2.97x | 1.18x",
+            "8 | 610 | 180 | 515 | {} | 1.18x",
+            "32 | 1910 | 420 | 1400 | 4.55x | 1.36x",
+        ),
+        ("3.93x", "3.39x", "speedup-not-in-table", "610 / 180"),
+    ),
+    "bandwidths of algorithm and bus": (
+        "Size (MB) | Time (ms) | AlgBW (GB/s) | BusBW (GB/s)",
+        ("1 | 0.21 | 4.76 | 8.33", "16 | 0.52 | 30.8 | {}", "64 | 1.41 | 45.4 | 79.4", "256 | 4.80 | 53.3 | 93.3"),
+        ("35.8", "53.8", "row-stands-out", "30.8 / 35.8"),
+    ),
+    "steps of two and of four GPUs": (
+        "Strategy | GPUs | tokens/s | Step time (s)",
+        (
+            *(
+                "DDP | 2 | 8,369 | 0.489",
+                "DDP | 4 | 12,220 | 0.670",
+                "FSDP | 2 | 6,771 | 0.605",
+                "FSDP | 4 | {} | 0.869",
+            ),
+            *("ZeRO-2 | 2 | 10,999 | 0.372", "ZeRO-2 | 4 | 18,147 | 0.451", "ZeRO-3 | 2 | 10,560 | 0.388"),
+            "ZeRO-3 | 4 | 15,977 | 0.513",
+        ),
+        ("4,924", "9,424", "row-stands-out", "4,924 x 0.869 / 4"),
+    ),
+    "two rates of one workload": (
+        "Concurrency | Req/s | Tok/s",
+        ("1 | 1.90 | 50.0", "2 | 1.92 | {}", "4 | 0.89 | 23.4", "8 | 1.87 | 49.3"),
+        ("57.0", "50.7", "row-stands-out", "1.92 / 57.0"),
+    ),
+}
+
+
+def evidence(folder, head, *lines):
+    return accusations(audited(folder, rows(head, *lines)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_figure_that_contradicts_its_table_is_named(tmp_path, form):
+    head, lines, (wrong, _, code, text) = FORMS[form]
+    assert text in evidence(tmp_path, head, *(line.format(wrong) for line in lines))[code]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_right_figure_is_not_accused(tmp_path, form):
+    head, lines, (_, right, _, _) = FORMS[form]
+    assert evidence(tmp_path, head, *(line.format(right) for line in lines)) == {}
+
+
+SOUND = {
+    "a change of what no column has": (
+        "Config | tok/s | Impact",
+        ("HSDP | 1,871 | Baseline", "TP+HSDP | 3,224 | 58% less memory"),
+    ),
+    "a ratio over a baseline of another size": (
+        "Grid | GPUs | Time (s) | Speedup",
+        ("257x257 | 1 | 0.124 | 1.0x", "257x257 | 2 | 0.071 | 1.75x", "513x513 | 4 | 0.189 | 3.1x"),
+    ),
+    "one speed-up beside two times of one program": (
+        "Model | TTFT (ms) | TPOT (ms) | Speedup",
+        ("Qwen | 121.0 | 15.1 | 2.6x",),
+    ),
+    "differences in a table on its side": (
+        "Metric | Before | After | Improvement",
+        ("Throughput | 50,164 tok/s | 95,337 tok/s | +45,173 tok/s", "Speedup | 1.00x | 1.90x | +90%"),
+    ),
+    "notes about several things": (
+        "Version | Time | Notes",
+        ("v1 | 18.2 s | naive loop", "v2 | 4.1 s | 90% GPU utilization", "v3 | 1.3 s | 14x faster"),
+    ),
+    "shares of another whole": (
+        "Component | Time (ms) | Busy",
+        ("forward | 42.1 | 30.0%", "backward | 71.3 | 92.3%", "optimizer | 14.6 | 10.7%", "data | 8.3 | 66.1%"),
+    ),
+    "longer answers in one row": (
+        "Concurrency | Output | Req/s | Tok/s",
+        ("1 | 128 | 1.90 | 243", "2 | 128 | 1.42 | 182", "4 | 128 | 0.89 | 114", "8 | 176 | 1.87 | 329"),
+    ),
+    "several batches in a cell": (
+        "GPUs | Batch: AMP, FP32 | Throughput - AMP | Throughput - FP32",
+        (
+            "1 | 16,4 | 571.9 | 109.4",
+            "4 | 16,4 | 2028.9 | 386.2",
+            "8 | 2,1 | 352.0 | 177.1",
+            "16 | 2,1 | 705.0 | 352.3",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_has_another_reason_is_not_accused(tmp_path, name):
+    head, lines = SOUND[name]
+    assert evidence(tmp_path, head, *lines) == {}

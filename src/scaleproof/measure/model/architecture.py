@@ -29,10 +29,10 @@ PRODUCTS = (nn.Linear, Conv1D)  # modules whose weight multiplies what comes in;
 
 
 def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes: int = 0) -> PreTrainedModel:
-    """A network of `transformers`, in fp32 and without dropout; with `classes` it gets a classifier for so many.
+    """Return a network of `transformers`, in fp32 and without dropout; a classifier if there are `classes`.
 
-    Weights are random numbers of torch, as the caller has seeded it. Raises UserError where it cannot be measured
-    exactly: the first of its faults.
+    Its weights are random numbers of torch, as the caller has seeded it. Raises UserError with the first fault where
+    the network cannot be measured exactly.
     """
     name = model.slug() if isinstance(model, TransformersModel) else "gpt2"
     try:
@@ -83,9 +83,9 @@ def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
 
 
 def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> PreTrainedModel:
-    """A network of this configuration, whose token table gets `vocab_size` rows; `config` is changed.
+    """Return a network of this configuration with `vocab_size` tokens: a classifier if there are `classes`.
 
-    A classifier where there are `classes`, else a language model. Raises UserError where transformers has none.
+    Changes `config`. Raises UserError where transformers has no such network for this task.
     """
     config.vocab_size = vocab_size
     config.use_cache = False
@@ -111,9 +111,10 @@ def _from_config(config: PreTrainedConfig, vocab_size: int, classes: int) -> Pre
 
 
 def _from_function(model: TransformersModel, vocab_size: int) -> PreTrainedModel:
-    """The network that the function in the user's file (`model.module`: path:function) returns.
+    """Return the network that the function in the user's file (`model.module`: path:function) makes.
 
-    Raises UserError where it is no model of transformers, or cannot be measured exactly, and what the function raises.
+    Raises UserError where it is no model of transformers, or cannot be measured exactly; passes on what the function
+    raises.
     """
     path, _, name = str(model.module).partition(":")
     network = _load_function(Path(path), name)(vocab_size=vocab_size)
@@ -171,9 +172,9 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
 
 
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
-    """The network's module lists with one entry per layer: one of them holds its blocks.
+    """Return the network's module lists with one entry per layer, as a list of blocks has.
 
-    Where transformers names classes of modules that it never splits over devices, those lists of them alone.
+    If transformers names classes of modules that it never splits over devices, only lists of these.
     """
     layers = network.config.num_hidden_layers
     lists = [module for module in network.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]

@@ -24,10 +24,10 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 
 
 def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
-    """The name under which a decoder finds its attention: one of ours (NAMES), or that of transformers.
+    """Return the name under which a decoder finds its attention: one of ours (NAMES), or that of transformers.
 
-    `kind`: as `execution.attention`. transformers' own is used where ours would be wrong: for a model that looks up no
-    attention by name, and for one whose tokens see less than `seq_len` tokens back.
+    `kind`: as `execution.attention`. Ours would be wrong for a model that looks up no attention by name, and for one
+    whose tokens see fewer than `seq_len` tokens back.
     """
     kind = "eager" if kind == "eager" else "sdpa"
     windows = [getattr(network.config, name, None) for name in WINDOWS]
@@ -36,7 +36,7 @@ def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
 
 
 def allow_kernels(kind: str) -> None:
-    """Let torch's fused attention use only the kernel `kind` (flash, cudnn), any for other kinds, in this process."""
+    """Let torch's fused attention in this process use only the kernel `kind` (flash, cudnn); any for other kinds."""
     alone = kind in ("flash", "cudnn")
     torch.backends.cuda.enable_flash_sdp(kind == "flash" or not alone)
     torch.backends.cuda.enable_cudnn_sdp(kind == "cudnn" or not alone)
@@ -73,9 +73,9 @@ def eager(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Causal attention by plain matrix products, and its weights, of shape (samples, heads, tokens, tokens).
+    """Return causal attention by plain matrix products, and its weights, of shape (samples, heads, tokens, tokens).
 
-    Arguments are those of `sdpa`. The triangle is made on the device; nothing is read back.
+    It takes the arguments of `sdpa`. The triangle is made on the device, so that the host never waits for it.
     """
     _refuse_mask(attention_mask)
     tokens, sharing = query.shape[-2], query.shape[1] // key.shape[1]

@@ -11,7 +11,7 @@ SOME_CLASSES = 2  # of a classifier, where the corpus has not been read yet
 
 
 def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
-    """The tensors of a cell's model, counted for formulas. `classes`: of the corpus, for classification.
+    """Count the tensors of a cell's model, for formulas. `classes`: of the corpus, for classification.
 
     Raises UserError where a model of transformers cannot be measured exactly.
     """
@@ -24,10 +24,10 @@ def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
 
 @lru_cache(maxsize=64)
 def _count_network(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
-    """The inventory of a network that is built without memory for its weights.
+    """Count the tensors of a network, which is built without memory for its weights.
 
-    `description`: what the model's file holds; here for the cache alone, to which a changed file is another network.
-    `classes`: of a classifier, 0 of a language model.
+    `description`: what the model's file holds, a key of the cache, so that a changed file is counted anew. `classes`: 0
+    for a language model.
     """
     import torch
 

@@ -77,28 +77,33 @@ class FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, chunk: int) -> Tensor:
-        """The mean loss: `hidden` (tokens, width), `weight` (vocabulary, width), `targets` (tokens,), `chunk` tokens.
+        """Return the mean loss of `hidden` (tokens, width) for `targets` (tokens,), `chunk` tokens at a time.
 
-        The gradient of a token's logits is their softmax, less 1 at its target.
+        `weight` has the shape (vocabulary, width). The gradient of a token's logits (the residual) is their softmax,
+        less 1 at its target.
         """
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
         with torch.autocast(kind, enabled=False):
             low, matrix = hidden.to(dtype), weight.to(dtype)
             total = hidden.new_zeros((), dtype=torch.float32)
-            of_weight = torch.zeros_like(weight, dtype=torch.float32)
-            of_hidden = []
+            weight_gradient = torch.zeros_like(weight, dtype=torch.float32)
+            hidden_gradients = []
             for h, t in zip(low.split(chunk), targets.split(chunk), strict=True):
-                logs = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
-                total = total - logs.gather(1, t[:, None]).sum()
+                log_probabilities = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
+                total = total - log_probabilities.gather(1, t[:, None]).sum()
                 if torch.compiler.is_compiling():  # within one kernel; a scatter would end it, with all of it in fp32
-                    is_target = torch.arange(logs.shape[1], device=logs.device) == t[:, None]
-                    residual = (logs.exp() - is_target.to(logs.dtype)).to(dtype)
+                    is_target = torch.arange(log_probabilities.shape[1], device=log_probabilities.device) == t[:, None]
+                    residual = (log_probabilities.exp() - is_target.to(log_probabilities.dtype)).to(dtype)
                 else:  # in place: the logarithms are not needed any more
-                    residual = logs.exp_().scatter_add_(1, t[:, None], logs.new_full((len(t), 1), -1.0)).to(dtype)
-                of_hidden.append(residual @ matrix)
-                of_weight += residual.t() @ h
-        ctx.save_for_backward(torch.cat(of_hidden), of_weight)
+                    residual = (
+                        log_probabilities.exp_()
+                        .scatter_add_(1, t[:, None], log_probabilities.new_full((len(t), 1), -1.0))
+                        .to(dtype)
+                    )
+                hidden_gradients.append(residual @ matrix)
+                weight_gradient += residual.t() @ h
+        ctx.save_for_backward(torch.cat(hidden_gradients), weight_gradient)
         ctx.dtypes = (hidden.dtype, weight.dtype)
         ctx.count = len(targets)
         return total / len(targets)
@@ -106,11 +111,11 @@ class FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """Gradients of `hidden` and `weight`; `gradient`: of the mean loss, a scalar."""
-        of_hidden, of_weight = ctx.saved_tensors
+        """Return the gradients of `hidden` and `weight` that `forward` kept. `gradient`: of the mean loss, a scalar."""
+        hidden_gradient, weight_gradient = ctx.saved_tensors
         hidden_dtype, weight_dtype = ctx.dtypes
         factor = gradient / ctx.count
-        return (of_hidden * factor).to(hidden_dtype), (of_weight * factor).to(weight_dtype), None, None
+        return (hidden_gradient * factor).to(hidden_dtype), (weight_gradient * factor).to(weight_dtype), None, None
 
 
 def score_samples(logits: Tensor, targets: Tensor) -> Tensor:

@@ -54,9 +54,9 @@ class LanguageModel(_Wrapper):
         self.network.set_output_embeddings(head)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Mean loss over all predicted tokens; `tokens` is int64 of shape (samples, seq_len + 1).
+        """Return the mean loss over all predicted tokens; in evaluation mode the scores of each sample (samples, 3).
 
-        In evaluation mode `scores`, of shape (samples, 3).
+        `tokens` is int64 of shape (samples, seq_len + 1).
         """
         hidden = self.network.base_model(input_ids=tokens[:, :-1]).last_hidden_state
         loss_head = self.network.get_output_embeddings()  # put there by __init__

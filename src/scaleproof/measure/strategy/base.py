@@ -45,7 +45,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def update(self, step: int) -> None:
-        """Clip, set the learning rate, and let the optimizer update: step `step`, counted from 0 with warm-up."""
+        """Update the weights in step `step`, counted from 0 with warm-up: set the learning rate, clip, run the optimizer."""
 
     def evaluate(self, tokens: Tensor) -> Tensor:
         """The scores of each sample of a micro-batch (`model.scores`), without gradients. Every rank must take part.
@@ -57,7 +57,7 @@ class Strategy(ABC):
             return self.module(tokens)
 
     def executed_updates(self) -> int:
-        """How many updates AdamW counted, without steps that overflowed in fp16. Waits for the device."""
+        """Return how many updates AdamW counted: all but those that overflowed in fp16. Waits for the device."""
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
@@ -127,10 +127,10 @@ class Native(Strategy):
         self.optimizer.zero_grad(set_to_none=not self.keeps_gradients)
 
     def _clip(self, max_norm: float) -> None:
-        """Clip the global norm of the gradients to `max_norm`, within the update where the fused AdamW can do so.
+        """Clip the global norm of the gradients to `max_norm`; the fused AdamW can do so within its update.
 
-        The fused one divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them. It is
-        torch's own clipping but for the last bit of a clipped gradient (a division instead of a product).
+        It divides gradients by its `grad_scale` as it reads them, which saves a pass over all of them. The result is
+        that of torch's own clipping but for the last bit (a division instead of a product).
         """
         within_update = self.folds_clipping and self.cell.execution.fused_optimizer
         if self.precision.scaler.is_enabled() or not within_update:
@@ -160,13 +160,15 @@ def compile_if_asked(module: nn.Module, cell: Cell) -> nn.Module:
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
     """The arguments of torch.compile for the model or its blocks; None where the cell does not compile."""
+    if cell.execution.compile is True:
+        return {}
     modes = {"max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
     mode = modes.get(str(cell.execution.compile))
-    return {"mode": mode} if mode else {} if cell.execution.compile is True else None
+    return {"mode": mode} if mode else None
 
 
 def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
-    """AdamW for the parameters of `model`; matrices decay, biases and norms do not (as in nanoGPT and llm.c)."""
+    """Return AdamW for the parameters of `model`: matrices decay, biases and norms do not (as in nanoGPT and llm.c)."""
     work = cell.work
     settings = work.optimizer
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -180,9 +182,9 @@ def make_optimizer(model: nn.Module, cell: Cell) -> Optimizer:
 
 
 def learning_rate(work: Work, step: int) -> float:
-    """The learning rate of step `step`, counted from 0 over warm-up and window.
+    """Return the learning rate of step `step`, counted from 0 over warm-up and window.
 
-    It rises linearly to its peak, stays there or falls (linearly, as a cosine) to a fraction of it at the last step.
+    It rises linearly to its peak; then it stays, or falls, as a line or a cosine, to a fraction of it at the last step.
     """
     peak, schedule = work.optimizer.learning_rate, work.schedule
     if step < schedule.ramp_steps:

@@ -49,7 +49,7 @@ class DDP(Native):
         return {"ddp": {name: bool(getattr(self.replica, name)) for name in DDP_OPTIONS}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """The context of a micro-batch: gradients are summed locally, and reduced with the step's last one."""
+        """Return the context of a micro-batch: gradients are summed locally, and reduced with the step's last one."""
         return nullcontext() if boundary else self.replica.no_sync()
 
 
@@ -82,7 +82,7 @@ class Replicas(nn.DataParallel):
         """Return the outputs of all replicas, each for its part of `inputs`: as torch, but with our autocast."""
 
         def under_autocast(replica: nn.Module) -> Callable[..., Any]:
-            """Return the forward pass of a replica, to be called in its thread."""
+            """Return the forward pass of a replica under our autocast, to be called in its thread."""
 
             def forward(*replica_inputs: Any, **replica_kwargs: Any) -> Any:
                 with self.autocast():
@@ -137,7 +137,7 @@ class FSDP(Native):
         return init_device_mesh(self.device.type, (ranks // sharing, sharing), mesh_dim_names=("replicate", "shard"))
 
     def _set_prefetch(self, depth: int) -> None:
-        """Have `depth` blocks gathered ahead, in both passes."""
+        """Have `depth` blocks gathered ahead of the one that computes, in both passes."""
         if depth <= 1:  # what torch does by itself, in the order in which blocks were used
             return
         for index, block in enumerate(self.sharded):
@@ -145,17 +145,17 @@ class FSDP(Native):
             block.set_modules_to_backward_prefetch(self.sharded[max(0, index - depth) : index][::-1])
 
     def engine_config(self) -> dict[str, Any]:
-        """Settings read back from torch: how many blocks are gathered ahead (0: torch's own order), and replicas."""
+        """Return settings read back from torch: blocks gathered ahead (0: as torch does by itself), and replicas."""
         state = self.sharded[0]._get_fsdp_state()  # what was set can be read back by private names alone
         mesh = cast(DTensor, next(self.module.parameters())).device_mesh
         replicas = mesh.size(0) if mesh.ndim > 1 else 1
         return {"fsdp": {"forward_prefetch": len(state._states_to_forward_prefetch), "replicas": replicas}}
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """An empty context; torch is told here whether gradients are exchanged, at the step's last micro-batch.
+        """Tell torch whether to exchange gradients in this micro-batch; return an empty context.
 
-        Gradients stay whole on each device up to the last micro-batch of a step (the `boundary`), and are reduced and
-        sharded with it.
+        They stay whole on each device up to the last micro-batch of a step (the `boundary`), and are then reduced and
+        sharded.
         """
         self.root.set_requires_gradient_sync(boundary)
         return nullcontext()

@@ -44,10 +44,10 @@ class Zero(Strategy):
         self.module, self.optimizer = self.engine, optimizer
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Forward and backward pass of one micro-batch, the step's last if `boundary`; returns its loss.
+        """Make forward and backward pass of one micro-batch, the step's last if `boundary`; return its loss.
 
-        DeepSpeed's `step` is due once after each micro-batch. It merely counts all but the last one of a step; after
-        the last it updates the weights, and that call is left to `update`.
+        DeepSpeed's `step` is due after each micro-batch. After the last one of a step it updates the weights, and is
+        left to `update`; after the others it only counts.
         """
         loss = self.engine(tokens)
         # The engine divides by the accumulation and knows from its own count of micro-batches when to reduce: in
@@ -74,7 +74,7 @@ class Zero(Strategy):
 
 
 def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
-    """The DeepSpeed configuration of a cell whose model has `parameters` parameters.
+    """Return DeepSpeed's configuration of a cell whose model has `parameters` parameters.
 
     The engine's timers are off: on a GPU they synchronise twice in every micro-step, which no other strategy does.
     """
@@ -121,7 +121,7 @@ def _precision_options(precision: str, stage: int) -> dict[str, Any]:
 
 
 def _import_deepspeed(device: torch.device) -> Any:
-    """DeepSpeed, quiet, without the extension for inference that it would compile with g++ on a CPU."""
+    """Import DeepSpeed and return it: quiet, and on a CPU without the extension that it would compile with g++."""
     import logging
 
     if device.type == "cpu":

@@ -28,9 +28,9 @@ DEVICE_OOM = re.compile(
 
 
 def make_timed_run(request: Request) -> Any:
-    """Make the timed run of `request`; returns its session.
+    """Make the timed run of `request`, and return its session.
 
-    Imported here, so that a library that cannot be loaded is a run that failed.
+    Imported in here, so that a library that cannot be loaded is reported as the failure of this run.
     """
     from scaleproof.measure.trainer.run import make_run
 
@@ -38,8 +38,8 @@ def make_timed_run(request: Request) -> Any:
 
 
 def main(path: Path, make: Callable[[Request], Any] = make_timed_run) -> None:
-    """Make the run of the request in the file `path`, and end this process. `make`: returns the session to leave."""
-    # Until the run is set up: modules are no garbage, and looking for some takes a fifth of the imports' time.
+    """Make the run of the request in the file `path`, and end this process. `make` makes it and returns its session."""
+    # Until `set_up` turns it on: imports make no garbage, and looking for some takes a fifth of their time.
     gc.disable()
     faulthandler.register(signal.SIGUSR1)  # the launcher asks a run that hangs where it is
     warnings.filterwarnings("ignore", category=FutureWarning)  # DeepSpeed's use of older names, in every step
@@ -67,9 +67,9 @@ def report_failure(error: BaseException, out: Path) -> None:
 
 
 def failure_class(error: BaseException) -> str:
-    """The failure class of `error`: one of KNOWN, host_oom, oom (of a device), or crash.
+    """Return the failure class of `error`: that of KNOWN, host_oom, oom (of a device), or crash.
 
-    Only what says that memory ran out is out of memory; an illegal access is a crash.
+    Memory ran out only where the error says so; an illegal access, for one, is a crash.
     """
     name, text = type(error).__name__, str(error)
     if name in KNOWN:

@@ -15,7 +15,7 @@ class Batches:
     """Hands out this rank's micro-batches of each step, and notes the sample ids of each."""
 
     def __init__(self, file: TokenFile, plan: SamplePlan, batch: Batch, shares: range, device: torch.device) -> None:
-        """`shares`: the devices that this rank feeds, counted over all ranks: one, all under DataParallel."""
+        """`shares`: the devices that this rank feeds, by their numbers over all ranks: one, under DataParallel all."""
         self.file = file
         self.plan = plan
         self.batch = batch
@@ -35,9 +35,9 @@ class Batches:
         self._reader = ThreadPoolExecutor(1, "reader", accelerator.use_device, (self.device,))
 
     def take(self, step: int, micro: int) -> Tensor:
-        """The samples of micro-batch `micro` of step `step`, both counted from 0, on the device; their ids are noted.
+        """Return the samples of micro-batch `micro` of step `step`, on the device; note their ids. Both count from 0.
 
-        int64 of shape (micro x devices of this rank, seq_len + 1).
+        The samples are int64 of shape (micro x devices of this rank, seq_len + 1).
         """
         ahead = self._ahead.pop((step, micro), None)
         ids, tokens = ahead.result() if ahead else self._read_micro_batch(step, micro)
@@ -49,11 +49,14 @@ class Batches:
         return tokens.to(self.device, non_blocking=True)
 
     def read_unnoted(self, step: int, micro: int) -> Tensor:
-        """As `take`, but the samples are not noted."""
+        """Return the samples that `take` returns, without noting them."""
         return self._read_micro_batch(step, micro)[1].to(self.device)
 
     def _read_micro_batch(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
-        """Sample ids and tokens of a micro-batch; pinned beside a GPU, so that they are copied in the background."""
+        """Return the sample ids and tokens of a micro-batch.
+
+        For a GPU the tokens are pinned, so that they can be copied while it computes.
+        """
         ids = np.concatenate([self.plan.ids_of_rank(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         return ids, tokens.pin_memory() if accelerator.is_accelerator(self.device) else tokens

@@ -25,19 +25,19 @@ LEAST_S = 1e-4  # of a function that is named
 
 
 def model_packages(model: nn.Module) -> set[str]:
-    """Packages that the classes of a model come from, but this one: what their functions do is training."""
+    """Return the packages that a model's classes come from, but this one: what their functions do is training."""
     return {type(module).__module__.partition(".")[0] for module in model.modules()} - {"scaleproof"}
 
 
 def foreign_hooks(model: nn.Module) -> list[str]:
-    """Names of hooks on modules and parameters whose functions are of no library that trains."""
+    """Return the names of hooks on modules and parameters whose functions belong to no library that trains."""
     known = model_packages(model) | {"torch", "deepspeed"}
     owners: list[tuple[Any, tuple[str, ...]]] = [(module, HOOKS) for module in model.modules()]
     owners += [(parameter, OF_PARAMETERS) for parameter in model.parameters()]
     names = set()
     for owner, kinds in owners:
-        for hook in (hook for kind in kinds for hook in (getattr(owner, kind, None) or {}).values()):
-            function = hook
+        hooks = [hook for kind in kinds for hook in (getattr(owner, kind, None) or {}).values()]
+        for function in hooks:
             while isinstance(function, functools.partial):
                 function = function.func
             module = getattr(function, "__module__", None) or type(function).__module__
@@ -47,10 +47,10 @@ def foreign_hooks(model: nn.Module) -> list[str]:
 
 
 def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[str, float]:
-    """Function -> CPU seconds in one call of `step`, of functions that do not train; of two calls the smaller counts.
+    """Return what one call of `step` spends in functions that do not train: function -> CPU seconds of this thread.
 
-    They are those of this package and of no package, each charged with its own time and with what it calls but the
-    training. Time of this thread alone: other programs and waiting do not lengthen it.
+    These are functions of this package and of no package. Each is charged with its own time and that of what it calls,
+    except training. `step` is called twice, and the smaller time counts; below LEAST_S a function is not named.
     """
     files = set(_files_of_model(model))
     first, second = _seconds_beside(step, files), _seconds_beside(step, files)
@@ -59,7 +59,7 @@ def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[s
 
 
 def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str, float]:
-    """CPU seconds of each function that `step` calls and that does not train, by its name."""
+    """Return function -> its CPU seconds in one call of `step`, of functions that do not train. See `_is_beside`."""
     profile = cProfile.Profile(time.thread_time)
     with profile:
         step()
@@ -68,18 +68,15 @@ def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str,
         code = entry.code
         if isinstance(code, str) or not _is_beside(code.co_filename, of_model):
             continue
-        called = [
-            call
-            for call in entry.calls or ()
-            if _is_charged_to_caller(call.code, code.co_filename.startswith(OURS), of_model)
-        ]
+        is_ours = code.co_filename.startswith(OURS)
+        called = [call for call in entry.calls or () if _is_charged_to_caller(call.code, is_ours, of_model)]
         name = f"{Path(code.co_filename).name}:{code.co_qualname}"
         seconds[name] = seconds.get(name, 0.0) + entry.inlinetime + sum(call.totaltime for call in called)
     return seconds
 
 
 def _is_beside(file: str, of_model: set[str]) -> bool:
-    """Whether the functions of a file are of no library and no model."""
+    """Return whether functions in `file` do not train: they are of this package, or of no library; never the model's."""
     return file not in of_model and (file.startswith(OURS) or not file.startswith(LIBRARIES))
 
 

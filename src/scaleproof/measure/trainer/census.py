@@ -34,7 +34,7 @@ class TokenChecksum:
         self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
 
     def add(self, rows: Tensor) -> None:
-        """Add the rows of one forward pass, int64 of shape (rows, tokens), without rows that do not count."""
+        """Add the rows of one forward pass, int64 of shape (rows, tokens); of these only those that count (`counted`)."""
         if self.counted is not None and len(self.counted) == len(rows):
             rows = rows[self.counted]
         for row in rows.detach().cpu().numpy().astype("<i8"):
@@ -60,7 +60,7 @@ def add_checksums(checksums: list[str]) -> str:
 
 
 def autograd_nodes_made() -> int:
-    """The number of the autograd node that this call makes, of all that this thread has made."""
+    """Return a running number of autograd nodes: the difference of two calls is how many this thread made between."""
     node = (torch.zeros((), requires_grad=True) + 0).grad_fn
     assert node is not None  # a sum of what requires a gradient has one
     return int(node._sequence_nr())  # torch has no public word for it
@@ -75,10 +75,11 @@ def record_of_probed_step(
     tokens_inside: int | None,
     saved_on_host: bool = False,
 ) -> ProbedStep:
-    """The record of step `step`, from what `probe` counted in it. `nodes`: autograd nodes that it made.
+    """Return the record of step `step`, from what `probe` counted in it.
 
-    `checksum`: of the tokens that entered the model; None where nobody could look. `tokens_inside`: how many reached
-    its table of tokens. `saved_on_host`: whether the step kept what its backward pass needs in the host's memory.
+    `checksum`: of the tokens that entered the model; None where nobody could look. `nodes`: autograd nodes that the
+    step made. `tokens_inside`: how many tokens reached the model's embedding. `saved_on_host`: whether the step kept
+    what its backward pass needs in the host's memory.
     """
     dtypes = probe.dtypes()
     return ProbedStep(
@@ -104,9 +105,9 @@ def record_of_probed_step(
 
 
 def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Census:
-    """The census of this rank, taken after the window.
+    """Return the census of this rank, taken after the window.
 
-    `model`: as it was built; `of_steps`: the fields of the census that say what was seen of steps.
+    `model`: as it was built, without the strategy's wrapper; `of_steps`: the fields that say what was seen of steps.
     """
     parameters = {id(tensor): tensor for tensor in strategy.module.parameters()}.values()  # tied ones once
     # What this process itself sees of its libraries and machine, which the launcher has recorded as well.
@@ -132,10 +133,10 @@ def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Cen
 
 
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
-    """Checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank holds only a part.
+    """Return a checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank holds only a part.
 
-    The sum over parameters of (place + 1) x the sum of their elements' bits, modulo 2^64: a rank's weights are those of
-    another if, but for rare chance, the checksums are equal.
+    It is the sum over parameters of (place + 1) x the sum of their elements' bits, modulo 2^64. Two ranks with equal
+    checksums have, but for rare chance, equal weights.
     """
     total = 0
     for place, parameter in enumerate(parameters, start=1):
@@ -147,9 +148,10 @@ def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
 
 
 def share_exact_in_bf16(strategy: Strategy) -> float | None:
-    """Share of the fp32 weights updated by AdamW that bf16 holds exactly: by chance it is one in 65,536.
+    """Return which share of the updated fp32 weights bf16 holds exactly; None where all are zero or there are none.
 
-    Some SAMPLED elements of a tensor are looked at, and no zeros. None where there are no others.
+    By chance it is one in 65,536: more tells of weights that were rounded. Some SAMPLED elements of each tensor are
+    looked at; zeros do not count.
     """
     looked_at = exact = 0
     for tensor in strategy.optimizer.state:
@@ -175,7 +177,7 @@ def collectives_made() -> int:
 
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
-    """The parameter groups of the optimizer that updates the weights: torch's own, also inside of an engine."""
+    """Return the parameter groups of the optimizer that updates the weights; of an engine, those of the one inside."""
     groups = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer).param_groups
     elements = _elements_of_groups(strategy)
     return [
@@ -193,7 +195,10 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 
 
 def _elements_of_groups(strategy: Strategy) -> list[int]:
-    """Elements of the whole tensors that each parameter group updates; engines keep them beside their partitions."""
+    """Return for each parameter group how many elements of whole tensors it updates.
+
+    The groups of an engine's optimizer hold partitions of tensors; the engine keeps the whole ones beside them.
+    """
     owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
     if hasattr(owner, "bit16_groups"):  # stages 1 and 2
         groups = owner.bit16_groups
@@ -225,9 +230,9 @@ def compiled_graphs() -> int:
 
 
 def compiled_parts(model: nn.Module) -> str:
-    """Kinds of the modules in `model` that torch.compile has compiled, wholly or in a method: "LossHead".
+    """Return the kinds of modules in `model` that torch.compile has compiled, wholly or in one method: "LossHead".
 
-    "Block with max_autotune", or "with triton.cudagraphs", where torch says that it was given this option.
+    A kind that torch says was given one of two options names it: "Block with max_autotune", or "triton.cudagraphs".
     """
     parts = set()
     for module in model.modules():

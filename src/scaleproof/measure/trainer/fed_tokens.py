@@ -15,7 +15,7 @@ class FedTokens:
     """Hashes each row of tokens that enters a module, with two operations on its device, which nobody waits for."""
 
     def __init__(self, rows: int, length: int, device: torch.device) -> None:
-        """Load the device's kernels for the expected `rows` of `length` tokens."""
+        """Hash `rows` of `length` zeros, the size to expect: this loads the device's kernels before the window."""
         self.sums: list[Tensor] = []  # int64 of shape (rows,), one for each forward pass
         self._powers = {length: powers_of_multiplier(length).to(device)}
         self._hash_rows(torch.zeros(rows, length, dtype=torch.int64, device=device))
@@ -41,9 +41,9 @@ class FedTokens:
             hook.remove()
 
     def chained_checksum(self, first_step: int, accumulation: int) -> str:
-        """The checksum of all forward passes: sum of (step + 1) x its rows' squared hashes, modulo 2^64.
+        """Return the checksum of all forward passes: sum of (step + 1) x its rows' squared hashes, modulo 2^64.
 
-        `accumulation` passes make a step, the first of them step `first_step`. Returns 16 hexadecimal digits.
+        `accumulation` passes make a step, the first of them step `first_step`. It has 16 hexadecimal digits.
         """
         total = 0
         for place, sums in enumerate(self.sums):
@@ -59,7 +59,7 @@ class TokensInside:
     """
 
     def __init__(self, model: nn.Module | None) -> None:
-        """`model`: None where hooks would be compiled, or run in threads; then nothing is counted: `tokens` is None."""
+        """`model`: None where hooks would be compiled, or run in threads: nothing is counted then, `tokens` is None."""
         modules = model.modules() if model else ()
         self._table = next((module for module in modules if isinstance(module, nn.Embedding)), None)
         self.tokens: int | None = 0 if self._table else None

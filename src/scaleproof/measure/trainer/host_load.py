@@ -22,20 +22,20 @@ class HostLoad:
         self.cores = list(cores)
 
     def __enter__(self) -> "HostLoad":
-        """Read the counters of process and machine, and then the clocks: the window does not hold the readings."""
+        """Read the counters first and the clocks last, so that the window does not hold the time of reading."""
         self._before = _read_counters(self.cores)
         self.start_epoch_s = time.time()
         self.start_monotonic_s = time.monotonic()
         return self
 
     def __exit__(self, *failure: object) -> None:
-        """Read the clocks, and then the counters."""
+        """Read the clocks first and the counters last."""
         self.end_monotonic_s = time.monotonic()
         self.end_epoch_s = time.time()
         self._after = _read_counters(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Fields of a rank's record: ends of the window, and counters over it; None where not read."""
+        """Return fields of a rank's record: the window's ends, and how much each counter grew; None where not read."""
         ends = {name: (self._before[name], value) for name, value in self._after.items()}
         passed = {name: None if None in pair else pair[1] - pair[0] for name, pair in ends.items()}  # type: ignore[operator]
         return {
@@ -69,7 +69,10 @@ def _read_counters(cores: list[int]) -> dict[str, float | None]:
 
 
 def busy_s(times: Any) -> float:
-    """CPU seconds that were used, of psutil's `times`: without idle and stolen time (`guest` is part of `user`)."""
+    """Return the CPU seconds in which work was done, from psutil's `times`: all but idle and stolen ones.
+
+    `guest` is left out as well, since `user` contains it.
+    """
     unused = times.idle + sum(getattr(times, name, 0.0) for name in ("iowait", "steal", "guest", "guest_nice"))
     return float(sum(times)) - unused
 
@@ -103,7 +106,7 @@ class ClockReading(NamedTuple):
 
 
 class IdleClock:
-    """Splits this thread's time between `start` and `stop` by what it did, without blocks of `paused`.
+    """Splits this thread's time between `start` and `stop` by what it did, without blocks of `leave_out`.
 
     `busy_s`: processor time. `idle_s`: the rest, in which the thread slept, less the time that it waited for a core.
     Both are None where the kernel does not count waiting (Linux does, /proc/self/task).

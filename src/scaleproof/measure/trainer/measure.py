@@ -78,10 +78,10 @@ class Ready:
 
 
 def set_up(session: Session, request: Request, look: bool = False, watched: bool = True) -> Ready:
-    """Make the cell's model, strategy and data as they are timed; no step is made.
+    """Make the cell's model, strategy and data as they are timed; make no step.
 
-    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps. From here on
-    garbage is collected as in any program: while libraries were imported it was not.
+    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps. Garbage is
+    collected from here on; it was not while libraries were imported.
     """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
@@ -164,9 +164,9 @@ def must_keep_on_host(ready: Ready) -> bool:
 
 
 def _make_step_as_written(ready: Ready, step: int) -> Series:
-    """Make step `step` uncompiled, under a probe.
+    """Make step `step` under a probe, in which compiled code runs as it is written.
 
-    Where memory runs out, the error of a compiled cell says that this step takes more than the timed ones.
+    Where memory runs out, the error says of a compiled cell that this step takes more than the timed ones.
     """
     try:
         return ready.steps(step, 1)
@@ -241,7 +241,7 @@ class Closing:
 
 
 def look_after_window(session: Session, request: Request, run: Ready) -> Closing:
-    """Score held-out samples, and probe one more step, where that fits into memory."""
+    """Score held-out samples, and probe one more step, unless the cell is compiled or memory ran out."""
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
     samples = work.validation_samples
@@ -333,9 +333,9 @@ def print_on_rank_0(session: Session, text: str) -> None:
 
 
 def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
-    """Losses of the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one.
+    """Return the losses of the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one.
 
-    The model is on `device` meanwhile. Empty where that runs out of memory.
+    The model is on `device` meanwhile. Returns [] where that runs out of memory.
     """
     origin = next(model.parameters()).device
     # A forward pass takes 2 FLOPs for each parameter and token.

@@ -115,7 +115,7 @@ def summarise_run(
 
 
 def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s: float) -> Startup:
-    """The time outside of the window. `started`, `began`: of launcher and program; both in epoch seconds."""
+    """Return the seconds before the window. `started`, `began`: when launcher and program did (epoch seconds)."""
     ready = max(rank.ready for rank in ranks)  # when the last rank was set up
     return Startup(
         launch_s=began - started,
@@ -128,7 +128,7 @@ def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s
 
 
 def _rank_entry(rank: RankRecord) -> dict[str, Any]:
-    """A rank's entry in the metrics: its place and load, and what figures over all ranks are computed from."""
+    """Return a rank's entry in the metrics: its place and load, and its share of figures that are of all ranks."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
         "warm_epoch_s": rank.window.warmed_up_at,
@@ -195,7 +195,7 @@ def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, dev
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
-        """The share of the peak that so many FLOPs a token are; None where either is not known."""
+        """Return which share of the peak so many FLOPs per token make; None where either is unknown."""
         return flops_per_token * tokens_per_sec / device_peak.flops if flops_per_token and device_peak else None
 
     # With full activation checkpointing the forward pass, a third of the arithmetic, is done once more.
@@ -212,7 +212,7 @@ def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, dev
 
 
 def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
-    """Energy of all devices, in all and per token; None where a device's energy is not known."""
+    """Return the energy of all devices, in all and per token; no figures, but a reason, where a device's is unknown."""
     gpus = [gpu for rank in ranks for gpu in rank.place.get("gpus") or []]
     if not gpus:
         return Energy(joules=None, joules_per_token=None, withheld="no device with an energy counter")

@@ -101,7 +101,7 @@ class GpuMonitor:
         return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
-        """One entry per GPU. Where energy counter and integral of power disagree, `energy_j` is None beside both."""
+        """Return one entry per GPU; `energy_j` is None where its counter is missing or contradicts its power."""
         return [self._gpu_entry(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
 
     def _gpu_entry(self, samples: GpuSamples, before: float | None, after: float | None) -> dict[str, Any]:

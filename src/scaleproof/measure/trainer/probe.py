@@ -157,7 +157,7 @@ class Probe(OperationCounter):
             hook.remove()
 
     def _update_and_witness(self, step: int) -> None:
-        """The strategy's update of step `step`, with a look at memory and gradients before and after it."""
+        """Make the strategy's update of step `step`, with a look at memory and gradients before it, and one after it."""
         with self.clock.leave_out() if self.clock else nullcontext():
             if self.measure_state:
                 self.state_bytes = measure_state_bytes(self.strategy.device)

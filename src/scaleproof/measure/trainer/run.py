@@ -70,9 +70,9 @@ def make_run(request: Request, began: float) -> Session:
 
 
 def measure_witness_and_control(session: Session, request: Request, probed_s: float, step_s: float) -> dict[str, Any]:
-    """Make the witnessed steps and the bare loop; returns the fields `witness` and `control` of this rank's census.
+    """Make the witnessed steps and the bare loop; return the fields `witness` and `control` of this rank's census.
 
-    Every rank must take part, and hold no model any more: there would be two of them in memory. `probed_s`, `step_s`:
+    Every rank must take part, and hold no other model any more: there would be two in memory. `probed_s`, `step_s`:
     seconds of a probed step, and of a step of the window.
     """
     gc.collect()
@@ -98,7 +98,7 @@ def measure_witness_and_control(session: Session, request: Request, probed_s: fl
 
 
 def count_steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
-    """How many steps are witnessed: as many as asked for, or as time allows; the same on every rank.
+    """Return how many steps to witness, the same on every rank: as many as asked for, or as the time limit allows.
 
     `probed_s`: seconds of a probed step. 0 where a compiled cell may not fit into memory as it is written.
     """

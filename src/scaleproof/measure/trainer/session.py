@@ -56,15 +56,14 @@ class Session:
         check_world(cell, self.gather(self.place), hosts)
 
     def _bind_device(self, cell: Cell, gpus: int) -> torch.device:
-        """The (first) device of this rank, which is bound to it. `gpus`: CUDA devices that the launcher saw.
+        """Bind this process to its rank's (first) device, and return that. `gpus`: CUDA devices that the launcher saw.
 
         Raises WrongWorld where it is not there, NotApplicable where torch has no kernels for it.
         """
         device = cell.execution.device
         # AMD's devices call themselves cuda, too; without amdsmi the launcher does not know of them, and locks none.
         has_cuda = torch.cuda.is_available() and (torch.version.hip is None or gpus > 0)
-        # Of this rank: one, all of the machine under dp.
-        self.devices_here = cell.execution.geometry.devices_per_node // self.local_world
+        self.devices_here = cell.execution.geometry.devices_per_node // self.local_world  # 1, but under dp all
         if device != "cpu" and gpus and not has_cuda:
             raise WrongWorld(
                 f"the launcher saw {gpus} CUDA device{'s' if gpus > 1 else ''}, but torch cannot use any: "
@@ -163,8 +162,8 @@ def nvml_uuid(properties: Any) -> str:
 def bind_to_cores(local_rank: int, threads: int) -> list[int]:
     """Bind this process to `threads` cores of its own, so that a CPU device is the same at every world size.
 
-    Hardware threads of one core are taken last. Where there are fewer cores than asked for, ranks share them. Returns
-    the cores (empty on systems without affinities).
+    Hardware threads of one core are taken last; if there are too few cores, ranks share them. Returns the cores, or []
+    on systems without affinities.
     """
     if not hasattr(os, "sched_setaffinity"):
         return []
@@ -213,7 +212,7 @@ def check_world(cell: Cell, places: Sequence[Mapping[str, Any]], hosts: Sequence
 def describe_mismatch(
     nodes: int, per_node: int, places: Sequence[Mapping[str, Any]], hosts: Sequence[str] = ()
 ) -> str | None:
-    """How the ranks differ from `nodes` nodes with `per_node` ranks each, each on its own device; else None.
+    """Return how the ranks differ from `nodes` nodes with `per_node` ranks each, each on its own device, else None.
 
     `places`: of each rank its `host` and `devices`; `hosts`: the nodes of the allocation, empty where none is known.
     """

@@ -43,7 +43,7 @@ class StepTimer:
         self.marks.append(accelerator.mark_event(self.device) if self._by_events else perf_counter())
 
     def stop(self) -> tuple[np.ndarray, float]:
-        """Seconds of each step, and of all together by the host's clock."""
+        """Return the seconds of each step, and of all steps together by the host's clock. Waits for the device."""
         accelerator.synchronize(self.device)
         wall = perf_counter() - self.began
         ends = zip(self.marks, self.marks[1:], strict=False)
@@ -59,9 +59,9 @@ def run_steps(
 ) -> Series:
     """Make `count` optimizer steps from step `first` on, and time each of them whole.
 
-    A step begins with asking for its first micro-batch and ends with the optimizer's update; it begins where the one
-    before it ended. Losses stay on the device until the last step is done. `heartbeat`: this rank's mark
-    (`open_heartbeat`), which the launcher looks at; None where nobody looks.
+    A step lasts from asking for its first micro-batch to the end of the optimizer's update, where the next one begins.
+    Losses stay on the device until the last step is done. `heartbeat`: this rank's mark (`open_heartbeat`), which the
+    launcher looks at; None where nobody looks.
     """
     accumulation = strategy.accumulation
     heartbeat = np.zeros(1, dtype=np.int64) if heartbeat is None else heartbeat

@@ -46,12 +46,13 @@ class UpdateLog:
         self.slowed_by: set[str] = set()
 
     def _note_call(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """torch's hook before an optimizer's step: note the call."""
+        """Note the settings of a call, and what slows it down: torch's hook before an optimizer's step."""
         groups = [group for group in optimizer.param_groups if group["params"]]
         self._rates.append(sum(group["lr"] for group in groups) / max(1, len(groups)))
         self._decays.append(sum(group["weight_decay"] for group in groups))
         self.slowed_by.update(slowing_modes())
         self._settings.update((group["weight_decay"], *group["betas"], group["eps"]) for group in groups)
+        # What ended child processes have used; it changes where one worked during the window.
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         of_children = usage.ru_utime + usage.ru_stime, usage.ru_minflt
         self._children += self._of_children not in (None, of_children)
@@ -62,7 +63,7 @@ class UpdateLog:
 
     @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """torch's hook after an optimizer's step: note a part of one tensor's first moment, in turn."""
+        """Note the norm of a part of one tensor's first moment, in turn: torch's hook after an optimizer's step."""
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         moments = [optimizer.state[tensor]["exp_avg"] for tensor in parameters if "exp_avg" in optimizer.state[tensor]]
         if not moments:  # a call that fp16's loss scale has skipped, before the first update
@@ -94,12 +95,12 @@ class UpdateLog:
         return [float(moment) for moment in self._moments]
 
     def summary(self, first_step: int, steps: int) -> UpdatesInWindow | None:
-        """The record of the window's updates: `steps` steps from step `first_step` on.
+        """Return the record of the window's updates, `steps` steps from `first_step` on.
 
-        None where calls cannot be told apart by step (fp16 has skipped some). ZeRO calls the optimizer once for each
-        of its parts.
+        ZeRO calls the optimizer several times in a step, once for each of its parts. None where the calls are no
+        multiple of the steps (fp16 has skipped some), so that nobody knows which call was of which step.
         """
-        calls, rest = divmod(len(self._rates), steps)  # calls of a step
+        calls, rest = divmod(len(self._rates), steps)  # calls in each step
         if not calls or rest:
             return None
         weighted = sum((first_step + place // calls + 1) * rate for place, rate in enumerate(self._rates))
@@ -152,9 +153,9 @@ class UpdateWitness:
 
     @torch.no_grad()  # else a look at a shard would be a node of the graph
     def note_gradients(self) -> None:
-        """Before an update: note the gradients' norm, and copy gradient and first moment of one tensor.
+        """Before an update, note the gradients' norm, and copy gradient and first moment of one tensor.
 
-        The tensor is the smallest with LEAST elements or more.
+        It is the smallest with LEAST elements or more, so that the copies cost little.
         """
         if not self._holds_gradients():
             return
@@ -173,10 +174,9 @@ class UpdateWitness:
 
     @torch.no_grad()
     def note_update(self) -> None:
-        """After an update: note the norm that ZeRO reports, and by which factor the gradient entered the first moment.
+        """After an update, note the norm that ZeRO reports, and by which factor the gradient entered the first moment.
 
-        AdamW makes the first moment beta x moment + (1 - beta) x gradient, so the gradient that it took follows from
-        both moments.
+        AdamW makes the new moment beta x moment + (1 - beta) x gradient: both moments tell which gradient it took.
         """
         engine = getattr(self.strategy, "engine", None)
         if engine is not None and engine.zero_optimization_stage() and self.strategy.cell.execution.precision != "fp16":
@@ -193,9 +193,9 @@ class UpdateWitness:
         self.scaled_by = float(entered.norm() / self._gradient.double().norm())
 
     def _holds_gradients(self) -> bool:
-        """Whether `parameter.grad` is the reduced, unscaled gradient just before the update.
+        """Return whether `parameter.grad` is the reduced, unscaled gradient just before the update.
 
-        Not in fp16, where it is scaled, nor under ZeRO stages 1 to 3, whose engine keeps it in partitions.
+        In fp16 it is scaled; ZeRO's engine keeps it in partitions in stages 1 to 3.
         """
         if self.strategy.cell.execution.precision == "fp16":
             return False
@@ -205,7 +205,7 @@ class UpdateWitness:
         return engine is not None and engine.zero_optimization_stage() == 0
 
     def _first_moment(self) -> Tensor:
-        """A copy of AdamW's first moment of the watched tensor; zeros before the first update."""
+        """Return a copy of AdamW's first moment of the watched tensor: zeros before the first update."""
         assert self._watched is not None
         state = self.strategy.optimizer.state.get(self._watched, {})
         moment = state.get("exp_avg")

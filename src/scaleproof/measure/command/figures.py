@@ -47,10 +47,10 @@ class TimedWork:
 def read_figures(
     log: Path, cell: Cell, read: ReadLog, arrivals: Sequence[float] = (), was_ended: bool = False
 ) -> TimedWork:
-    """The figures of a run of `cell` whose output is in the file `log`. Raises NoFigures.
+    """Return the figures of a run of `cell` whose output is in the file `log`. Raises NoFigures.
 
     `read`: reads logs of known programs. `arrivals`: when the launcher received each line, which times the steps of a
-    program that only counts them. `was_ended`: by the launcher, before it was done.
+    program that only counts them. `was_ended`: by the launcher, before the program was done.
     """
     if not log.stat().st_size:
         raise NoFigures(f"it printed nothing{f'; {LONGER} (of ab: --seconds)' if was_ended else ''}")
@@ -80,12 +80,12 @@ def read_figures(
 
 
 def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
-    """The steps of a log that have a time or a rate."""
+    """Return the steps of a log that have a time or a rate."""
     return [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
 
 
 def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
-    """The progress of `steps` that have no time and no rate; None for fewer than three steps."""
+    """Return the progress of `steps` that have no time and no rate; None for fewer than three steps."""
     seen = [step for step in steps if step.line and step.line <= len(arrivals)]
     counts = [((step.line or 1) - 1, Count(step.step, None, "steps")) for step in seen]
     if len({count.number for _, count in counts}) < FEWEST:
@@ -100,7 +100,7 @@ def step_rows(
     losses: Sequence[float | None],
     warmup: Sequence[bool] | None = None,
 ) -> np.ndarray:
-    """The rows of steps.csv of one process. `warmup`: for each step, whether it is of the warm-up.
+    """Return the rows of steps.csv of one process. `warmup`: for each step, whether it is of the warm-up.
 
     No wait for data is known. A loss that was not printed, or is infinite, is NaN.
     """
@@ -116,14 +116,14 @@ def step_rows(
 
 
 def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """The file `log` as `reader` understands it; without steps where no line is understood."""
+    """Return the file `log` as `reader` understands it; without steps where no line is understood."""
     printed = read(log, reader)
     is_misread = printed and printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
     return PrintedLog(reader) if printed is None or is_misread else printed
 
 
 def _no_figures_text(cell: Cell, last: str = "") -> str:
-    """The message that no figure was understood. `last`: the last line of the log."""
+    """Return the message that no figure was understood, and what to do. `last`: the last line of the log."""
     what = "the patterns of workload.figures match no line of its log"
     if not isinstance(cell.workload.figures, Patterns):
         what = "no figure in its log is understood: no time of a step, no rate, and no count"
@@ -136,7 +136,7 @@ def _no_figures_text(cell: Cell, last: str = "") -> str:
 
 
 def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
-    """The log with a step for each of its `lines` in which `patterns` find a time, a rate or a step.
+    """Return the log with a step for each of its `lines` in which `patterns` find a time, a rate or a step.
 
     Losses may stand on lines of their own: each step has the last one up to its line.
     """
@@ -161,7 +161,7 @@ def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
 
 
 def _printed_number(text: str) -> float | None:
-    """A printed number, with any commas between thousands; None where `text` is no number."""
+    """Return A printed number, with any commas between thousands; None where `text` is no number."""
     try:
         return float(text.strip().rstrip(NUMBER_ENDS).replace(",", ""))
     except ValueError:
@@ -169,7 +169,7 @@ def _printed_number(text: str) -> float | None:
 
 
 def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> TimedWork:
-    """The figures of a log with lines about steps. `steps`: those with a time or a rate. Raises NoFigures."""
+    """Return the figures of a log with lines about steps. `steps`: those with a time or a rate. Raises NoFigures."""
     unit, per_step = _work_per_step(printed, steps, cell)
     devices = _rate_factor(printed, steps, cell, per_step)
     timed: list[PrintedStep] = []
@@ -195,13 +195,13 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
 
 
 def count_lost_at_end(losses: Sequence[float | None]) -> int:
-    """How many losses at the end are NaN or infinite, without a finite one after them; None counts as no loss."""
+    """Return how many losses at the end are NaN or infinite, with no finite one after them; None is no loss."""
     seen = [loss for loss in losses if loss is not None]
     return sum(1 for _ in takewhile(lambda loss: not math.isfinite(loss), reversed(seen)))
 
 
 def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
-    """The unit of work, and how much of it a step is; None where each step has a rate and a time of its own.
+    """Return the unit of work, and how much of it a step is; None where each step has a rate and a time of its own.
 
     As the campaign says, else as the log says, tokens before samples. Raises NoFigures where nothing says it.
     """
@@ -228,7 +228,7 @@ def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell
 
 
 def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, per_step: float | None) -> int:
-    """The factor from a printed rate to that of all devices: 1, or the number of devices.
+    """Return what a printed rate must be multiplied with for that of all devices: 1, or the number of devices.
 
     Raises NoFigures where the log has a rate and nothing says whose it is.
     """
@@ -246,7 +246,7 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
 
 
 def _figures_of_progress(counted: Progress, cell: Cell, last: str) -> TimedWork:
-    """The figures of a program whose count was timed by the launcher. `last`: line of the log. Raises NoFigures."""
+    """Return the figures of a program whose count the launcher timed. `last`: the log's last line. Raises NoFigures."""
     unit, each = _work_per_count(counted, cell)
     done = np.cumsum(counted.amounts)
     is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
@@ -266,10 +266,10 @@ def _figures_of_progress(counted: Progress, cell: Cell, last: str) -> TimedWork:
 
 
 def _work_per_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
-    """The unit of a rate, and how much work each counted thing is. Raises NoFigures.
+    """Return the unit of a rate, and how much work each counted thing is. Raises NoFigures if that is not known.
 
-    As counted, unless the campaign says what a step is, and steps or batches are counted: a number that does not rise
-    by whole steps' samples counts no samples.
+    The unit is what was counted, unless the campaign says what a step is, and steps or batches are counted. A number
+    that does not rise by whole steps' samples counts no samples.
     """
     given, amount = cell.workload.per_step, cell.per_step or 1
     if given is None or given.unit in ("steps", counted.unit):
@@ -286,7 +286,7 @@ def _work_per_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 
 
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
-    """The figures of a log with times of epochs, or of a whole training; each is a row of the window.
+    """Return the figures of a log with times of epochs, or of a whole training; each is a row of the window.
 
     Programs that may be ended make different numbers of epochs: the first one, which is slower, is then left out.
     Raises NoFigures where none has a time, or their work is not known.
@@ -304,7 +304,7 @@ def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> Timed
 
 
 def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None) -> tuple[WorkUnit, list[int]]:
-    """The unit of work, and how much of it each of `spans` is: as printed, by the campaign's steps, or one epoch.
+    """Return the unit of work and how much each of `spans` is: as printed, by the campaign's steps, or one epoch.
 
     `rate_of`: whose rate the program is known to print. Raises NoFigures.
     """
@@ -327,7 +327,7 @@ def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None
 
 
 def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWork:
-    """The figures of a run of `cell` that was watched: a row for each step and rank.
+    """Return the figures of a run of `cell` that was watched: a row for each step and rank.
 
     Raises NoFigures where ranks are missing, or no step is left after the warm-up.
     """
@@ -364,9 +364,10 @@ def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWor
 
 
 def _rows_of_watched(ranks: Sequence[WatchedRank], steps: int, warmup: int, has_tokens: bool) -> np.ndarray:
-    """The rows of steps.csv of watched `ranks`; their work is samples where not all count tokens (`has_tokens`).
+    """Return the rows of steps.csv of watched `ranks`. `has_tokens`: their work is tokens; else samples.
 
-    Waiting for data is not known, and a loss only where it was seen. A rank that was ended may have made more `steps`.
+    Waiting for data is not known, a loss only where it was seen. Only `steps` rows count: a rank that was ended may
+    have made more.
     """
     rows = []
     for rank in ranks:

@@ -17,9 +17,9 @@ OF_CLOCK = (0.3, 1.1)  # of the time between the lines: what the times of the st
 def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> PrintedLog | None:
     """Return the log of lines with the number of a step and its time; None where there are too few.
 
-    `arrivals`: when the launcher received each line. A printed "time" may run from the start, or be of several steps.
-    It counts as time of a step if every step has a line, some times are shorter than the one before, and their sum is
-    what the clock saw.
+    A printed "time" may run from the start, or be that of several steps. It counts as a step's if every step has a
+    line, some times are shorter than the one before, and their sum is what the clock saw. `arrivals`: when the launcher
+    received each line.
     """
     steps = list(_find_steps(lines))
     numbers = [step.step for step in steps]

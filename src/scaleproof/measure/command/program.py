@@ -22,7 +22,7 @@ ASK = (
 
 
 def describe_program(words: Sequence[str]) -> Program:
-    """What is known of a command, by its `words`, before it is started in the present folder."""
+    """Return what is known of a command, by its `words`, before it is started in the present folder."""
     files = {word: sha256_of(Path(word)) for word in existing_files(words)}
     return Program(
         command=scrub(" ".join(words)),
@@ -33,7 +33,7 @@ def describe_program(words: Sequence[str]) -> Program:
 
 
 def absent_program(words: Sequence[str]) -> str | None:
-    """Why a command cannot be started here, as its program or Python script does not exist; None if it can."""
+    """Return why a command cannot be started here: its program or Python script does not exist. None if it can."""
     if shutil.which(words[0]) is None:
         return f"{words[0]}: there is no such program here"
     script = next(iter(words[1:]), "")
@@ -43,7 +43,7 @@ def absent_program(words: Sequence[str]) -> str | None:
 
 
 def interpreter_of(words: Sequence[str]) -> Path | None:
-    """The Python that a command runs: its first word, or the first line of the script it starts; else None."""
+    """Return the Python that a command runs: its first word, or that of the script it starts; None for others."""
     program = shutil.which(words[0])
     if program is None:
         return None
@@ -63,7 +63,7 @@ def interpreter_of(words: Sequence[str]) -> Path | None:
 
 
 def _program_versions(words: Sequence[str]) -> dict[str, str]:
-    """Versions of Python and of packages that the program may use; {} where it runs no Python."""
+    """Return the versions of Python and of packages that the program may use; {} where it runs no Python."""
     interpreter = interpreter_of(words)
     if interpreter is None:
         return {}

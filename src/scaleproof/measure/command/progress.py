@@ -57,7 +57,7 @@ class Progress:
 
 
 def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress | None:
-    """The progress of the training that `lines`, received at `arrivals`, print; None where they count nothing.
+    """Return the progress of the training that `lines`, received at `arrivals`, print; None where they count nothing.
 
     Lines that differ in numbers alone are one series. The training's is the longest of the first kind that exists:
     lines with a loss; lines that speak of steps; bars without a description; bare numbers that rise evenly at first
@@ -88,7 +88,10 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
 
 
 def _find_counts(numbered: Sequence[tuple[int, str]]) -> Counts | None:
-    """The numbers in lines with the same words, by the way of counting whose numbers rise most often."""
+    """Return the numbers in lines with the same words, by the way of counting whose numbers rise most often.
+
+    `numbered`: place and text of each line. None where they fall more often than they rise, or rise too seldom.
+    """
     ways: list[Callable[[str], Count | None]] = [partial(_find_pair, place=k) for k in range(MOST_PAIRS)]
     ways += [partial(_find_number, pattern=NAMED.search), partial(_find_number, pattern=LEADING.match)]
     counted: list[Counts] = []
@@ -104,12 +107,12 @@ def _find_counts(numbered: Sequence[tuple[int, str]]) -> Counts | None:
 
 
 def _count_rises(counts: Counts) -> int:
-    """How often a number is larger than the one before it."""
+    """Return how often a number is larger than the one before it."""
     return sum(after.number > before.number for (_, before), (_, after) in pairwise(counts))
 
 
 def _find_pair(line: str, place: int) -> Count | None:
-    """The numbers of pair `place` (from 0) of `line`, such as "3/100"; None without it, or if the first is larger."""
+    """Return the pair number `place` (from 0) of `line`, such as "3/100"; None without it, or if it counts down."""
     pairs = PAIR.findall(line)
     if len(pairs) <= place:
         return None
@@ -121,18 +124,18 @@ def _find_pair(line: str, place: int) -> Count | None:
 
 
 def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> Count | None:
-    """The number in `line`, found by `pattern`."""
+    """Return what `line` counts by the number that `pattern` finds; None without one."""
     match = pattern(line)
     return Count(int(match[2]), None, _unit_of_word(match[1])) if match else None
 
 
 def _unit_of_word(word: str) -> WorkUnit:
-    """The unit that is counted by a number behind `word`, which may be empty."""
+    """Return the unit that is counted by a number behind `word`, which may be empty."""
     return next((unit for unit, begins in UNITS.items() if f"{word.lower()} ".startswith(begins)), "items")
 
 
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
-    """The progress between lines that follow each other; where the number falls, a new epoch has begun.
+    """Return the progress between lines that follow each other; where the number falls, a new epoch has begun.
 
     `losses`: of lines, by their places. The time between two epochs is in no entry.
     """

@@ -25,7 +25,7 @@ LONGEST_WORD = 1000  # characters; learning takes time that grows with the squar
 
 
 def check_corpus(name: str, corpus: Corpus) -> None:
-    """Check local files by their first rows or schema. Raises UserError where one is not what the table says."""
+    """Check local files by their first rows or their schema. Raises UserError where one is not what the table says."""
     check_local(name, corpus)
     if corpus.form not in ("parquet", "csv", "jsonl"):
         return
@@ -43,9 +43,9 @@ def check_corpus(name: str, corpus: Corpus) -> None:
 
 
 def most_trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> int | None:
-    """The size of the largest tokenizer that a small local text can train, at most `at_most` entries.
+    """Return the size of the largest tokenizer that a small local text can train, at most `at_most` entries.
 
-    None for other sources; for a larger text, which supports more than is asked for; and where a word is so long that
+    None for other sources, for a larger text, which supports more than is asked for, and where a word is so long that
     learning would take minutes. Raises UserError where files cannot be read.
     """
     files = local_files(name, corpus)
@@ -60,9 +60,9 @@ def most_trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT)
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
-    """Ask the hub about a corpus with `source: dataset` or `hub`; returns a line to print, "" for other sources.
+    """Ask the hub about a corpus with `source: dataset` or `hub`; return a line to print, "" for other sources.
 
-    Of files their address, size and checksum are asked for, not their content. Raises UserError where the hub does not
+    It is asked for the address, size and checksum of files, not their content. Raises UserError where the hub does not
     have what the table says.
     """
     if corpus.source == "dataset":
@@ -76,7 +76,7 @@ def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
 
 
 def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Whether one of the first ROWS rows has text, or the file has more than ROWS rows. Raises NotADocument."""
+    """Return whether one of the first ROWS rows has text, or more rows follow, which may. Raises NotADocument."""
     rows = documents_of_file(
         path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns
     )
@@ -85,7 +85,7 @@ def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
 
 
 def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
-    """Whether the file has rows. Raises NotADocument where it is no Parquet file, or its fields are not text."""
+    """Return whether the file has rows. Raises NotADocument where it is no Parquet file, or its fields are not text."""
     try:
         file = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:

@@ -159,7 +159,7 @@ def _read_file(name: str, corpus: Corpus, path: Path, display_name: str) -> Iter
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, int]:
-    """The text with U+FFFD for each half of a surrogate pair (JSON can spell one, UTF-8 cannot), and their number."""
+    """Replace each half of a surrogate pair, which JSON can spell and UTF-8 cannot, by U+FFFD; also return how many."""
     try:
         text.encode()
         return text, 0
@@ -180,7 +180,7 @@ def python_docs() -> Iterator[str]:
 
 
 def _docstrings_of_file(path: Path) -> str:
-    """All docstrings of a Python file, a blank line between them; empty where it does not parse."""
+    """Return all docstrings of a Python file, a blank line between them; empty where it does not parse."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # templates and deliberately broken files

@@ -36,7 +36,7 @@ def open_documents(path: Path) -> pq.ParquetFile:
 
 
 def count_documents_by_group(path: Path) -> list[int]:
-    """The number of documents in each row group of a documents.parquet."""
+    """Return the number of documents in each row group of a documents.parquet."""
     metadata = open_documents(path).metadata
     return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
@@ -57,7 +57,7 @@ class Shard:
     held_out: np.ndarray  # bool, one a document
 
     def file(self, folder: Path, ending: str) -> Path:
-        """The shard's file in `folder` with that ending."""
+        """Return the shard's file in `folder` with that ending."""
         return folder / f"{self.number:06}.{ending}"
 
 
@@ -65,8 +65,8 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
     """Write the shard's token files into `folder`, each document ended by end-of-text, and then its description.
 
     `store`: the documents.parquet; `dtype`: of the token ids. Returns the number of row groups. The description comes
-    last and by rename: a shard that has one is whole. Half a shard is removed: on a full disk it would take the room of
-    the others.
+    last and by rename, so that a shard that has one is whole. Half a shard is removed: on a full disk it would take the
+    room of the others.
     """
     encoding = _load_once(tokenizer_file)
     first = 0  # number in the shard of the row group's first document
@@ -88,7 +88,7 @@ def encode_shard(store: Path, tokenizer_file: Path, dtype: np.dtype, folder: Pat
 
 
 def _token_ids(encoding: tiktoken.Encoding, text: str, dtype: np.dtype) -> np.ndarray:
-    """The token ids of a document, without end-of-text."""
+    """Return the token ids of a document, without end-of-text."""
     if encoding.n_vocab == tokenizer.FEWEST:  # the bytes and end-of-text: nothing to merge
         return np.frombuffer(text.encode(), dtype=np.uint8).astype(dtype)
     # disallowed_special=() : a literal "<|endoftext|>" in a document is text, not the end of it
@@ -104,7 +104,7 @@ class _TokenWriter:
         self.documents = 0
 
     def add(self, pieces: list[np.ndarray], documents: int) -> None:
-        """Append the token ids of so many `documents`, as arrays; one document may be several `pieces`."""
+        """Append the token ids of so many `documents`, in `pieces`: one document may be several of them."""
         if pieces:
             data = np.concatenate(pieces).tobytes()
             self.file.write(data)
@@ -118,9 +118,9 @@ class _TokenWriter:
 
 
 def end_with_parent() -> None:
-    """Let this process end when its parent is killed; called at its start. Otherwise it would wait for work for ever.
+    """Have this process, which calls this at its start, end when its parent is killed: it would wait for work for ever.
 
-    Ctrl-C, which reaches both, ends it without a word: its parent has one.
+    Ctrl-C reaches both; it ends this process without a word, as the parent has one.
     """
     stops = (signal.SIGINT, signal.SIGTERM)
     for number in stops:

@@ -58,7 +58,7 @@ def _read_rows(path: Path, form: str, fields: list[str], columns: Sequence[str])
 
 
 def document_of(where: str, row: dict[str, object], labelled: bool) -> Document:
-    """The document in a row: its texts, joined by blanks, and its label as text (None where it is not `labelled`).
+    """Return the document in a row: its texts, joined by blanks, and its label as text (None if not `labelled`).
 
     `where` names the row in messages; `row`: field -> value, the label last. Raises NotADocument.
     """
@@ -85,7 +85,7 @@ def _open_text(path: Path, errors: str, newline: str | None = None) -> io.TextIO
 
 
 def _text_documents(path: Path, document: str) -> Iterator[str]:
-    """The documents of a text file; `document`: what one is (file, line, paragraph). Raises NotADocument."""
+    """Yield the documents of a text file; `document`: what one is (file, line, paragraph). Raises NotADocument."""
     with _open_text(path, "replace") as lines:
         if document == "file":
             text = lines.read(LARGEST + 1)

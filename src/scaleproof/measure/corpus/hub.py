@@ -54,7 +54,7 @@ for _name in ("huggingface_hub.file_download", "huggingface_hub.utils._http"):
 
 
 def hub_api(endpoint: str, token: str | None) -> HfApi:
-    """The client of the hub at `endpoint`. Without a token it gets False, so that not even a stored one is sent."""
+    """Return the client of the hub at `endpoint`. Without a token it gets False: not even a stored one is sent."""
     return HfApi(endpoint=endpoint, token=token or False, library_name="scaleproof")
 
 
@@ -154,9 +154,9 @@ def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
 
 
 def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
-    """Ask the hub for a file's metadata, again for half a minute where a download `is_patient`.
+    """Ask the hub for a file's metadata; if `is_patient`, again for half a minute where it does not answer.
 
-    Without a token it gets False: not even a stored one is sent.
+    Without a token the library gets False, so that not even a stored one is sent.
     """
     token, endpoint = file.token or False, file.endpoint
     return get_hf_file_metadata(
@@ -165,7 +165,7 @@ def _file_metadata(file: HubFile, is_patient: bool = True) -> HfFileMetadata:
 
 
 def _stated_sha256(file: HubFile, metadata: HfFileMetadata) -> str | None:
-    """The sha256 that the hub states of a large file, else None. Raises Denied where the table contradicts it."""
+    """Return the sha256 that the hub states of a large file, else None. Raises Denied if the table has another."""
     if not metadata.etag:
         raise Denied("the server does not state which version of the file that is (no ETag)")
     stated = metadata.etag if SHA256.fullmatch(metadata.etag) else None
@@ -213,7 +213,7 @@ def _receive_rest(file: HubFile, metadata: HfFileMetadata, part: Path) -> None:
 
 
 def _reason_in_words(error: HfHubHTTPError, file: HubFile) -> str:
-    """Why the hub answered with this error, in words."""
+    """Return why the hub answered with this error, in words."""
     if denied := _access_advice(error, file):
         return denied
     if isinstance(error, RevisionNotFoundError):
@@ -223,7 +223,7 @@ def _reason_in_words(error: HfHubHTTPError, file: HubFile) -> str:
 
 
 def _access_advice(error: HfHubHTTPError, source: "HubFile | HubDataset") -> str | None:
-    """What to do about the hub's denial of access; None where it answered something else."""
+    """Return what to do about the hub's denial of access; None where it answered something else."""
     code = error.response.status_code
     page = f"{source.endpoint}/datasets/{source.repository}"
     if code not in (401, 403):
@@ -251,7 +251,7 @@ class HubDataset:
         return self.corpus.load[0]
 
     def commit(self) -> str:
-        """The commit that the corpus' revision stands for now. Raises UserError where the hub does not say."""
+        """Return the commit that the corpus' revision stands for now. Raises UserError where the hub does not say."""
         try:
             answer = hub_api(self.endpoint, self.token).dataset_info(self.repository, revision=self.corpus.revision)
             return str(answer.sha)
@@ -298,10 +298,10 @@ class HubDataset:
         return f"{self.repository} at {commit[:12]}: the first {len(texts)} rows have text{pinned}"
 
     def _reason_in_words(self, error: HfHubHTTPError) -> str:
-        """Why the hub answered with this error, in words."""
+        """Return why the hub answered with this error, in words."""
         denied = _access_advice(error, self)
         return denied or f"the hub has no such data set or revision (HTTP {error.response.status_code})"
 
     def _refusal_error(self, reason: str) -> UserError:
-        """The error to raise where the corpus cannot be read from its repository. `reason`: in words."""
+        """Return the error to raise where the corpus cannot be read from its repository. `reason`: in words."""
         return UserError(f'config/corpora.yaml: corpus "{self.name}": {self.repository}: {reason}')

@@ -16,7 +16,7 @@ MOST_CLASSES = 1000  # classes; more are no classes but another column
 
 
 def order_classes(corpus: str, names: Collection[str]) -> list[str]:
-    """The classes of a corpus in the order of their numbers: by value where all are whole numbers, else by name.
+    """Return the classes of a corpus in the order of their numbers: by value where all are whole numbers, else by name.
 
     Raises UserError where there are fewer than two, or so many that the label cannot be one.
     """

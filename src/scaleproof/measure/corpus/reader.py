@@ -29,11 +29,11 @@ class TokenFile:
         self._window = np.arange(seq_len + 1)
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Tokens of samples: int64 of shape (len(ids), seq_len + 1); a sample's last token is the next one's first."""
+        """Return the tokens of samples, int64 of shape (len(ids), seq_len + 1); the last is the next sample's first."""
         return self.tokens[ids[:, None] * self.seq_len + self._window].astype(np.int64)
 
     def count(self, ids: np.ndarray) -> int:
-        """How many tokens of these samples are trained on: all, as each is predicted."""
+        """Return how many tokens of these samples are trained on: all, as each is predicted."""
         return len(ids) * self.seq_len
 
 
@@ -70,7 +70,7 @@ class LabelledFile(TokenFile):
         return len(self.description["classes"])
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """Documents and labels: int64 of shape (len(ids), seq_len + 1), NO_TOKEN for padding, label in the last."""
+        """Return documents and labels, int64 of shape (len(ids), seq_len + 1): NO_TOKEN for padding, the label last."""
         places = np.arange(self.seq_len)
         is_token = places < self.lengths[ids][:, None]  # (len(ids), seq_len); False: padding
         samples = np.full((len(ids), self.seq_len + 1), NO_TOKEN, dtype=np.int64)
@@ -79,18 +79,18 @@ class LabelledFile(TokenFile):
         return samples
 
     def count(self, ids: np.ndarray) -> int:
-        """How many tokens of these samples are trained on: all but padding."""
+        """Return how many tokens of these samples are trained on: all but padding."""
         return int(self.lengths[ids].sum())
 
 
 def open_split(directory: Path, split: str, workload: Workload) -> TokenFile:
-    """One split (train, val) of the corpus in `directory`, as samples of the workload's task. Raises UserError."""
+    """Return one split (train, val) of the corpus in `directory`, as samples of the task. Raises UserError."""
     kind = LabelledFile if workload.task == "classification" else TokenFile
     return kind(directory, split, workload.seq_len)
 
 
 def samples_in(part: dict[str, Any], workload: Workload) -> int:
-    """How many samples of the workload's task a split has. `part`: the split's entry in tokens.json."""
+    """Return how many samples of the workload's task a split has. `part`: the split's entry in tokens.json."""
     if workload.task == "classification":
         return part["documents"]
     return max(0, (part["tokens"] - 1) // workload.seq_len)  # the first token of all is predicted by none
@@ -124,13 +124,13 @@ class SamplePlan:
         self._epoch = lru_cache(maxsize=2)(lambda epoch: np.random.RandomState((seed, epoch)).permutation(samples))
 
     def step(self, step: int) -> np.ndarray:
-        """Sample ids of one optimizer step, int64 of shape (global_batch,)."""
+        """Return sample ids of one optimizer step, int64 of shape (global_batch,)."""
         positions = np.arange(step * self.global_batch, (step + 1) * self.global_batch)
         epochs, places = np.divmod(positions, self.samples)  # a step may reach into the next epoch
         return np.concatenate([self._epoch(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)])
 
     def ids_of_rank(self, step: int, batch: Batch, rank: int) -> np.ndarray:
-        """The sample ids of one rank in one step, of shape (accumulation, micro).
+        """Return the sample ids of one rank in one step, of shape (accumulation, micro).
 
         A step's ids are dealt out micro-batch by micro-batch, in each of them rank by rank.
         """
@@ -138,13 +138,13 @@ class SamplePlan:
 
 
 def held_out_ids(samples: int, at_most: int) -> np.ndarray:
-    """Sample ids of the validation: at most `at_most` of the `samples` of the split, spread evenly over them; int64."""
+    """Return the sample ids of the validation, int64: at most `at_most` of the split's `samples`, spread evenly."""
     count = min(samples, at_most)
     return np.arange(count) * samples // max(count, 1)
 
 
 def digest_of_ids(steps: list[np.ndarray]) -> str:
-    """sha256 of the sample ids of each of `steps`; the order within a step, which ranks choose, does not count."""
+    """Return the sha256 of the sample ids of `steps`. The order within a step, which ranks choose, does not count."""
     total = hashlib.sha256()
     for ids in steps:
         total.update(np.sort(np.asarray(ids, dtype="<i8").ravel()).tobytes() + b"|")

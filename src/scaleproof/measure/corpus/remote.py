@@ -32,11 +32,10 @@ class Remote:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], folder: Path) -> "Remote":
-        """The way to the servers that the variables of `environment` describe. `folder`: where downloads are kept.
+        """Return the way to the servers that `environment`'s variables describe. `folder`: where downloads are kept.
 
-        HF_ENDPOINT: a mirror of the hub. HF_TOKEN: for gated corpora; it is sent to the hub alone, and never written
-        down.
-        Raises UserError where the mirror is no address.
+        HF_ENDPOINT is a mirror of the hub. HF_TOKEN is for gated corpora; it is sent to the hub alone, and never
+        written down. Raises UserError where the mirror is no address.
         """
         endpoint = environment.get("HF_ENDPOINT") or HUB
         if urlsplit(endpoint).scheme not in ("http", "https"):
@@ -44,7 +43,7 @@ class Remote:
         return cls(folder, endpoint, environment.get("HF_TOKEN") or None)
 
     def fetch_gpt2_merges(self) -> Path:
-        """The path of GPT-2's vocab.bpe, its list of merges, downloaded at the first call. Raises UserError."""
+        """Return the path of GPT-2's vocab.bpe, its list of merges, downloaded at the first call. Raises UserError."""
         path = self.folder / "gpt2" / "vocab.bpe"
         urls = (MERGES, f"{self.endpoint.rstrip('/')}/{MERGES_ON_HUB}")
         if self.endpoint != HUB:  # whoever names a mirror wants it asked first
@@ -53,14 +52,14 @@ class Remote:
         return path
 
     def dataset(self, name: str, corpus: Corpus) -> "HubDataset":
-        """The data set on the hub that the corpus `name` is read from."""
+        """Return the data set on the hub that the corpus `name` is read from."""
         from scaleproof.measure.corpus.hub import HubDataset  # half a second that only the hub needs
 
         token = self.token if corpus.gated else None
         return HubDataset(name, corpus, self.endpoint.rstrip("/"), token, corpus.gated)
 
     def hub_file(self, corpus: Corpus, name: str) -> "HubFile":
-        """The file `name` of a corpus with `source: hub`."""
+        """Return the file `name` of a corpus with `source: hub`."""
         from scaleproof.measure.corpus.hub import HubFile  # half a second that only the hub needs
 
         known = corpus.known.get(name, Known())
@@ -76,7 +75,7 @@ class Remote:
         )
 
     def download(self, corpus: Corpus, name: str) -> tuple[Path, dict[str, Any]]:
-        """Path and record of the corpus' file `name`, which is downloaded unless it is here. Raises UserError."""
+        """Return path and record of the corpus' file `name`, downloaded unless it is here already. Raises UserError."""
         known = corpus.known.get(name, Known())
         version = corpus.revision or "none"  # sources hub and http have one
         if corpus.source == "hub":

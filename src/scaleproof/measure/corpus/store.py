@@ -61,7 +61,7 @@ def keep_or_fetch(
 
 
 def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
-    """The record that `fetch` returns; after a wrong checksum it is called again.
+    """Call `fetch` and return its record; after a wrong checksum, call it again.
 
     A broken line does not break a file twice in the same way: raises WrongChecksum where the same one comes again.
     """
@@ -77,7 +77,7 @@ def _fetch_checked(fetch: Fetch, target: Path) -> dict[str, Any]:
 
 
 def _intact_record(target: Path, known_size: int | None, known_sha256: str | None) -> dict[str, Any] | None:
-    """The record of `target` if it is intact and as the table knows it; else the file is removed: None."""
+    """Return the record of `target` if it is intact and as the table knows it; else remove the file and return None."""
     if not target.is_file():
         return None
     size, sha256 = target.stat().st_size, sha256_of(target)
@@ -99,17 +99,17 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
 
 
 def sha256_at_first_use(target: Path) -> str | None:
-    """The sha256 of the first download of this file, remembered even where the file was deleted; else None."""
+    """Return the sha256 of the first download of this file, remembered even where the file was deleted; else None."""
     return read_json(sibling_path(target, ".json")).get("sha256")
 
 
 def keep_checked(
     part: Path, target: Path, known: str | None, stated: str | None, **origin: str | None
 ) -> dict[str, Any]:
-    """Give a downloaded part its final name if its sha256 is the expected one; returns its record.
+    """Give a downloaded part its final name if its sha256 is the expected one, and return its record.
 
-    That is the `known` one (of the table), else the one that the hub `stated`, else that of the first use. `origin`:
-    further fields of the record. Raises WrongChecksum, and removes the part.
+    Expected is the `known` one (of the table), else the one that the hub `stated`, else that of the first use.
+    `origin`: further fields of the record. Otherwise removes the part and raises WrongChecksum.
     """
     sha256 = sha256_of(part)
     expected = known or stated or sha256_at_first_use(target) or sha256
@@ -125,7 +125,7 @@ def keep_checked(
 
 
 def what_checked_with(known: str | None, stated: str | None = None) -> str:
-    """What a checksum was compared with: the "table" of corpora, what the "hub" stated, or nothing ("first use")."""
+    """Return what a checksum was compared with: the "table", what the "hub" stated, or nothing ("first use")."""
     if known:
         return "table"
     return "hub" if stated else "first use"
@@ -152,7 +152,7 @@ def check_room(target: Path, total: int | None, have: int) -> None:
 
 
 def full_disk_error(part: Path) -> UserError:
-    """The error to raise where the disk became full while a part was written."""
+    """Return the error to raise where the disk became full while a part was written."""
     return UserError(
         f"the disk of {part.parent} is full; {part.stat().st_size:,} "
         "bytes are kept, and the next run goes on from there"
@@ -160,12 +160,12 @@ def full_disk_error(part: Path) -> UserError:
 
 
 def sibling_path(target: Path, ending: str) -> Path:
-    """The path beside `target` whose name is that of `target` with `ending` behind it."""
+    """Return the path beside `target` whose name is that of `target` with `ending` behind it."""
     return target.with_name(target.name + ending)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; {} where the file is missing or damaged."""
+    """Return the object in a JSON file; {} where the file is missing or damaged."""
     try:
         note = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):

@@ -72,9 +72,9 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
 
 
 def _choose_held_out(source: dict[str, Any]) -> np.ndarray:
-    """A boolean mask of the documents of the validation split: a fixed pseudo-random choice by their number alone.
+    """Return a boolean mask of the documents of the validation split, chosen at random by their number alone.
 
-    `source`: corpus.json. Raises UserError on a corpus of one document.
+    The choice is the same on every machine. `source`: corpus.json. Raises UserError on a corpus of one document.
     """
     documents = source["documents"]
     if documents < 2:
@@ -112,7 +112,7 @@ def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
 
 
 def _is_finished(shard: Shard, folder: Path) -> bool:
-    """Whether an earlier call encoded the shard, and its files are still as they were written."""
+    """Return whether an earlier call encoded the shard, and its files are still as they were written."""
     path = shard.file(folder, "json")
     if not path.exists():
         return False

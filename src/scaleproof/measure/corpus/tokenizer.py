@@ -33,7 +33,7 @@ def train_tokenizer(name: str, documents: Iterator[str], out: Path) -> None:
 
 
 def error_for_small_text(name: str, most: int) -> UserError:
-    """The error to raise where the text supports only `most` entries."""
+    """Return the error to raise where the text supports only `most` entries."""
     return UserError(
         f"workload.tokenizer {name}: the corpus supports at most bpe-{most} "
         f"(no further pair of tokens occurs twice); allowed: bpe-{FEWEST} to bpe-{most}"
@@ -41,7 +41,7 @@ def error_for_small_text(name: str, most: int) -> UserError:
 
 
 def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
-    """The tokens of a tokenizer of `size` entries, without end-of-text; fewer where the text supports no more."""
+    """Return the tokens of a tokenizer of `size` entries, without end-of-text; fewer if the text supports no more."""
     tokens = [bytes([byte]) for byte in range(256)]
     if size == FEWEST:
         return tokens
@@ -59,7 +59,7 @@ def learn_tokens(size: int, documents: Iterator[str]) -> list[bytes]:
 
 
 def _entry_count(name: str) -> int:
-    """The number n of entries of the tokenizer `bpe-<n>`. Raises UserError for other names."""
+    """Return the number n of entries of the tokenizer `bpe-<n>`. Raises UserError for other names."""
     if name == "gpt2":
         raise UserError("gpt2 is not trained on a corpus: scaleproof stage gpt2_tokenizer writes it")
     match = re.fullmatch(r"bpe-([0-9]{1,18})", name)
@@ -96,12 +96,12 @@ def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
 
 
 def load_encoder(path: Path) -> tiktoken.Encoding:
-    """The encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
+    """Return the encoder in the tokenizer file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, _make_encoder)
 
 
 def _make_encoder(written: bytes) -> tiktoken.Encoding:
-    """The encoder in the content of a tokenizer file."""
+    """Return the encoder in the content of a tokenizer file."""
     data = json.loads(written)
     return tiktoken.Encoding(
         name=data["name"],
@@ -123,7 +123,7 @@ def _first_documents(documents: Iterator[str]) -> Iterator[str]:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's printable character for each byte, as character -> byte, in the order of GPT-2's ids.
+    """Return GPT-2's printable character for each byte, as character -> byte, in the order of GPT-2's ids.
 
     A byte that is printable in Latin-1 stands for itself; the others follow, as the characters from U+0100 on.
     """

@@ -45,7 +45,7 @@ class RetryPolicy:
     wait: Callable[[float], None] = time.sleep
 
     def pause(self, failures: int) -> float:
-        """Seconds to wait after so many `failures` in a row that brought no new byte."""
+        """Return seconds to wait after so many `failures` in a row that brought no new byte."""
         return min(self.first_wait * 2 ** max(0, failures - 1), self.longest_wait)
 
 
@@ -67,7 +67,7 @@ class BrokenOff(Exception):
 
 
 def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: RetryPolicy) -> None:
-    """Fetch what `target`.part still lacks, in one request; from the first byte where `url` has another file now.
+    """Fetch what `target`.part still lacks, in one request; if `url` has another file now, the next try starts anew.
 
     Raises Denied or BrokenOff, after which `target`.part keeps what came; UserError where the disk is full.
     """
@@ -108,10 +108,10 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
 
 
 def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
-    """Whether the answer can be used: it is the rest of the same file, or the whole file.
+    """Return whether the answer can be used: it is the rest of the same file, or the whole file.
 
-    `have`: bytes that are here already; `known`: the note beside them, with the file's `etag`. Servers may not know
-    If-Range.
+    `have`: bytes that are here already; `known`: the note beside them, with the file's `etag`. It is compared here, as
+    servers may not know If-Range.
     """
     if answer.status_code == 416:
         return False
@@ -122,7 +122,7 @@ def _continues_file(answer: requests.Response, have: int, known: dict) -> bool:
 
 
 def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int | None:
-    """The file's length in bytes, None if unknown. Raises Denied for a wrong answer, BrokenOff for a temporary one."""
+    """Return the file's bytes, None: unknown. Raises Denied for a wrong answer, BrokenOff for a temporary one."""
     code = answer.status_code
     if code in (401, 403):
         raise Denied(f"access denied (HTTP {code})")
@@ -170,7 +170,7 @@ def _append_answer(
 
 
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
-    """The next bytes of the answer; empty at the end of the file. Raises BrokenOff where the connection was cut.
+    """Return the next bytes of the answer, b"" at the end of the file. Raises BrokenOff where the connection was cut.
 
     `file`: what came so far; `total`: bytes of the whole file, if known.
     """
@@ -194,7 +194,7 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
 
 
 def _total_bytes(answer: requests.Response) -> int | None:
-    """Bytes of the whole file, by the answer's headers; None where they do not say."""
+    """Return bytes of the whole file, by the answer's headers; None where they do not say."""
     ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
     if ranged:
         return int(ranged[1])
@@ -203,13 +203,13 @@ def _total_bytes(answer: requests.Response) -> int | None:
 
 
 def _version_tag(answer: requests.Response) -> str | None:
-    """What tells this version of the file from another: a strong ETag, or the date of its last change."""
+    """Return what tells this version of the file from another: a strong ETag, or the date of its last change."""
     etag = answer.headers.get("ETag")
     return etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified")
 
 
 def _wait_asked_for(answer: requests.Response) -> float | None:
-    """Seconds that the server asks to wait; None where it does not ask."""
+    """Return seconds that the server asks to wait; None where it does not ask."""
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)
@@ -219,18 +219,18 @@ def _wait_asked_for(answer: requests.Response) -> float | None:
 
 
 def _add_no_password(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """An `auth` for requests that adds nothing: without one, it would send a password from ~/.netrc."""
+    """Return the request as it is: an `auth` that adds nothing. Without one, requests sends passwords of ~/.netrc."""
     return request
 
 
 def public_url(url: str) -> str:
-    """An address as it may be printed: without user, password, and query, which may hold signatures."""
+    """Return an address as it may be printed: without user, password, and query, which may hold signatures."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def download(remote_file: RemoteFile, target: Path, policy: RetryPolicy = RetryPolicy()) -> dict[str, Any]:
-    """Have the file as `target`, from the first address that gives it; returns its record. Raises UserError."""
+    """Get the file as `target`, from the first address that gives it, and return its record. Raises UserError."""
     offers = {public_url(url): partial(_download_from, url, remote_file, target, policy) for url in remote_file.urls}
     return keep_or_fetch(target, remote_file.size, remote_file.sha256, offers)
 
@@ -264,5 +264,5 @@ def _download_from(url: str, remote_file: RemoteFile, target: Path, policy: Retr
 
 
 def _bytes_of_file(path: Path) -> int:
-    """The size of a file in bytes; 0 where it does not exist."""
+    """Return the size of a file in bytes; 0 where it does not exist."""
     return path.stat().st_size if path.exists() else 0

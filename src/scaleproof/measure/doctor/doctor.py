@@ -62,10 +62,10 @@ class Report(BaseModel):
 
 
 def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], None], out: Path | None = None) -> Report:
-    """Run the checks one after the other; returns a report with all verdicts.
+    """Return run the checks one after the other, and return a report with all verdicts.
 
-    `device`: the first GPU's name, or "cpu". `tell` is called with each verdict, and `out` is a file with all of them
-    so far. A check that raises has failed, and says how: the others go on.
+    `device`: the first GPU's name, or "cpu". `tell` is called with each verdict; the file `out` gets all of them so
+    far. A check that raises has failed, and says how: the others go on.
     """
     report = Report(
         timestamp_utc=datetime.now(UTC).replace(microsecond=0), host=socket.gethostname(), device=device, checks=[]
@@ -90,7 +90,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _judge(check: Look) -> list[tuple[str, Verdict]]:
-    """Run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
+    """Return run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
     try:
         result = check.run()
         if isinstance(result, Verdict):
@@ -105,13 +105,13 @@ def _judge(check: Look) -> list[tuple[str, Verdict]]:
 
 
 def verdict_line(entry: JudgedLook) -> str:
-    """A verdict as the terminal shows it, with its advice, if any, on a second line."""
+    """Return A verdict as the terminal shows it, with its advice, if any, on a second line."""
     text = f"{entry.status:8}  {entry.name}: {entry.evidence}"
     return f"{text}\n          {entry.advice}" if entry.advice else text
 
 
 def read_report(path: Path) -> Report | None:
-    """The report in the file `path`; None where it is missing or of another schema."""
+    """Return the report in the file `path`; None where it is missing or of another schema."""
     try:
         return Report.model_validate_json(path.read_text())
     except (OSError, ValueError):

@@ -23,7 +23,7 @@ PROBE_MB = 64
 
 
 def checks_of_cpu(folder: Path) -> list[Look]:
-    """The checks of the CPU. `folder`: where results are written."""
+    """Return the checks of the CPU. `folder`: where results are written."""
     return [
         Look("cores", "cpu", lambda: judge_cores(available_cores(), cpu_quota(), threads_per_core())),
         Look("steal and frequency", "cpu", check_steal),
@@ -36,7 +36,7 @@ def checks_of_cpu(folder: Path) -> list[Look]:
 
 
 def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
-    """Whether ranks get the whole time of the `allowed` cores.
+    """Return whether ranks get the whole time of the `allowed` cores.
 
     `quota`: cores' worth of time that a control group grants; None where there is no limit. `threads`: hardware threads
     of a core; None where the system does not say.
@@ -57,13 +57,13 @@ def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -
 
 
 def threads_per_core() -> int | None:
-    """Hardware threads of a core of this machine; None where the system does not say."""
+    """Return hardware threads of a core of this machine; None where the system does not say."""
     logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
     return logical // physical if logical and physical else None
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """CPU time that this control group (version 2) grants, in cores; None without a limit."""
+    """Return CPU time that this control group (version 2) grants, in cores; None without a limit."""
     try:
         limit, period = path.read_text().split()
     except (OSError, ValueError):
@@ -72,7 +72,7 @@ def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
 
 
 def check_steal(seconds: float = 1.0) -> Verdict:
-    """What share of the CPU's time the hypervisor takes while this process keeps a core busy for `seconds`."""
+    """Judge what share of the CPU's time the hypervisor takes while this process keeps a core busy for `seconds`."""
     before = psutil.cpu_times()
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -85,7 +85,7 @@ def check_steal(seconds: float = 1.0) -> Verdict:
 
 
 def judge_steal(share: float, mhz: float | None) -> Verdict:
-    """Whether the hypervisor took little enough of the CPU's time (`share`). `mhz`: the clock now, None if unknown."""
+    """Judge whether the hypervisor took little of the CPU's time (`share`). `mhz`: the clock now; None: unknown."""
     clock_text = f"{mhz:.0f} MHz now" if mhz else "frequency unknown"
     advice = "other virtual machines take this one's time: measure on a machine of your own, or with more repeats"
     evidence = f"{share:.1%} of the CPU time was taken by the hypervisor; {clock_text}"
@@ -93,7 +93,7 @@ def judge_steal(share: float, mhz: float | None) -> Verdict:
 
 
 def check_steadiness(pieces: int = 60) -> Verdict:
-    """How much the times of equal pieces of work vary; each piece takes some milliseconds."""
+    """Judge how much the times of equal pieces of work vary; each piece takes some milliseconds."""
     matrix = np.random.default_rng(1).standard_normal((160, 160))
     times = []
     for _ in range(pieces):
@@ -105,7 +105,7 @@ def check_steadiness(pieces: int = 60) -> Verdict:
 
 
 def judge_steadiness(times: list[float]) -> Verdict:
-    """Whether equal work takes equal `times` (seconds). The largest tenth is left out: interruptions are everywhere."""
+    """Judge whether equal work takes equal `times` (seconds); the largest tenth, of interruptions, is left out."""
     usual = sorted(times)[: max(2, len(times) - len(times) // 10)]
     spread = pstdev(usual) / fmean(usual)
     advice = "something else runs here (top shows what), or the clock changes (cpupower frequency-info)"
@@ -114,7 +114,7 @@ def judge_steadiness(times: list[float]) -> Verdict:
 
 
 def check_clock() -> Verdict:
-    """Whether perf_counter is fine enough, by its smallest step."""
+    """Return whether perf_counter is fine enough, by its smallest step."""
     smallest = min(_clock_tick_s() for _ in range(1000))
     advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
     evidence = f"the smallest step of perf_counter is {smallest * 1e9:.0f} ns"
@@ -122,7 +122,7 @@ def check_clock() -> Verdict:
 
 
 def _clock_tick_s() -> float:
-    """Seconds until perf_counter shows another time."""
+    """Return the seconds until perf_counter shows another time."""
     began = now = time.perf_counter()
     while now == began:
         now = time.perf_counter()
@@ -130,7 +130,7 @@ def _clock_tick_s() -> float:
 
 
 def check_disk(folder: Path) -> Verdict:
-    """Whether the disk of `folder` has room and is fast, by writing PROBE_MB of random bytes."""
+    """Return whether the disk of `folder` has room and is fast, by writing PROBE_MB of random bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f".doctor-{os.getpid()}"
     block = os.urandom(1 << 20)
@@ -148,7 +148,7 @@ def check_disk(folder: Path) -> Verdict:
 
 
 def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
-    """Whether results and token files fit on the disk and are written fast enough."""
+    """Return whether results and token files fit on the disk and are written fast enough."""
     evidence = f"{free_gb:.0f} GB free, {mb_per_s:.0f} MB/s written"
     advice = f"results and token files want {FREE_GB:g} GB and {WRITE_MB_S:g} MB/s: put results/ on another disk"
     ok = free_gb >= FREE_GB and mb_per_s >= WRITE_MB_S
@@ -156,7 +156,7 @@ def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
 
 
 def check_openmp() -> Verdict:
-    """Whether two threads of torch run on two cores."""
+    """Return whether two threads of torch run on two cores."""
     import torch
 
     if available_cores() < 2:
@@ -170,7 +170,7 @@ def check_openmp() -> Verdict:
 
 
 def _time_product_s(torch: Any, threads: int) -> float:
-    """Seconds of a product of two 700 x 700 matrices with so many threads: the shortest of six."""
+    """Return seconds of a product of two 700 x 700 matrices with so many threads: the shortest of six."""
     torch.set_num_threads(threads)
     matrix = torch.ones(700, 700)
     best = float("inf")
@@ -182,13 +182,13 @@ def _time_product_s(torch: Any, threads: int) -> float:
 
 
 def judge_openmp(ratio: float) -> Verdict:
-    """Whether two threads do a matrix product enough faster than one: `ratio` times as fast."""
+    """Return whether two threads do a matrix product enough faster than one: `ratio` times as fast."""
     advice = "threads share a core, or others use it: cells with threads_per_device above 1 would not be faster"
     return judged(ratio >= 1.3, f"two threads are {ratio:.2f} times as fast as one", advice, speedup=ratio)
 
 
 def check_compiler() -> Verdict:
-    """Whether the host has what torch.compile needs: torch and a C++ compiler (CXX, else g++)."""
+    """Return whether the host has what torch.compile needs: torch and a C++ compiler (CXX, else g++)."""
     has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
     if importlib.util.find_spec("torch") is None:
         return judged(False, "torch is not installed", "install the environment (docs/environments.md)")

@@ -33,7 +33,7 @@ COPIED = 1 << 28  # bytes
 
 
 def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
-    """The checks of the visible `gpus`; without GPUs each is `not here`. `lost`: why no GPU can be used, or ""."""
+    """Return the checks of the visible `gpus`; without any, each is `not here`. `lost`: why no GPU can be used."""
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": check_architecture,
         "UUIDs": check_uuids,
@@ -65,7 +65,7 @@ def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
 
 
 def _verdict_on_device(index: int, look: Callable[[], Verdict]) -> Verdict:
-    """The verdict of `look`, run while device number `index` is torch's current one."""
+    """Return the verdict of `look`, run while device number `index` is torch's current one."""
     import torch
 
     with torch.cuda.device(index):
@@ -73,7 +73,7 @@ def _verdict_on_device(index: int, look: Callable[[], Verdict]) -> Verdict:
 
 
 def check_architecture() -> Verdict:
-    """Whether the installed torch has kernels for the first device."""
+    """Return whether the installed torch has kernels for the first device."""
     import torch
 
     name, capability = torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0)
@@ -82,7 +82,7 @@ def check_architecture() -> Verdict:
 
 
 def check_uuids() -> Verdict:
-    """Whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
+    """Return whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
     import torch
 
     from scaleproof.measure.trainer.session import nvml_uuid
@@ -100,7 +100,7 @@ def check_uuids() -> Verdict:
 
 
 def _compute_mode(nvml: Any, handle: object) -> str:
-    """How many processes may use a device at once: one of COMPUTE_MODES, or "unknown"."""
+    """Return how many processes may use a device at once: one of COMPUTE_MODES, or "unknown"."""
     try:
         return COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]
     except (nvml.NVMLError, IndexError, AttributeError):  # neither a part of a device nor one of AMD's has one
@@ -108,7 +108,7 @@ def _compute_mode(nvml: Any, handle: object) -> str:
 
 
 def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
-    """Whether NVML knows torch's devices `names` (none is `unknown`), and none of the compute `modes` forbids use."""
+    """Judge whether NVML knows torch's devices `names` (none is `unknown`), and no compute mode forbids their use."""
     advice = "power, energy and clocks of these devices will be missing in the record"
     if PROHIBITED in modes:
         advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"
@@ -119,12 +119,12 @@ def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ())
 
 
 def check_readable() -> Verdict:
-    """Whether power, clock, load and throttling can be read, by a sample of the monitor that watches every window."""
+    """Judge whether power, clock, load and throttling can be read, by a sample of the monitor of windows."""
     return judge_readable(_monitor_during(0.3, lambda: None)[0])
 
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
-    """Whether the monitor's `sample` of a device has a value for power, clock, load and throttling."""
+    """Return whether the monitor's `sample` of a device has a value for power, clock, load and throttling."""
     names = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
     missing = [name for name, key in (names | {"throttling": "throttled"}).items() if sample[key] is None]
     text = ", ".join(f"{name} {sample[key]:.4g}" for name, key in names.items() if name not in missing)
@@ -134,7 +134,7 @@ def judge_readable(sample: dict[str, Any]) -> Verdict:
 
 
 def check_energy() -> Verdict:
-    """Whether the energy counter agrees with the integral of power, over two seconds of matrix products."""
+    """Return whether the energy counter agrees with the integral of power, over two seconds of matrix products."""
     product = _make_product(PRODUCT)
     _keep_busy(product, 2.0)
     (sample, *_) = _monitor_during(2.5, lambda: _keep_busy(product, 2.5))
@@ -142,7 +142,7 @@ def check_energy() -> Verdict:
 
 
 def judge_energy(counter: float | None, integral: float | None) -> Verdict:
-    """Whether energy by the device's counter and by its power agree; joules, None where the device does not say."""
+    """Judge whether energy by the device's counter and by its power agree; joules, None where it does not say."""
     if counter is None or integral is None:
         return not_here("this device has no energy counter, or no power reading")
     off = abs(counter - integral) / max(counter, integral)
@@ -152,7 +152,7 @@ def judge_energy(counter: float | None, integral: float | None) -> Verdict:
 
 
 def check_event_clock() -> Verdict:
-    """Whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
+    """Return whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
@@ -162,7 +162,7 @@ def check_event_clock() -> Verdict:
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
-    """Whether two times of the same kernels agree: by CUDA's events and by the host's clock, in seconds."""
+    """Return whether two times of the same kernels agree: by CUDA's events and by the host's clock, in seconds."""
     off = abs(events_s - wall_s) / wall_s
     evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({off:.2%} apart)"
     advice = "step times from events are not to be trusted on this device"
@@ -170,7 +170,7 @@ def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
 
 
 def check_attention() -> Verdict:
-    """Which kernel runs for causal attention, and for the same with a mask, and how long each takes."""
+    """Judge the kernel that runs for causal attention; the one with a mask is measured beside it."""
     import torch
     from torch.nn import functional
 
@@ -184,7 +184,10 @@ def check_attention() -> Verdict:
 
 
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
-    """Return whether causal attention runs a fused kernel; both: (longest kernel, microseconds of a call)."""
+    """Judge whether causal attention runs a fused kernel; attention with a mask is only told.
+
+    Both: the longest kernel's name, and microseconds of a call.
+    """
     causal_kernel, causal_us = causal
     masked_kernel, masked_us = masked
     fused = any(part in causal_kernel.lower() for part in FLASH)
@@ -195,7 +198,7 @@ def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Ver
 
 
 def _find_longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str, float]:
-    """Name of the kernel that takes the most time in `call`, and microseconds of all kernels of one call."""
+    """Return the name of the kernel that takes longest in `call`, and the microseconds of all kernels in one call."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -211,7 +214,7 @@ def _find_longest_kernel(call: Callable[[], Any], calls: int = 20) -> tuple[str,
 
 
 def check_matmul() -> Verdict:
-    """The rate of large matrix products in half precision, against the device's published peak."""
+    """Judge the rate of large matrix products in half precision against the device's published peak."""
     import torch
 
     has_bf16 = torch.cuda.get_device_capability() >= (8, 0)
@@ -226,7 +229,7 @@ def check_matmul() -> Verdict:
 
 
 def judge_matmul(name: str, precision: str, rate: float, published: float | None) -> Verdict:
-    """Whether `rate` is a plausible share of the `published` peak (None where it is unknown); both in FLOP/s."""
+    """Return whether `rate` is a plausible share of the `published` peak (None where it is unknown); both in FLOP/s."""
     text = f"{rate / 1e12:.0f} TFLOP/s in {precision}"
     if published is None:
         return judged(True, f"{text}; no published peak for {name}, so that MFU is not given", "", flops=rate)
@@ -240,7 +243,7 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
 
 
 def check_copies() -> Verdict:
-    """Whether copies from pinned host memory are fast enough, by two measured rates."""
+    """Return whether copies from pinned host memory are fast enough, by two measured rates."""
     import torch
 
     host = torch.empty(COPIED, dtype=torch.uint8, pin_memory=True)
@@ -251,20 +254,20 @@ def check_copies() -> Verdict:
 
 
 def _measure_copy_gb_s(copy: Callable[[], Any]) -> float:
-    """GB/s of a copy of COPIED bytes, the mean of ten."""
+    """Return GB/s of a copy of COPIED bytes, the mean of ten."""
     copy()
     return 10 * COPIED / 1e9 / _time_on_device_s(copy, 10)
 
 
 def judge_copies(from_host: float, in_device: float) -> Verdict:
-    """Whether copies `from_host` are fast enough; `in_device`, of bytes read plus written, is told alone. In GB/s."""
+    """Judge copies `from_host`; those `in_device`, of bytes read plus written, are only told. Both in GB/s."""
     advice = "the link to the host is slow (nvidia-smi -q | grep -A3 'Link Width'): offload and input will be, too"
     evidence = f"{from_host:.1f} GB/s from the host, {in_device:.0f} GB/s in device memory (read and written)"
     return judged(from_host >= MIN_H2D_GB_S, evidence, advice, h2d_gb_s=from_host, d2d_gb_s=in_device)
 
 
 def check_pairs() -> Verdict:
-    """Whether copies from each device to each later one are as fast as the link between them."""
+    """Return whether copies from each device to each later one are as fast as the link between them."""
     import torch
 
     from scaleproof.measure.machine.provenance import links_between
@@ -283,7 +286,7 @@ def check_pairs() -> Verdict:
 
 
 def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int], str]) -> Verdict:
-    """Whether each pair of devices copies (`rates`, GB/s) as fast as its link (`links`, as nvidia-smi has it)."""
+    """Judge whether each pair of devices copies (`rates`, GB/s) as fast as its link (`links`, as nvidia-smi has it)."""
     slow = []
     for (first, second), rate in rates.items():
         link = links.get((first, second), "unknown link")
@@ -298,16 +301,17 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
 
 
 def least_rate(link: str) -> float:
-    """GB/s in one direction that a sound link reaches: half of NVLink's 25 GB/s a link (Volta and later), else PCIe's.
+    """Return the GB/s in one direction that a sound link reaches: half of NVLink's 25 a link, else PCIe's.
 
-    Newer NVLinks are faster, and programs get 75 to 90 % of a link (p2pBandwidthLatencyTest of NVIDIA's samples).
+    NVLinks since Volta have that or more, and programs get 75 to 90 % of a link (p2pBandwidthLatencyTest of NVIDIA's
+    samples).
     """
     match = re.fullmatch(r"NV(\d+)", link)
     return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S
 
 
 def check_read_ahead() -> Verdict:
-    """Whether 400 micro-batches, read ahead while the device is kept busy, arrive as the plan has them."""
+    """Return whether 400 micro-batches, read ahead while the device is kept busy, arrive as the plan has them."""
     import torch
 
     from scaleproof.ground.campaign.batch import Batch
@@ -326,14 +330,14 @@ def check_read_ahead() -> Verdict:
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
-    """Whether all micro-batches reached the device unchanged; `differing` of `count` did not."""
+    """Return whether all micro-batches reached the device unchanged; `differing` of `count` did not."""
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
 
 
 def check_compiled() -> Verdict:
-    """Whether torch.compile works on the first device, and its result is right."""
+    """Return whether torch.compile works on the first device, and its result is right."""
     import torch
 
     from scaleproof.measure.machine.applicable import gpu_compile_problem
@@ -352,7 +356,7 @@ def check_compiled() -> Verdict:
 
 
 def _make_product(size: int) -> Callable[[], Any]:
-    """A function that multiplies two square matrices of `size` in the device's fastest common format."""
+    """Return A function that multiplies two square matrices of `size` in the device's fastest common format."""
     import torch
 
     dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
@@ -362,7 +366,7 @@ def _make_product(size: int) -> Callable[[], Any]:
 
 
 def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
-    """Seconds that torch's current device takes for what `call` asks it to do, called `calls` times."""
+    """Return seconds that torch's current device takes for what `call` asks it to do, called `calls` times."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of
@@ -382,7 +386,7 @@ def _keep_busy(call: Callable[[], Any], seconds: float) -> None:
 
 
 def _monitor_during(seconds: float, work: Callable[[], None]) -> list[dict[str, Any]]:
-    """What the monitor of timed runs says of the current device while `work` runs, repeated for at least `seconds`."""
+    """Return what the monitor says of the current device while `work` runs, and until `seconds` are over."""
     import torch
 
     from scaleproof.measure.trainer.monitor import Monitor

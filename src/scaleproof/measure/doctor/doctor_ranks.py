@@ -65,7 +65,7 @@ def look_at_cells(request: Request) -> Any:
 
 
 def time_all_reduce_s(session: Any) -> float | None:
-    """Seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
+    """Return seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
     import torch
     import torch.distributed as dist
 
@@ -80,7 +80,7 @@ def time_all_reduce_s(session: Any) -> float | None:
 
 
 def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
-    """What the steps of one cell did on this rank: collectives, dtypes, host waits, times in seconds, losses."""
+    """Return what the steps of one cell did on this rank: collectives, dtypes, host waits, times in seconds, losses."""
     from scaleproof.measure.trainer.measure import set_up
     from scaleproof.measure.trainer.probe import Probe
 
@@ -102,10 +102,10 @@ def look_at_cell(session: Any, request: Request) -> dict[str, Any]:
 
 
 def count_waits_per_step(device: Any, steps: Callable[[int, int], Any], first: int) -> dict[str, float]:
-    """How often the host waits for the device in a step: `file:line` -> times. `steps`: makes steps (first, count).
+    """Return how often the host waits for the device in a step: `file:line` -> times. `steps` makes (first, count).
 
-    Measured as the difference between several steps and one, from step `first` on: the host waits once more when all
-    are done, to read the losses.
+    Several steps are compared with one, from step `first` on, because the host waits once more when all are done, to
+    read the losses.
     """
     with count_host_waits(device) as of_one_step:
         steps(first, 1)
@@ -145,7 +145,7 @@ def count_host_waits(device: Any) -> Iterator[Counter[str]]:
 
 
 def _count_operators(places: Counter[str]) -> Any:
-    """A context that counts in `places` the operators that would make the host wait for a GPU."""
+    """Return A context that counts in `places` the operators that would make the host wait for a GPU."""
     from torch.utils._python_dispatch import TorchDispatchMode  # as in trainer/probe.py
 
     class Waits(TorchDispatchMode):
@@ -158,9 +158,9 @@ def _count_operators(places: Counter[str]) -> Any:
 
 
 def _waiting_line(frame: FrameType) -> str:
-    """`package/file.py:line` of the program that waits: its innermost frame outside of torch and Python.
+    """Return `package/file.py:line` of the program that waits: its innermost frame outside of torch and Python.
 
-    Without one it is torch's innermost, without that the innermost of all; this file counts as none.
+    If there is none, torch's innermost; else the innermost of all. Frames of this file do not count.
     """
     frames = [each for each in _with_callers(frame) if each.f_code.co_filename != __file__]
     programs = [each for each in frames if _top_package(each) not in CARRIERS]
@@ -177,12 +177,12 @@ def _with_callers(frame: FrameType | None) -> Iterable[FrameType]:
 
 
 def _top_package(frame: FrameType) -> str:
-    """The top package of a frame's module; "" where it is in no module."""
+    """Return the top package of a frame's module; "" where it is in no module."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _line_of(frame: FrameType) -> str:
-    """A frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
+    """Return A frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
     path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
     packaged = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None
     folders = 0
@@ -192,7 +192,7 @@ def _line_of(frame: FrameType) -> str:
 
 
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:
-    """How many of `count` micro-batches, read ahead for the first device, differ from the plan's.
+    """Return how many of `count` micro-batches, read ahead for the first device, differ from the plan's.
 
     `batches`: a trainer's Batches. `lag` keeps the device busy before each. They are compared once all are taken: to
     look at one waits for the device.

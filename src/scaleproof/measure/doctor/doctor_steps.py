@@ -28,7 +28,7 @@ PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 
 
 def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
-    """A small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
+    """Return A small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
     strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
     data = {
         "title": "doctor",
@@ -72,9 +72,10 @@ def judge_strategies(devices: int, gpus: int) -> Iterator[tuple[str, Verdict]]:
 
 
 def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdict:
-    """Whether an all-reduce of REDUCED bytes in `seconds` is as fast as its `links` (as nvidia-smi writes them).
+    """Judge whether an all-reduce of REDUCED bytes in `seconds` is as fast as its `links` (as nvidia-smi has them).
 
-    Its bus bandwidth is that of the slowest link, whatever the number of ranks (nccl-tests, doc/PERFORMANCE.md).
+    The bus bandwidth of an all-reduce is that of the slowest link, whatever the number of ranks (nccl-tests,
+    doc/PERFORMANCE.md).
     """
     rate = 2 * (world_size - 1) / world_size * REDUCED / seconds / 1e9
     least = min(map(least_rate, links or [""]))
@@ -111,7 +112,7 @@ def look_on_ranks(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, 
 
 
 def judge_step(cell: Cell, observed: dict[str, Any]) -> Verdict:
-    """Whether a strategy's steps did what they should: bytes of collectives, precision, clocks, no waits of the host.
+    """Judge whether a strategy's steps did as they should: bytes exchanged, precision, clocks, no waits of the host.
 
     `observed`: what `doctor_ranks.look_at_cells` wrote of `cell`.
     """

@@ -49,13 +49,13 @@ class MachineSpeed:
     guessed: set[str] = field(default_factory=set)  # what was answered by a usual speed
 
     def start_s(self, engine: str = "") -> float:
-        """Seconds that a run of one fresh rank takes outside of its steps, with the imports of `engine`, if any."""
+        """Return the seconds of a run of one fresh rank outside of its steps, with the imports of `engine`, if any."""
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
         start = self._speed("start", [*launcher, "--nproc-per-node=1", "-m", __name__, "start"])
         return start + (self._speed("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
 
     def flops(self, layer: Layer) -> float:
-        """FLOP/s at which a GPU, or a core, trains such a layer: forward, backward and update."""
+        """Return FLOP/s at which a GPU, or a core, trains such a layer: forward, backward and update."""
         words = json.dumps(asdict(layer))
         return self._speed(f"train {words}", [sys.executable, "-m", __name__, "train", words])
 
@@ -65,7 +65,7 @@ class MachineSpeed:
         return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
-        """The speed called `name`, measured by the program `line` where it is not kept yet."""
+        """Return the speed called `name`; if it is not kept yet, the program `line` measures it."""
         known, kind = self._kept_speeds(), name.partition(" ")[0]
         if name in known:
             return known[name]
@@ -80,7 +80,7 @@ class MachineSpeed:
         return value
 
     def _kept_speeds(self) -> dict[str, float]:
-        """The speeds in the file: name -> value; {} where it is missing or damaged."""
+        """Return the speeds in the file: name -> value; {} where it is missing or damaged."""
         try:
             speeds: dict[str, float] = json.loads(self.path.read_bytes()) if self.path else {}
         except (OSError, ValueError):
@@ -110,7 +110,7 @@ def this_machine(probes: bool = True) -> MachineSpeed:
 
 
 def _speed_printed_by(line: list[str]) -> float | None:
-    """Run a program; returns the speed that it prints, else the CPU seconds it took; None where it fails."""
+    """Return run a program; returns the speed that it prints, else the CPU seconds it took; None where it fails."""
     before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -124,13 +124,13 @@ def _speed_printed_by(line: list[str]) -> float | None:
 
 
 def _cpu_s_of_children() -> float:
-    """CPU seconds of all programs that this process has started and that have ended."""
+    """Return CPU seconds of all programs that this process has started and that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _time_imports_s(engine: bool) -> float:
-    """CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
+    """Return CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
     began = time.process_time()
@@ -144,7 +144,7 @@ def _time_imports_s(engine: bool) -> float:
 
 
 def _measure_flops(layer: Layer) -> float:
-    """FLOP/s of training `layer`: 6 for each weight and token, and attention as PaLM, appendix B."""
+    """Return the FLOP/s of training `layer`: 6 for each weight and token, and attention's as in PaLM, appendix B."""
     import torch
 
     torch.set_num_threads(1)
@@ -177,7 +177,7 @@ def _measure_flops(layer: Layer) -> float:
 
 
 def _measure_flops_undisturbed(layer: Layer) -> float:
-    """`_measure_flops` of `layer`; ends this program where a run, which it would disturb, uses the GPU."""
+    """Measure `layer` as `_measure_flops` does; end this program if a run, which that would disturb, uses the GPU."""
     if layer.device == "cpu":
         return _measure_flops(layer)
     from scaleproof.measure.launch.device_lock import device_names, hold_devices

@@ -27,7 +27,7 @@ TRIES, TRY_SECONDS = 3, 5
 def srun_command(
     cell: Cell, request: Path, allocation: Allocation, port: int, program: str = local.PROGRAM
 ) -> list[str]:
-    """The command line of srun: one task on each of the cell's nodes, the first ones of the allocation.
+    """Return the command line of srun: one task on each of the cell's nodes, the first ones of the allocation.
 
     `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them.
     Every option is given: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
@@ -39,7 +39,7 @@ def srun_command(
 
 
 def srun_words(cell: Cell, allocation: Allocation) -> list[str]:
-    """The first words of an srun line that starts one task on each of the cell's nodes."""
+    """Return the first words of an srun line that starts one task on each of the cell's nodes."""
     nodes = cell.execution.geometry.nodes
     return [
         *("srun", "--kill-on-bad-exit=1"),  # one rank that fails ends all nodes
@@ -50,7 +50,7 @@ def srun_words(cell: Cell, allocation: Allocation) -> list[str]:
 
 
 def torchrun_words(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
-    """The command line of torchrun on one node, which runs `program` on each of its ranks.
+    """Return the command line of torchrun on one node, which runs `program` on each of its ranks.
 
     `request`: the file that it gets; `first`, `port`: the node where all meet, and its port.
     """
@@ -64,12 +64,12 @@ def torchrun_words(cell: Cell, request: Path, first: str, port: int, run_id: str
 
 
 def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """The ranks' environment (`local.rank_environment`) without variables that srun would take options from."""
+    """Return the ranks' environment (`local.rank_environment`) without variables that srun would take options from."""
     return without_job(local.rank_environment(cell, heartbeat, cores, gpus))
 
 
 def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
-    """A sentence on the nodes or devices that the cell needs and the job lacks; None where none is known to be missing.
+    """Return in a sentence which nodes or devices the cell needs and the job lacks; None if none are known to lack.
 
     `visible`: CUDA devices on this node (None: torch has no CUDA, and none are looked for). Without this, a job whose
     device does not work would silently run on the CPU.
@@ -84,7 +84,7 @@ def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -
 
 
 def find_free_port(job: str) -> int:
-    """A free port for the rendezvous, counted from the job's number, so that two jobs on one node differ."""
+    """Return a free port of this node for the rendezvous, counted from the job's number, so that two jobs differ."""
     number = sum(map(int, job.split("_")))  # 25, or the second task of array 25
     for offset in range(100):
         port = FIRST_PORT + (number + offset) % PORTS
@@ -99,7 +99,10 @@ def find_free_port(job: str) -> int:
 
 
 def main(request_path: Path, port: int, program: str) -> None:
-    """Write this node's record, choose its interface, and become torchrun of `program`. `port`: of the rendezvous."""
+    """Write this node's record, choose its network interface, and run torchrun with `program`, as REQUEST says.
+
+    `port`: where the nodes meet, on the first of them.
+    """
     request = Request.read(request_path)
     here = short_host(socket.gethostname())
     write_json(request_path.parent / NODE.format(host=here), describe_hardware())
@@ -124,7 +127,7 @@ def main(request_path: Path, port: int, program: str) -> None:
 
 
 def node_answers(host: str) -> bool:
-    """Whether the scheduler's daemon on a node can be reached."""
+    """Return whether the scheduler's daemon on a node can be reached."""
     port = ask_daemon_port()
     for _ in range(TRIES):
         try:

@@ -22,8 +22,7 @@ REQUEST = "request.json"  # in the attempt's folder
 def begin_attempt(out: Path, name: str, replaced: Iterable[str]) -> Path:
     """Make a fresh folder below `out` for the attempt `name`, and return its path.
 
-    Folders of earlier attempts in `out`, which then cannot publish any more, and what is called as in `replaced` there
-    are removed.
+    Folders of earlier attempts, which then cannot publish any more, and the files `replaced` are removed from `out`.
     """
     out.mkdir(parents=True, exist_ok=True)
     for stale in (*out.glob(".attempt-*"), *(out / file for file in replaced)):

@@ -44,7 +44,7 @@ WHOLE = "whole"  # workload.figures: of programs that are timed from start to en
 def attempt_command(
     request: Request, attempt: Path, log: Path, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Printed | Failed, CommandOutcome]:
-    """Run the command of the request's cell, and return its metrics and how it ended.
+    """Return run the command of the request's cell, and return its metrics and how it ended.
 
     Writes steps.csv into the folder `attempt` and all output into the file `log`. `nodes`: the allocation, None on this
     machine; `read`: reads the lines that known programs print. Raises UserError where there is no such program,
@@ -79,7 +79,7 @@ def attempt_command(
 
 
 def _command_words(request: Request, nodes: Allocation | None, steps: int) -> list[str]:
-    """The words of the command line of a run of `steps` steps, its placeholders filled in."""
+    """Return the words of the command line of a run of `steps` steps, its placeholders filled in."""
     cell = request.cell
     assert cell.command is not None
     if nodes:
@@ -91,7 +91,7 @@ def _command_words(request: Request, nodes: Allocation | None, steps: int) -> li
 
 
 def _local_rendezvous(command: str) -> dict[str, object]:
-    """Values of the placeholders `host`, and `port` if the command has it: where ranks of one machine meet."""
+    """Return values of the placeholders `host`, and `port` if the command has it: where ranks of one machine meet."""
     if "{port}" not in command:
         return {"host": "127.0.0.1"}
     with socket.socket() as probe:
@@ -103,7 +103,7 @@ def _local_rendezvous(command: str) -> dict[str, object]:
 def _run_command(
     request: Request, nodes: Allocation | None, words: Sequence[str], log: Path, limit: float, watch: Path
 ) -> CommandOutcome:
-    """Run a command here, or on each node of a cell with several. Raises UserError where its program does not exist.
+    """Run a command here, or on each node of a cell with several. Raises UserError where it cannot be started.
 
     `limit`: seconds that it may take; `watch`: the folder that scaleproof.watch writes into, if the program uses it.
     """
@@ -124,7 +124,7 @@ def _run_command(
 
 
 def _explain_failure_of_command(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Class and reason of a command that failed, from its exit code and the last lines it printed."""
+    """Return class and reason of a command's failure, from its exit code and the last lines that it printed."""
     failure = explain_failure(request, attempt, outcome)
     if failure.failure_class != "crash":
         return failure
@@ -144,7 +144,7 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
 
 
 def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork:
-    """The work of a program timed from outside. `seconds`: of one run, or of a shorter and a longer one.
+    """Return the work of a program timed from outside. `seconds`: of one run, or of a shorter and a longer one.
 
     Raises NoFigures where the longer one took no longer.
     """
@@ -168,7 +168,7 @@ def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork
 def _metrics_of_command(
     request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
 ) -> Printed:
-    """The metrics of a run with figures. `ranks`: their records if it was watched, else none."""
+    """Return the metrics of a run with figures. `ranks`: the records of a watched run; else empty."""
     cell, log = request.cell, work.log
     rows = work.rows[work.rows["phase"] == "window"]
     reading = _log_reading(work, outcome, ranks)
@@ -204,7 +204,7 @@ def _metrics_of_command(
 
 
 def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]) -> LogReading:
-    """Where the figures of a run come from: lines of its log, or the records of `ranks` if it was watched."""
+    """Return where the figures of a run come from: lines of its log, or the records of `ranks` if it was watched."""
     first_line_s: float | None = None
     last_line_s: float | None = None
     if ranks:
@@ -233,5 +233,5 @@ def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRa
 
 
 def _arrival_s(outcome: CommandOutcome, line: int | None) -> float | None:
-    """Seconds from the command's start until it printed line number `line` of its log, from 1; None if unknown."""
+    """Return the seconds from the command's start to line number `line` (from 1) of its log; None if unknown."""
     return outcome.arrivals[line - 1] if line is not None and line <= len(outcome.arrivals) else None

@@ -19,13 +19,13 @@ PAUSE_S = 0.5  # between two tries
 
 
 def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
-    """Names of this machine's devices that a run of `cell` uses: its GPUs, or the cores that this process may use."""
+    """Return the names of this machine's devices that a run of `cell` uses: its GPUs, or this process' cores."""
     on_gpu = cell.execution.device != "cpu"
     return device_names(gpus[: cell.execution.geometry.devices_per_node] if on_gpu else [])
 
 
 def device_names(gpus: Sequence[Gpu]) -> list[str]:
-    """Names to lock devices by: the uuid of each of `gpus`, sorted; without any, "core-3" for a core of this process.
+    """Return names to lock devices by: the uuid of each of `gpus`, sorted; without any, "core-3" for each own core.
 
     A run on a CPU locks all of its process' cores, because a program on one of them slows the others.
     """

@@ -19,7 +19,7 @@ RANK_PREFIX = "[default"
 
 
 def make_failed_metrics(request: Request, why: Failure) -> Failed:
-    """The metrics of a run that failed for the reason `why`."""
+    """Return the metrics of a run that failed for the reason `why`."""
     return Failed(
         status="not_applicable" if why.failure_class == "not_applicable" else "failed",
         failure=why,
@@ -29,7 +29,7 @@ def make_failed_metrics(request: Request, why: Failure) -> Failed:
 
 
 def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) -> Failure:
-    """Class and cause of a failed attempt: whatever is known that explains most.
+    """Return class and cause of a failed attempt, from whatever is known that explains most.
 
     That is the scheduler's word, the ranks' reports in the folder `attempt`, and the exit codes that torchrun lists.
     """
@@ -64,7 +64,7 @@ def explain_failure(request: Request, attempt: Path, outcome: CommandOutcome) ->
 
 
 def _find_killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
-    """The rank that a signal ended first, and the signal's number; None and 0 where no rank was ended by a signal.
+    """Return the rank that a signal ended first, and the signal's number; (None, 0) where no signal ended one.
 
     `ended`: rank and exit code (negative: a signal) as torchrun lists them: its root cause last, and before it the
     ranks that it has itself ended with SIGTERM.
@@ -80,7 +80,7 @@ def _find_killed_rank(ended: list[tuple[int, int]]) -> tuple[int | None, int]:
 
 
 def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
-    """The failure of a run at its time limit: too slow, or hung, where steps stopped coming."""
+    """Return the failure of a run at its time limit: too slow, or hung, where steps stopped coming."""
     minutes = f"{request.time_limit / 60:.3g} minutes"
     began = "" if outcome.steps else "; no step had begun"
     if not outcome.hung:
@@ -92,9 +92,9 @@ def _explain_timeout(request: Request, outcome: CommandOutcome) -> Failure:
 
 
 def _make_failure(kind: str, reason: str, rank: int | None, outcome: CommandOutcome) -> Failure:
-    """A failure of class `kind`, with the last lines that `rank`, the one to blame, has printed.
+    """Return a failure of class `kind`, with the last lines that `rank`, the one to blame, has printed.
 
-    Without such lines (or where `rank` is None, unknown) with those of all ranks; without those, of the whole log.
+    If it printed none, or is not known (None), these are lines of all ranks; without any, of the whole log.
     """
     of_ranks = [line for line in outcome.tail if line.startswith(RANK_PREFIX)]
     of_rank = [line for line in of_ranks if line.startswith(f"{RANK_PREFIX}{rank}]")]

@@ -61,10 +61,10 @@ def serve(path: Path, libraries: list[str], on_ready: Callable[[], None] = lambd
 
 
 def _supervise_request(client: socket.socket) -> int:
-    """In a child of the server: fork the ranks that the client asks for; send and return their exit code.
+    """In a child of the server, fork the ranks that the client asks for; send and return their exit code.
 
-    1 where the client is gone before it has asked. The client gets this process' number first, to send signals to. A
-    request for SERVER becomes a further server.
+    The client gets this process' number first, to send signals to. A request for SERVER becomes a further server.
+    Returns 1 if the client is gone before it has asked.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
@@ -88,7 +88,10 @@ def _supervise_request(client: socket.socket) -> int:
 
 
 def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
-    """Turn this child into a server that has imported more libraries; its client gets READY, or why not."""
+    """Turn this child into a server that has imported more libraries; return its exit code.
+
+    The client gets READY, or why the server did not come up.
+    """
     path, libraries = json.loads(request.request)  # the new server's socket, and what it imports
 
     def tell_ready() -> None:
@@ -105,7 +108,7 @@ def _become_server_of_more(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
-    """Fork the ranks and wait for them; end all when one fails or the client is gone. Returns 0, or then 1."""
+    """Fork the ranks and wait for them; end all when one fails or the client is gone. Return 0, or then 1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))  # 0: any port that is free now
         _, port = probe.getsockname()
@@ -133,7 +136,7 @@ def _run_ranks(request: ForkRequest, client: socket.socket) -> int:
 
 
 def _wait_for_ranks(ranks: dict[int, int], client: socket.socket) -> list[tuple[int, int]]:
-    """Rank and exit code (negative: a signal) of the first rank that failed, in a list; empty if all ended well.
+    """Return rank and exit code (negative: a signal) of the first rank that failed, in a list; [] if all ended well.
 
     `ranks`: process number -> rank. When one fails, or the client is gone, the others are ended.
     """

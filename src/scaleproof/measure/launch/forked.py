@@ -39,7 +39,7 @@ class ForkRequest:
 
 
 def socket_path(libraries: list[list[str]]) -> Path:
-    """The path of the server's socket: one per user, interpreter, libraries, and environment that imports may use."""
+    """Return the path of the server's socket: one per user, interpreter, libraries, folder and import variables."""
     relevant = {name: value for name, value in os.environ.items() if name.startswith(("TORCH", "DS_", "HF_", "PYTHON"))}
     identity = json.dumps([sys.executable, libraries, sorted(relevant.items()), os.getcwd()])
     folder = Path(tempfile.gettempdir()) / f"scaleproof-{os.getuid()}"
@@ -50,10 +50,10 @@ def socket_path(libraries: list[list[str]]) -> Path:
 
 
 def connect(libraries: list[list[str]]) -> socket.socket:
-    """A connection to a server that has imported `libraries` (groups of modules), started if none runs.
+    """Return a connection to a server that has imported `libraries` (groups of modules), started if none runs.
 
-    Of several groups the last is imported by a copy of the server that has imported those before it. Raises
-    TimeoutError or OSError if it does not come up.
+    The last of several groups is imported by a copy of the server that has imported those before it. Raises
+    TimeoutError or OSError if no server comes up.
     """
     path = socket_path(libraries)
     with path.with_suffix(".lock").open("w") as lock:
@@ -67,7 +67,7 @@ def connect(libraries: list[list[str]]) -> socket.socket:
 
 
 def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """A connection to a new server with all `libraries`, forked from the one with all but the last group.
+    """Return A connection to a new server with all `libraries`, forked from the one with all but the last group.
 
     Raises OSError where the new one ends instead.
     """
@@ -83,7 +83,7 @@ def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket
 
 
 def _start_server(path: Path, libraries: list[str]) -> socket.socket:
-    """A connection to a newly started server that has imported `libraries`. Raises OSError where it ends instead."""
+    """Start a server that imports `libraries`, and return a connection to it. Raises OSError where it ends instead."""
     server = subprocess.Popen(
         [sys.executable, "-m", SERVER, str(path), json.dumps(libraries)],
         stdin=subprocess.DEVNULL,
@@ -105,7 +105,7 @@ def _start_server(path: Path, libraries: list[str]) -> socket.socket:
 
 
 def _connect_running(path: Path) -> socket.socket | None:
-    """A connection to the server at the socket `path`; None where no server listens."""
+    """Return A connection to the server at the socket `path`; None where no server listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
@@ -123,7 +123,7 @@ def send(connection: socket.socket, request: ForkRequest) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """A request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
+    """Return A request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")

@@ -28,7 +28,7 @@ PREFIX = "[default${rank}]:"  # of every line in the log: the rank in the world,
 
 
 def torchrun_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """The command line of torchrun that runs `program` with the file `request` on each rank of this machine."""
+    """Return the command line of torchrun that runs `program` with the file `request` on each rank of this machine."""
     return [
         *(sys.executable, "-m", TORCHRUN),
         "--standalone",
@@ -40,25 +40,25 @@ def torchrun_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[
 
 
 def forked_command(cell: Cell, request: Path, program: str = PROGRAM) -> list[str]:
-    """The command line that has this machine's ranks forked by the server instead of started by torchrun."""
+    """Return the command line that has this machine's ranks forked by the server instead of started by torchrun."""
     libraries = [LIBRARIES, DEEPSPEED] if is_deepspeed(cell.execution.strategy) else [LIBRARIES]
     ranks = str(cell.processes_per_node)
     return [sys.executable, "-m", FORKED, str(request), program, ranks, json.dumps(libraries), PREFIX]
 
 
 def may_fork(cell: Cell, gpus: int) -> bool:
-    """Whether the ranks of a timed run on this machine are forked: only on its CPU, and if the campaign says so."""
+    """Return whether ranks on this machine are forked: those of a timed run on its CPU, if the campaign says so."""
     on_cpu = cell.execution.device == "cpu" or not gpus
     return cell.execution.start == "forked" and on_cpu
 
 
 def torchrun_options(request: Path) -> tuple[str, ...]:
-    """Options of torchrun, also on a cluster: no restarts, and every rank's output here and in a file."""
+    """Return options of torchrun, here and on a cluster: no restarts, and every rank's output printed and in a file."""
     return ("--max-restarts=0", "--tee=3", f"--log-dir={request.parent / 'ranks'}")
 
 
 def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
-    """How many OpenMP threads a rank has on a node with `cores` cores and `gpus` CUDA devices.
+    """Return how many OpenMP threads a rank has on a node with `cores` cores and `gpus` CUDA devices.
 
     Beside a GPU one is enough, but an offloaded optimizer is AdamW on the CPU: each rank gets its share of the cores.
     """
@@ -69,10 +69,10 @@ def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
 
 
 def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """The ranks' environment: this process' and the number of threads, which torchrun sets for several ranks only.
+    """Return the ranks' environment: this process', with what torchrun leaves out for a single rank.
 
-    `heartbeat`: the file where ranks mark their progress; `cores`, `gpus`: of this node. The number of compilers
-    (`compiler_variables`) gives way to a variable that the user has set.
+    That is the number of threads. `heartbeat`: the file where ranks mark their progress; `cores`, `gpus`: of this node.
+    The number of compilers (`compiler_variables`) gives way to a variable that the user has set.
     """
     threads = str(threads_per_rank(cell, cores, gpus))
     own = {
@@ -86,10 +86,10 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
 
 
 def compiler_variables(cell: Cell, cores: int, gpus: int) -> dict[str, str]:
-    """The variable that limits the compiling processes of a rank beside a GPU; {} on a CPU.
+    """Return the variable that limits the compiling processes of a rank beside a GPU; {} on a CPU.
 
-    As many as its share of the node's `cores`: by itself every rank would take all. On a CPU a rank is bound to its
-    cores, and torch counts those.
+    By itself each rank would take as many as the node has `cores`; it gets its share of them. On a CPU torch counts the
+    cores that the rank is bound to.
     """
     if not gpus or cell.execution.device == "cpu":
         return {}

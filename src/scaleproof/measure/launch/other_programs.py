@@ -63,7 +63,7 @@ class OtherPrograms:
 
 
 def _own_cpu_s() -> tuple[float, float]:
-    """CPU seconds so far of this process, and of its descendants that have ended."""
+    """Return the CPU seconds so far of this process, and of its descendants that have ended."""
     usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     of_self, of_descendants = (usage.ru_utime + usage.ru_stime for usage in usages)
     return of_self, of_descendants

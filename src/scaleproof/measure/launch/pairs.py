@@ -14,7 +14,7 @@ PAIRS = "pairs.json"
 
 
 def plan_pairs(comparison: Comparison) -> list[dict]:
-    """All pairs in the order in which they run. `null`: A twice; `first`: the arm ("a" or "b") that runs first.
+    """Return all pairs in the order in which they run. `null`: A runs twice; `first`: the arm ("a", "b") that begins.
 
     Null pairs are spread among the others, so that both see the same machine; the order depends on the name alone.
     """
@@ -30,14 +30,14 @@ def plan_pairs(comparison: Comparison) -> list[dict]:
 
 
 def first_pair(comparison: Comparison) -> int:
-    """The number of the first pair of A and B; its runs are the ones that are witnessed."""
+    """Return the number of the first pair of A and B; its runs are the ones that are witnessed."""
     return next(int(entry["pair"]) for entry in plan_pairs(comparison) if not entry["null"])
 
 
 def run_pairs(
     comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Timed | Failed]
 ) -> list[dict]:
-    """Run all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
+    """Return run all pairs and write `out`/pairs.json; returns its entries, with the folders of both runs.
 
     `a`, `b`: the cells of the arms A and B; `run(cell, repeat, folder)` makes one run. A pair that an earlier,
     interrupted attempt has finished is kept as long as cell and code are the same.
@@ -57,6 +57,6 @@ def run_pairs(
 
 
 def _is_kept(folder: Path, cell: Cell) -> bool:
-    """Whether an earlier job has made this run of an arm, with numbers."""
+    """Return whether an earlier job has made this run of an arm, with numbers."""
     metrics = finished_run(folder, cell)
     return metrics is not None and metrics.status == "ok"

@@ -42,7 +42,7 @@ LOST = ("node_fail", "wrong_world")  # the nodes or devices that were given are 
 
 
 def no_reader(log: Path, name: str) -> PrintedLog | None:
-    """A log reader that reads nothing: runs of the trainer print no figures."""
+    """Read no log: runs of the trainer print no figures."""
     return None
 
 
@@ -108,7 +108,7 @@ def run_one_of_several(plan: PlannedRun, out: Path, read: ReadLog = no_reader) -
 
 
 def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Failed:
-    """`crash`, as a time-out where `log` says that the steps were ended because the job's own limit is near.
+    """Return `crash`; as a time-out if `log` says that the steps were ended because the job's own limit is near.
 
     Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
     """
@@ -149,7 +149,7 @@ def _make_attempt(
 def _publish_run(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move the content of `attempt` into `out`, the metrics last."""
+    """Complete the metrics, and move the content of `attempt` into `out`; the metrics last, so that a run is whole."""
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}
@@ -180,7 +180,7 @@ def _publish_run(
 
 
 def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
-    """The fields `scheduler` and `hardware`, updated after the run: how the job ended, and each node's own record."""
+    """Return the fields `scheduler` and `hardware` after the run: with how the job ended, and each node's record."""
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
         scheduler = scheduler | ask_how_job_ended(scheduler["job_id"])
@@ -192,7 +192,7 @@ def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
 
 
 def _launcher_metadata(request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, out: Path) -> dict:
-    """The content of launcher_metadata.json: who started the ranks, and how they ended."""
+    """Return the content of launcher_metadata.json: who started the ranks, and how they ended."""
     recorded = variables_to_record()  # of the environment
     torchrun = "srun torchrun" if "nodes" in metrics.hardware else "torchrun"
     return {

@@ -41,7 +41,7 @@ def run_shared_job(
 
 
 def _is_made(folder: Path, cell: Cell) -> bool:
-    """Whether an earlier job of the present code has made the run; one that failed counts unless a node was lost."""
+    """Return whether an earlier job of this code made the run; a failed one counts unless a node was lost."""
     if not all((folder / name).is_file() for name in (METRICS, STEPS, LAUNCHER)):
         return False
     metrics = finished_run(folder, cell)
@@ -49,7 +49,7 @@ def _is_made(folder: Path, cell: Cell) -> bool:
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """The metrics of the run in `folder` if it is of this very cell and of the present code; else None."""
+    """Return the metrics of the run in `folder` if it is of this very cell and of the present code; else None."""
     if not (folder / METRICS).exists():
         return None
     try:

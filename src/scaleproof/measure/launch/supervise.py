@@ -41,9 +41,9 @@ class Heartbeat:
     """The progress of this node's ranks, in a node-local file: mapped files do not work over network file systems."""
 
     def __init__(self, ranks: int, steps: int, warmup_steps: int = 0) -> None:
-        """Make the file for `ranks` ranks. `steps`: of the run, of which `warmup_steps` come before its window.
+        """Make the file in which `ranks` ranks mark their progress. `steps`: of the run, `warmup_steps` of it untimed.
 
-        A rank's mark counts phases, PHASES in each step: it moves within steps too.
+        A mark counts phases, PHASES in each step, so that it moves within steps too.
         """
         self.ends = (warmup_steps, steps)
         self.seen: dict[int, float] = {}  # step -> when it was first seen that all ranks had ended as many
@@ -86,7 +86,7 @@ class Heartbeat:
         return time.monotonic() - self.moved
 
     def rank_behind(self) -> int | None:
-        """The local rank behind all others; None where several are behind, or there is only one rank."""
+        """Return the local rank behind all others; None where several are behind, or there is only one rank."""
         lowest = np.flatnonzero(self.last == self.last.min())
         return int(lowest[0]) if len(lowest) == 1 and len(self.last) > 1 else None
 
@@ -124,7 +124,7 @@ def run_supervised(
     remote: Callable[[str], None] | None = None,
     end_after: float | None = None,
 ) -> CommandOutcome:
-    """Run `command` in its own process group for at most `limit` seconds, and return how it ended.
+    """Return run `command` in its own process group for at most `limit` seconds, and return how it ended.
 
     `log`: the file that takes its output, without private paths. `heartbeat`: the marks of its ranks' progress.
     `remote`: sends a signal (a name without SIG) to processes that are no children of ours, as on other nodes.
@@ -209,7 +209,7 @@ def _wait_for_end(
     heartbeat: Heartbeat | None,
     received: list[int],
 ) -> _Stop:
-    """Wait until `process` has ended, or is to be ended: after `limit` seconds, or `end_after`, as was planned.
+    """Wait until `process` has ended, or is to be ended: after `limit` seconds, or, as planned, after `end_after`.
 
     Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
     """
@@ -237,7 +237,7 @@ def _wait_for_end(
 
 
 def _error_after_signal(number: int) -> Interrupted:
-    """The error to raise after the signal `number`, with the exit code that a shell gives such a process."""
+    """Return the error to raise after the signal `number`, with the exit code that a shell gives such a process."""
     return Interrupted(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 
@@ -264,7 +264,7 @@ def _copy_output(
 
 
 def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | None) -> None:
-    """Let every rank print the stacks of its threads, by SIGUSR1."""
+    """Have every rank print the stacks of its threads, by SIGUSR1."""
     if remote:
         remote("USR1")
     else:
@@ -277,7 +277,7 @@ def _ask_for_stacks(process: subprocess.Popen, remote: Callable[[str], None] | N
 
 
 def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], grace: float) -> None:
-    """End the process group of `process` by `signals`, `grace` seconds apart, then all that it has started."""
+    """End the process group of `process` by `signals`, each given `grace` seconds, then all that it has started."""
     started: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):  # torchrun's ranks have groups of their own
         started = psutil.Process(process.pid).children(recursive=True)
@@ -300,7 +300,7 @@ def _end_group(process: subprocess.Popen, signals: Sequence[signal.Signals], gra
 
 
 def _group_lives(group: int) -> bool:
-    """Whether any process of the process group is left."""
+    """Return whether any process of the process group is left."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -309,7 +309,7 @@ def _group_lives(group: int) -> bool:
 
 
 def _memory_kills() -> int:
-    """How often this machine's kernel has killed a process because memory ran out."""
+    """Return how often this machine's kernel has killed a process because memory ran out."""
     try:
         counters = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     except OSError:
@@ -318,7 +318,7 @@ def _memory_kills() -> int:
 
 
 def _snakemake_process() -> psutil.Process | None:
-    """The Snakemake that started this process, if any. One that is killed leaves its jobs running: they must notice."""
+    """Return the Snakemake that started this process; None without one. If it is killed, its jobs must notice."""
     for parent in psutil.Process().parents():
         try:
             if any("snakemake" in Path(part).name for part in parent.cmdline()[:3]):

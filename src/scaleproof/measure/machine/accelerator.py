@@ -11,12 +11,12 @@ from torch import accelerator
 
 
 def is_accelerator(device: torch.device) -> bool:
-    """Whether the device works beside the host, which runs ahead of it, and has memory of its own."""
+    """Return whether the device works beside the host, which runs ahead of it, and has memory of its own."""
     return device.type != "cpu"
 
 
 def collective_backend(device: torch.device) -> str:
-    """The library for collectives between such devices: "nccl" or "gloo"."""
+    """Return the library for collectives between such devices: "nccl" or "gloo"."""
     return torch.distributed.get_default_backend_for_device(device)
 
 
@@ -46,7 +46,7 @@ def reset_peaks(device: torch.device) -> None:
 
 
 def memory_peaks(device: torch.device) -> dict[str, int] | None:
-    """Peak bytes of tensors and of torch's cache, and the allocator's retries; None on a CPU."""
+    """Return peak bytes of tensors and of torch's cache, and the allocator's retries; None on a CPU."""
     if not is_accelerator(device):
         return None
     return {
@@ -57,14 +57,14 @@ def memory_peaks(device: torch.device) -> dict[str, int] | None:
 
 
 def mark_event(device: torch.device) -> torch.Event:
-    """An event in the device's queue, which notes the time when the device reaches it."""
+    """Return an event in the device's queue, which notes the time when the device reaches it."""
     event = torch.Event(device, enable_timing=True)
     event.record()
     return event
 
 
 def seconds_of(call: Callable[[], object], device: torch.device, calls: int = 1) -> float:
-    """Seconds that the device takes for `calls` calls of `call`, one after the other."""
+    """Return seconds that the device takes for `calls` calls of `call`, one after the other."""
     if not is_accelerator(device):
         began = time.perf_counter()
         for _ in range(calls):

@@ -78,7 +78,7 @@ class Allocation:
 
 
 def current_allocation() -> Allocation | None:
-    """The Slurm allocation of this process, None outside of one. Raises UserError where Slurm does not know it.
+    """Return the Slurm allocation of this process, None outside of one. Raises UserError where Slurm does not know it.
 
     Of the environment only the number is believed: a job that was submitted from within a task of an array has that
     task's SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID.
@@ -103,7 +103,7 @@ def current_allocation() -> Allocation | None:
 
 
 def shared_nodes_job() -> str | None:
-    """The id of this process' job if others may use its nodes too; None otherwise, or if Slurm does not answer."""
+    """Return the id of this process' job if others may use its nodes too; else, or if Slurm is silent, None."""
     facts = describe_job(os.environ.get("SLURM_JOB_ID", ""), patience=(0,)) if os.environ.get("SLURM_JOB_ID") else {}
     return job_id(facts) if facts.get("OverSubscribe", "NO") != "NO" else None
 
@@ -118,7 +118,7 @@ def without_job(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def scheduler_record(known: Mapping[str, str]) -> dict[str, str] | None:
-    """The record `scheduler` of the job around this process; None outside of one.
+    """Return the record `scheduler` of the job around this process; None outside of one.
 
     `known`: what the scheduler says of the job, where it was asked.
     """
@@ -140,7 +140,7 @@ def cancel_own_job() -> None:
 
 
 def job_id(facts: Mapping[str, str]) -> str:
-    """The id of a job as every Slurm command takes it: "25", or "25_2" for a task of an array.
+    """Return the id of a job as every Slurm command takes it: "25", or "25_2" for a task of an array.
 
     `facts`: of `scontrol show job`. The bare JobId will not do: an array's last task has the array's, which means all.
     """
@@ -149,7 +149,7 @@ def job_id(facts: Mapping[str, str]) -> str:
 
 
 def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Slurm's description of a job (25, or 25_2): Slurm's name -> value; {} where no try gives it.
+    """Return Slurm's description of a job (25, or 25_2): Slurm's name -> value; {} where no try gives it.
 
     `patience`: seconds before each try.
     """
@@ -165,7 +165,7 @@ def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, st
 
 
 def expand_node_list(nodelist: str) -> list[str]:
-    """The names in a list of nodes as Slurm writes it: n[1-2] -> n1, n2."""
+    """Return the names in a list of nodes as Slurm writes it: n[1-2] -> n1, n2. [] for a job without nodes."""
     if not nodelist or nodelist.startswith("("):  # (null), or the reason of a job that has never started
         return []
     if "[" not in nodelist:
@@ -174,14 +174,14 @@ def expand_node_list(nodelist: str) -> list[str]:
 
 
 def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
-    """The rows, without the heading, of what squeue or sinfo prints. `columns`: as in their --format."""
+    """Return the rows that squeue or sinfo prints, without a heading. `columns`: as in their --format."""
     text = run_command(*command, "--noheader", f"--format={'|'.join(columns)}")
     separators = len(columns) - 1  # at least: the last cell may be a text with others
     return [line.split("|", separators) for line in text.splitlines() if line.count("|") >= separators]
 
 
 def ask_how_job_ended(job: str) -> dict[str, str]:
-    """Elapsed time, and state and reason if known (COMPLETING), of a job; {} where Slurm does not answer.
+    """Return elapsed time, and state and reason if known (COMPLETING), of a job; {} where Slurm does not answer.
 
     Everything else stands as it was at the beginning, because Slurm no longer names a node that the job has lost.
     """
@@ -189,7 +189,10 @@ def ask_how_job_ended(job: str) -> dict[str, str]:
 
 
 def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
-    """Why a job ended a run: TIME_OVER at the job's limit, else the job's final state; None where it goes on."""
+    """Return why a job ended a run: TIME_OVER at the job's limit, else the job's final state; None while it goes on.
+
+    `lines`: of the run's log, where torchrun or srun says that it was told to end.
+    """
     facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)
     left = limit_minutes(facts.get("TimeLimit", "")) - limit_minutes(facts.get("RunTime", "0"))
@@ -199,9 +202,9 @@ def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
 
 
 def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
-    """What the record repeats of Slurm's description `facts`: no user, no paths. {} without `facts`.
+    """Return what the record repeats of Slurm's description `facts`: no user, no paths. {} without `facts`.
 
-    RUNNING is left out, because it is not how the job ends, and the record is sealed before: the end is in jobs.jsonl.
+    A job that is RUNNING has no state in the record, which is sealed before the job ends: its end is in jobs.jsonl.
     """
     if not facts:
         return {}
@@ -221,13 +224,13 @@ def ask_slurm_config() -> dict[str, str]:
 
 
 def ask_daemon_port() -> int:
-    """The port on which each node's Slurm daemon listens."""
+    """Return the port on which each node's Slurm daemon listens."""
     configured = re.match(r"\d+", ask_slurm_config().get("SlurmdPort", ""))
     return int(configured[0]) if configured else SLURMD_PORT
 
 
 def limit_minutes(limit: str) -> float:
-    """Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
+    """Return Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit.strip())
     if not match:
         return float("inf")  # infinite, UNLIMITED, n/a
@@ -240,7 +243,7 @@ def limit_minutes(limit: str) -> float:
 
 
 def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
-    """The most jobs that the user may have queued; None where no limit is set.
+    """Return the most jobs that the user may have queued; None where no limit is set.
 
     The least of the limits of their association with `account` ("": any account), of `qos` ("": their default QOS), and
     of the partition's QOS.
@@ -270,7 +273,7 @@ def signal_steps(job: str, name: str) -> None:
 
 
 def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | None:
-    """Class and reason of a run's end, if its output `lines` say that Slurm ended it; else None."""
+    """Return class and reason of a run's end, if its output `lines` say that Slurm ended it; else None."""
     for pattern, kind, reason in VERDICTS:
         for line in lines:
             match = re.search(pattern, line)
@@ -280,7 +283,7 @@ def find_scheduler_failure(lines: Sequence[str]) -> tuple[FailureClass, str] | N
 
 
 def run_command(*command: str, timeout_s: int = 60) -> str:
-    """What a command prints; "" where it fails, or does not end within `timeout_s`."""
+    """Return what a command prints; "" where it fails, or does not end within `timeout_s`."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):

@@ -21,7 +21,7 @@ class NVMLError(Exception):
 
 
 def _library() -> ModuleType:
-    """The module amdsmi. Raises NVMLError where it is not installed."""
+    """Return the module amdsmi. Raises NVMLError where it is not installed."""
     try:
         import amdsmi
     except Exception as error:  # it is installed with ROCm, and looks for its libraries when it is imported
@@ -39,7 +39,7 @@ def _call(name: str, *arguments: Any) -> Any:
 
 
 def _first_number(answer: dict[str, Any], *names: str) -> float:
-    """The first of the fields `names` of an answer that is a number: unknown ones are missing, or text."""
+    """Return the first of the fields `names` of an answer that is a number: unknown ones are missing, or text."""
     for name in names:
         if isinstance(answer.get(name), int | float):
             return answer[name]
@@ -47,7 +47,7 @@ def _first_number(answer: dict[str, Any], *names: str) -> float:
 
 
 def serial_of_uuid(uuid: str) -> str:
-    """A device's number as amdsmi writes it. `uuid`: torch's, which has each character as two hexadecimal digits."""
+    """Return a device's number as amdsmi writes it. `uuid`: torch's, each character as two hexadecimal digits."""
     codes = bytes.fromhex(uuid.replace("-", ""))
     return codes.decode().lower() if re.fullmatch(rb"[0-9A-Fa-f]{16}", codes) else uuid
 
@@ -100,7 +100,7 @@ def nvmlSystemGetDriverVersion() -> str:
 
 
 def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
-    """A bit for each core of the device's NUMA node, in words of 64."""
+    """Return A bit for each core of the device's NUMA node, in words of 64."""
     try:
         listed = (NODES / f"node{_call('topo_get_numa_node_number', handle)}/cpumap").read_text()
     except OSError as error:

@@ -27,7 +27,7 @@ ASKING_S = 120.0  # seconds in which torch must have said whether it can use a d
 
 
 def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str | None:
-    """Why `cell` cannot run on `nodes` nodes with `gpus` each; None where nothing speaks against it."""
+    """Return why `cell` cannot run on `nodes` nodes with `gpus` on each; None where nothing speaks against it."""
     execution = cell.execution
     geometry, strategy = execution.geometry, execution.strategy
     if geometry.nodes > nodes:
@@ -52,7 +52,7 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
 
 
 def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
-    """Why `cell` cannot run with nn.DataParallel, or would gain nothing from it; None where it can."""
+    """Return why `cell` cannot run with nn.DataParallel, or would gain nothing from it; None where it can."""
     if cell.execution.geometry.nodes > 1:
         return "nn.DataParallel works inside of one process, on one node"
     if on_cpu:
@@ -65,7 +65,7 @@ def _data_parallel_problem(cell: Cell, on_cpu: bool) -> str | None:
 
 
 def _cpu_problem(cell: Cell) -> str | None:
-    """Why `cell` cannot run on this machine's CPU; None where it can."""
+    """Return why `cell` cannot run on this machine's CPU; None where it can."""
     execution, cores = cell.execution, available_cores()
     if execution.threads_per_device > cores:
         return f"{execution.threads_per_device} threads per device are asked for, this machine has {cores} cores"
@@ -81,7 +81,7 @@ def _cpu_problem(cell: Cell) -> str | None:
 
 
 def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
-    """Why `cell` cannot run on `gpus`, by the oldest GPU that it uses and the installed torch; None where it can."""
+    """Return why `cell` cannot run on `gpus`, by the oldest that it uses and the installed torch; None: it can."""
     execution = cell.execution
     oldest = min(gpus[: execution.geometry.devices_per_node], key=lambda gpu: gpu.capability)
     reason = build_problem(oldest, torch_cuda_version())
@@ -100,7 +100,7 @@ def _gpu_problem(cell: Cell, gpus: Sequence[Gpu]) -> str | None:
 
 
 def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
-    """Why a torch built with the CUDA version `cuda` ("13.0") cannot use a device or its driver; None where it can."""
+    """Return why a torch built with CUDA version `cuda` ("13.0") cannot use a device or its driver; None: it can."""
     support = CUDA_SUPPORT.get(int(cuda.split(".")[0])) if cuda else None
     if not support:
         return None
@@ -121,7 +121,7 @@ def build_problem(gpu: Gpu, cuda: str | None) -> str | None:
 
 @cache
 def torch_can_use_devices() -> bool:
-    """Whether torch, tried in another process, finds a device: a driver may be older than its libraries."""
+    """Return whether torch, tried in another process, finds a device: a driver may be older than its libraries."""
     question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
     try:
         return subprocess.run([sys.executable, "-c", question], capture_output=True, timeout=ASKING_S).returncode == 0
@@ -130,7 +130,7 @@ def torch_can_use_devices() -> bool:
 
 
 def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence[str]) -> str | None:
-    """Why none of torch's kernels runs on a device; None where one does.
+    """Return why none of torch's kernels runs on a device; None where one does.
 
     `name`, `capability`: of the device; `architectures`: torch.cuda.get_arch_list(). Binaries (sm_80) run on devices of
     the same major version and the same or a newer minor one; intermediate code (compute_80) runs on any newer device,
@@ -160,14 +160,14 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
 
 
 def dotted(version: tuple[int, int]) -> str:
-    """A compute capability as text: "8.0"."""
+    """Return A compute capability as text: "8.0"."""
     return ".".join(map(str, version))
 
 
 def gpu_compile_problem(oldest: Gpu) -> str | None:
-    """Why torch.compile does not work on `oldest`, the oldest GPU; None where it works.
+    """Return why torch.compile does not work on `oldest`, the oldest GPU; None where it works.
 
-    Triton compiles a small launcher in C for each kernel, so that it needs a compiler and Python's headers as well.
+    For each kernel Triton compiles a small launcher in C, which needs a compiler and Python's headers as well.
     """
     if oldest.capability < LEAST_FOR_TRITON:
         return f"torch.compile needs Triton, which starts at 7.5; {oldest.name} has {dotted(oldest.capability)}"

@@ -33,7 +33,7 @@ class LostDevice(UserError):
 
 
 def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
-    """(devices, "") as `look` (cuda_devices) finds them; ([], why) where one of them is lost."""
+    """Return (devices, "") as `look` (cuda_devices) finds them; ([], why) where one of them is lost."""
     try:
         return look(), ""
     except LostDevice as lost:
@@ -41,7 +41,7 @@ def usable_gpus(look: Callable[[], list[Gpu]]) -> tuple[list[Gpu], str]:
 
 
 def cuda_devices() -> list[Gpu]:
-    """The devices that ranks will see; [] without a driver, or with a torch that has no CUDA.
+    """Return the devices that ranks will see; [] without a driver, or with a torch that has no CUDA.
 
     Raises LostDevice where one of them does not answer: without it `device: auto` would mean the CPU.
     """
@@ -56,7 +56,8 @@ def cuda_devices() -> list[Gpu]:
         return []
     try:
         visible = [_gpu_of_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
-        for names in AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),):
+        masks = AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),)
+        for names in masks:
             mask = next((os.environ[name] for name in names if name in os.environ), None)
             visible = _visible_gpus(visible, mask, lambda uuid: _mig_instance_by_uuid(nvml, uuid))
         visible = [_first_mig_instance(nvml, gpu) for gpu in visible]
@@ -72,7 +73,7 @@ def cuda_devices() -> list[Gpu]:
 
 
 def _gpu_of_index(nvml: Any, index: int) -> Gpu:
-    """The device number `index`; for a lost one the name says why, and the UUID is empty."""
+    """Return the device number `index`; a lost one has no UUID, and its name says why."""
     try:
         return _gpu_of_handle(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
     except nvml.NVMLError as error:
@@ -80,7 +81,7 @@ def _gpu_of_index(nvml: Any, index: int) -> Gpu:
 
 
 def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> Gpu:
-    """The device that NVML calls `handle`. `parent`: of a MIG instance, the device that knows its capability."""
+    """Return the device that NVML calls `handle`. `parent`: a MIG instance's device, which knows the capability."""
     try:
         memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError:
@@ -95,7 +96,7 @@ def _gpu_of_handle(nvml: Any, handle: object, parent: object | None = None) -> G
 
 
 def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
-    """The MIG instance with this UUID; None where NVML does not know it."""
+    """Return the MIG instance with this UUID; None where NVML does not know it."""
     try:
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         return _gpu_of_handle(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
@@ -104,7 +105,7 @@ def _mig_instance_by_uuid(nvml: Any, uuid: str) -> Gpu | None:
 
 
 def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
-    """The first MIG instance of a device cut into instances, the only one CUDA sees; else the device itself."""
+    """Return the first MIG instance of a device cut into instances, the only one CUDA sees; else the device itself."""
     if gpu.uuid.startswith(MIG):
         return gpu
     with suppress(nvml.NVMLError, AttributeError):  # AMD's devices have no such mode
@@ -118,7 +119,7 @@ def _first_mig_instance(nvml: Any, gpu: Gpu) -> Gpu:
 def _visible_gpus(
     devices: list[Gpu], variable: str | None, instance: Callable[[str], Gpu | None] = lambda uuid: None
 ) -> list[Gpu]:
-    """The `devices` that programs see with `variable` as CUDA_VISIBLE_DEVICES; all where it is None (not set).
+    """Return the `devices` that programs see with `variable` as CUDA_VISIBLE_DEVICES; all where it is None (not set).
 
     Its entries are indices, UUIDs or beginnings of one, or MIG instances, which `instance` finds by their UUID. As in
     CUDA, an unknown entry hides itself and all that follow: "0,9,1" on two devices shows the first.
@@ -142,7 +143,7 @@ def _visible_gpus(
 
 
 def cores_near(uuid: str) -> list[int]:
-    """Logical CPUs of a device's NUMA node that this process may use; [] where NVML or the system does not say."""
+    """Return the logical CPUs of a device's NUMA node that this process may use; [] where nothing says which."""
     if not hasattr(os, "sched_getaffinity"):
         return []
     nvml = driver_library()
@@ -170,27 +171,27 @@ def driver_library() -> Any:
 
 
 def torch_has_cuda() -> bool:
-    """Whether the installed torch was built with CUDA, or with what calls itself so (ROCm)."""
+    """Return whether the installed torch was built with CUDA, or with what calls itself so (ROCm)."""
     return torch_cuda_version() is not None or torch_has_rocm()
 
 
 def torch_has_rocm() -> bool:
-    """Whether the installed torch was built for AMD's devices."""
+    """Return whether the installed torch was built for AMD's devices."""
     return _torch_built_for("hip") is not None
 
 
 def torch_cuda_version() -> str | None:
-    """The CUDA version that torch was built with ("13.0"); None for a build without."""
+    """Return the CUDA version that torch was built with ("13.0"); None for a build without."""
     return _torch_built_for("cuda")
 
 
 def unsupported_vendor() -> str | None:
-    """The vendor whose GPUs torch was built for, if scaleproof cannot measure them; else None."""
+    """Return the vendor whose GPUs torch was built for, if scaleproof cannot measure them; else None."""
     return "Intel" if _torch_built_for("xpu") else None
 
 
 def _torch_built_for(name: str) -> str | None:
-    """The version of `name` (cuda, hip, xpu) that torch was built with; None where torch was built without it.
+    """Return the version of `name` (cuda, hip, xpu) that torch was built with; None where torch was built without it.
 
     Read from its version file, since importing torch takes seconds.
     """

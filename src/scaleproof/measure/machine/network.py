@@ -5,12 +5,12 @@ import socket
 
 
 def short_host(host: str) -> str:
-    """A host's name without its domain."""
+    """Return A host's name without its domain."""
     return host.split(".", 1)[0]
 
 
 def interface_to(hosts: list[str]) -> str | None:
-    """The network interface by which this node reaches the others of `hosts`; None where none is known.
+    """Return the network interface by which this node reaches the others of `hosts`; None where none is known.
 
     Not the one of this node's own name, which many systems let point to themselves (127.0.1.1).
     """
@@ -32,7 +32,7 @@ def interface_to(hosts: list[str]) -> str | None:
 
 
 def loopback_problem() -> str | None:
-    """Why ranks on this machine cannot meet; None where they can.
+    """Return why ranks on this machine cannot meet; None where they can.
 
     Without a loopback interface, as in a container with `--network none` and no `lo`, they would try for minutes.
     """

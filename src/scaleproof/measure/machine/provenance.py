@@ -58,7 +58,7 @@ CONTAINERS = ("SCALEPROOF_IMAGE", "APPTAINER_NAME", "SINGULARITY_NAME")
 
 
 def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The fields git_commit, git_dirty, code_sha256, command_line, env, host, hardware and scheduler of the metrics.
+    """Return the fields of the metrics on code, command line, environment, host, hardware and scheduler.
 
     `job`: what the scheduler says of the job around this process, where it was asked.
     """
@@ -76,7 +76,7 @@ def provenance_fields(command_line: str, job: Mapping[str, str] | None = None) -
 
 
 def describe_hardware() -> dict[str, Any]:
-    """This machine's CPU, cores, memory, and `inventory`; on a cluster each node writes its own."""
+    """Return this machine's CPU, cores, memory, and `inventory`; on a cluster each node writes its own."""
     return {
         "cpu_model": cpu_model(),
         "cpu_count": os.cpu_count(),
@@ -87,7 +87,7 @@ def describe_hardware() -> dict[str, Any]:
 
 
 def variables_to_record() -> dict[str, str]:
-    """The environment variables that results may repeat (VARIABLES), without paths of this machine."""
+    """Return the environment variables that results may repeat (VARIABLES), without paths of this machine."""
     return {
         name: scrub(value)
         for name, value in sorted(os.environ.items())
@@ -96,7 +96,7 @@ def variables_to_record() -> dict[str, str]:
 
 
 def versions_of(packages: Sequence[str]) -> dict[str, str]:
-    """Package -> version, for those of `packages` that are installed."""
+    """Return package -> version, for those of `packages` that are installed."""
     versions = {}
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -105,7 +105,7 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
 
 
 def read_git_state(folder: Path | None = None) -> dict[str, Any]:
-    """The commit of the git repository around `folder` (None: the working folder), and whether it is dirty.
+    """Return the commit of the git repository around `folder` (None: the working folder), and whether it is dirty.
 
     Untracked files do not count. {"git_commit": "unknown", "git_dirty": None} without a repository or git.
     """
@@ -117,7 +117,7 @@ def read_git_state(folder: Path | None = None) -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """The CPU's name as Linux gives it, else as Python does."""
+    """Return the CPU's name as Linux gives it, else as Python does."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():
@@ -127,7 +127,7 @@ def cpu_model() -> str:
 
 
 def ask_node_commands() -> dict[str, Any]:
-    """What commands of this node say about it; the part of a missing or silent command is left out."""
+    """Return what commands of this node say about it; a missing or silent command leaves its part out."""
     parts = {
         "gpus": ask_nvidia_smi(),
         "gpu_topology": parse_topology(run_command("nvidia-smi", "topo", "-m")),
@@ -142,7 +142,7 @@ def ask_node_commands() -> dict[str, Any]:
 
 
 def ask_nvidia_smi() -> list[dict[str, str]]:
-    """nvidia-smi's description of each device, without fields that this driver does not know.
+    """Return nvidia-smi's description of each device, without fields that this driver does not know.
 
     One unknown field (drivers drop them: `clocks.applications.*` is deprecated in 580) fails the whole query.
     """
@@ -154,31 +154,31 @@ def ask_nvidia_smi() -> list[dict[str, str]]:
 
 
 def _query_gpus(fields: Mapping[str, str]) -> str:
-    """nvidia-smi's table of `fields` (our name -> its name), one line per device; "" where it fails."""
+    """Return nvidia-smi's table of `fields` (our name -> its name), one line per device; "" where it fails."""
     return run_command("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader")
 
 
 def parse_gpu_table(text: str, fields: Sequence[str] = tuple(GPU_FIELDS)) -> list[dict[str, str]]:
-    """nvidia-smi's table `text` as rows: field -> value with its unit. `fields`: the columns in their order."""
+    """Return nvidia-smi's table `text` as rows: field -> value with its unit. `fields`: the columns in their order."""
     rows = csv.reader(text.splitlines(), skipinitialspace=True)
     return [dict(zip(fields, (value.strip() for value in row), strict=True)) for row in rows if len(row) == len(fields)]
 
 
 def parse_topology(text: str) -> list[str]:
-    """The lines of the matrix that `nvidia-smi topo -m` printed, without colours of a terminal."""
+    """Return the lines of the matrix that `nvidia-smi topo -m` printed, without a terminal's colours."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     matrix, *_ = plain.split("\nLegend", 1)
     return [re.sub(r"\s+", " ", line).strip() for line in matrix.splitlines() if line.strip()]
 
 
 def parse_link_matrix(text: str) -> list[list[str]]:
-    """The cells of that matrix, one row per GPU, without the names of rows and columns."""
+    """Return the cells of the matrix that `nvidia-smi topo -m` printed, one row per GPU, without names."""
     rows = [line.split() for line in parse_topology(text)]
     return [cells for name, *cells in rows if re.fullmatch(r"GPU\d+", name) and "X" in cells]  # the head has no X
 
 
 def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
-    """The link (NV18, PIX, SYS, ...) between each two devices, by their indices in `uuids`; {} if unknown."""
+    """Return the link (NV18, PIX, SYS, ...) between each two devices, by their indices in `uuids`; {} if unknown."""
     index_of = {row["uuid"]: int(row["index"]) for row in ask_nvidia_smi() if "uuid" in row}  # nvidia-smi's
     matrix = parse_link_matrix(run_command("nvidia-smi", "topo", "-m"))
     if len(matrix) < len(index_of) or not set(uuids) <= set(index_of):
@@ -188,7 +188,7 @@ def links_between(uuids: Sequence[str]) -> dict[tuple[int, int], str]:
 
 
 def parse_infiniband_ports(text: str) -> list[dict[str, str]]:
-    """The ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
+    """Return the ports that `ibstat` lists in `text`: adapter, port, state, rate (Gb/s) and link layer of each."""
     ports, adapter = [], ""
     for line in text.splitlines():
         if heading := re.match(r"CA '(\S+)'", line):

@@ -53,13 +53,13 @@ def make_network(model: ModelShape | TransformersModel, vocab_size: int, classes
 
 
 def blocks_of(network: PreTrainedModel) -> nn.ModuleList:
-    """The network's list of blocks: the modules that are sharded, checkpointed and compiled one by one."""
+    """Return the network's list of blocks: the modules that are sharded, checkpointed and compiled one by one."""
     (blocks,) = _lists_of_blocks(network)
     return blocks
 
 
 def _make_config(model: ModelShape | TransformersModel) -> PreTrainedConfig:
-    """The configuration of `model` as transformers has it. Raises UserError where transformers refuses it."""
+    """Return the configuration of `model` as transformers has it. Raises UserError where transformers refuses it."""
     if isinstance(model, ModelShape):
         return GPT2Config(
             n_positions=model.context,
@@ -137,7 +137,7 @@ def _failure_text(model: TransformersModel, error: BaseException) -> str:
 
 
 def _load_function(path: Path, name: str) -> Any:
-    """The function `name` of a Python file. Raises UserError where the file has none."""
+    """Return the function `name` of a Python file. Raises UserError where the file has none."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # a file that ends with .py has a spec and a loader
     assert spec.loader is not None

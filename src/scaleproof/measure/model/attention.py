@@ -53,10 +53,10 @@ def sdpa(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """torch's fused causal attention, for transformers; query, key and value are (samples, heads, tokens, head width).
+    """Return torch's fused causal attention, for transformers, of shape (samples, tokens, heads, head width), and None.
 
-    Keys and values may have fewer heads, each of which then serves several of the queries'. Returns shape (samples,
-    tokens, heads, width), and None in place of the weights. Raises ValueError where there is a mask.
+    Query, key and value are (samples, heads, tokens, head width). Keys and values may have fewer heads, each of which
+    then serves several of the queries'. None stands for the weights. Raises ValueError where there is a mask.
     """
     _refuse_mask(attention_mask)
     shared = key.shape[1] != query.shape[1]

@@ -42,7 +42,7 @@ class Classifier(nn.Module):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
+        """Return mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
 
         `samples` is int64 of shape (samples, seq_len + 1): token ids, negative where there is none, then the label.
         """
@@ -60,7 +60,7 @@ class Classifier(nn.Module):
         return functional.cross_entropy(logits.float(), labels)
 
     def _run_block(self, block: nn.Module, hidden: Tensor, padding: Tensor) -> Tensor:
-        """The output of a block for `hidden`, of the same shape. `padding`: True where there is no token."""
+        """Return the output of a block for `hidden`, of the same shape. `padding`: True where there is no token."""
         if self.checkpointing and self.training:
             return checkpoint(block, hidden, src_key_padding_mask=padding, use_reentrant=False)
         return block(hidden, src_key_padding_mask=padding)

@@ -38,7 +38,7 @@ class LossHead(nn.Linear):
             raise UserError("execution.loss: fused makes no gradient of a bias, and this model's head has one")
 
     def forward(self, hidden: Tensor, targets: Tensor) -> Tensor:  # type: ignore[override]  # a head with its loss
-        """The mean loss over all tokens; in evaluation mode `scores`, of shape (samples, 3).
+        """Return the mean loss over all tokens; in evaluation mode `scores`, of shape (samples, 3).
 
         `hidden` is of shape (samples, tokens, width), `targets` int64 of shape (samples, tokens).
         """
@@ -52,7 +52,7 @@ class LossHead(nn.Linear):
         return self.mean_loss(hidden.flatten(0, 1), targets.flatten())
 
     def mean_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss: `hidden` (tokens, width), `targets` (tokens,)."""
+        """Return the mean loss: `hidden` (tokens, width), `targets` (tokens,)."""
         if self.kind == "plain":
             return functional.cross_entropy(functional.linear(hidden, self.weight, self.bias).float(), targets)
         if self.kind == "fused":
@@ -63,7 +63,7 @@ class LossHead(nn.Linear):
         return total / len(targets)
 
     def _summed_loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """The summed loss of one chunk: `hidden` (tokens, width), `targets` (tokens,)."""
+        """Return the summed loss of one chunk: `hidden` (tokens, width), `targets` (tokens,)."""
         logits = functional.linear(hidden, self.weight, self.bias)
         return functional.cross_entropy(logits.float(), targets, reduction="sum")
 

@@ -27,7 +27,7 @@ LOW = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16
 
 
 def has_control(config: dict[str, Any]) -> bool:
-    """Whether a bare loop can train the cell with the effective configuration `config`."""
+    """Return whether a bare loop can train the cell with the effective configuration `config`."""
     execution = config["execution"]
     special = execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain"
     special = special or execution["attention"] in ("flash", "cudnn")  # kernels that transformers' mask excludes
@@ -37,7 +37,7 @@ def has_control(config: dict[str, Any]) -> bool:
 def time_bare_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int = 1
 ) -> dict[str, float] | None:
-    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`; returns fields of a BareLoop.
+    """Time `steps` steps of a bare loop on one device, with the corpus in `tokens`; return fields of a BareLoop.
 
     `ranks_here`: processes that do so on this machine meanwhile. None where memory does not suffice.
     """
@@ -52,7 +52,7 @@ def time_bare_loop(
 def _time_loop(
     config: dict[str, Any], tokens: Path, device: torch.device, steps: int, ranks_here: int
 ) -> dict[str, float] | None:
-    """As `time_bare_loop`, but raises the error where memory runs out."""
+    """Do as `time_bare_loop`, but raise the error where memory runs out."""
     workload, work = config["workload"], config["work"]
     execution = config["execution"]
     train = SplitSamples(tokens, "train", workload["seq_len"], workload["task"] == "classification")

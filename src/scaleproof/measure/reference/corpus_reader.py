@@ -91,14 +91,14 @@ class _Split:
         return np.concatenate([[0], self.ends[:-1] + 1]).astype(np.int64)[: len(self.ends)]
 
     def document(self, place: int) -> Tokens:
-        """The tokens of the document in place `place` of this split, without its end-of-text."""
+        """Return the tokens of the document in place `place` of this split, without its end-of-text."""
         return self.tokens[int(self.starts[place]) : int(self.ends[place])]
 
     @cached_property
     def openings(self) -> npt.NDArray[np.uint64]:
-        """A hash of each document's length and first OPENING tokens, without the shorter documents.
+        """A hash of each document's length and first OPENING tokens; shorter documents have none.
 
-        It is a polynomial modulo 2^64 with an odd multiplier: equal openings have one, others hardly ever.
+        It is a polynomial modulo 2^64 with an odd multiplier: equal openings have equal hashes, others hardly ever.
         """
         lengths = self.ends - self.starts
         long_enough = lengths >= OPENING
@@ -154,7 +154,7 @@ class _Source:
         return mask
 
     def numbers(self, split: str) -> npt.NDArray[np.int64]:
-        """The numbers of a split's documents, in order."""
+        """Return the numbers of a split's documents, in order."""
         return np.flatnonzero(self.held_out if split == "val" else ~self.held_out)
 
     def choose_documents(self, split: str, count: int) -> Iterator[_Document]:
@@ -165,7 +165,7 @@ class _Source:
             yield _Document(int(numbers[place]), int(place), self._text(int(numbers[place])))
 
     def _text(self, number: int) -> str:
-        """The text of the document with this number."""
+        """Return the text of the document with this number."""
         row = number  # in the row group that the loop is at
         for group, rows in enumerate(self.row_groups):
             if row < rows:
@@ -177,7 +177,7 @@ class _Source:
 
 
 def _make_encoding(table: dict[str, Any]) -> tiktoken.Encoding:
-    """The tokenizer of tokenizer.json: its entries in hexadecimal, in the order of their ids."""
+    """Return the tokenizer of tokenizer.json: its entries in hexadecimal, in the order of their ids."""
     ranks = {bytes.fromhex(entry): rank for rank, entry in enumerate(table["tokens"])}
     return tiktoken.Encoding("second reading", pat_str=table["pattern"], mergeable_ranks=ranks, special_tokens={})
 
@@ -228,7 +228,7 @@ def _document_differences(split: _Split, document: _Document, encoding: tiktoken
 
 
 def _split_statistics(splits: dict[str, _Split]) -> dict[str, Any]:
-    """The fields of a CorpusReading about tokens alone: their distribution, and which documents repeat."""
+    """Return the fields of a CorpusReading about tokens alone: their distribution, and which documents repeat."""
     train, validation = splits["train"], splits["val"]
     counts = np.bincount(np.asarray(train.tokens[:COUNTED_TOKENS]))  # of each id
     shares = counts[counts > 0] / max(1, counts.sum())

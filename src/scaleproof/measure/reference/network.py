@@ -23,7 +23,7 @@ class Decoder(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Mean loss of the targets of each row; float32 of shape (rows,)."""
+        """Return mean loss of the targets of each row; float32 of shape (rows,)."""
         logits = self.network(input_ids=rows[:, :-1]).logits
         losses = functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
         return losses.mean(dim=1)
@@ -61,7 +61,7 @@ class Encoder(nn.Module):
         nn.init.normal_(self.position_table.weight, std=0.02)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
+        """Return loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         absent = tokens < 0
         places = torch.arange(tokens.shape[1], device=rows.device)
@@ -81,7 +81,7 @@ class ReplayedClassifier(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
+        """Return loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         present = tokens >= 0
         logits = self.network(input_ids=tokens * present, attention_mask=present.long()).logits
@@ -89,7 +89,7 @@ class ReplayedClassifier(nn.Module):
 
 
 def build_network(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
-    """The network of the effective `workload`, with the initial weights that `seed` gives it.
+    """Return the network of the effective `workload`, with the initial weights that `seed` gives it.
 
     `attention`: as transformers calls it; that of an Encoder is torch's own.
 
@@ -105,7 +105,7 @@ def build_network(workload: dict[str, Any], seed: int, classes: int, attention: 
 
 
 def _configuration(shape: dict[str, Any]) -> Any:
-    """The configuration of transformers for `shape`: the numbers of a GPT-2, or all keys of a config.json."""
+    """Return the configuration of transformers for `shape`: the numbers of a GPT-2, or all keys of a config.json."""
     from transformers import AutoConfig, GPT2Config
 
     if "transformers" in shape:
@@ -117,7 +117,7 @@ def _configuration(shape: dict[str, Any]) -> Any:
 
 
 def _from_configuration(config: Any, rows: int, task: str, classes: int, attention: str) -> nn.Module:
-    """The network of a configuration, in fp32, without dropout. `rows`: of its token table."""
+    """Return the network of a configuration, in fp32, without dropout. `rows`: of its token table."""
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
     config.vocab_size = rows
@@ -135,7 +135,7 @@ def _from_configuration(config: Any, rows: int, task: str, classes: int, attenti
 
 
 def _from_function(module: str, sha256: str, rows: int, attention: str) -> nn.Module:
-    """The network that a function in a Python file returns, with this `attention`.
+    """Return the network that a function in a Python file returns, with this `attention`.
 
     `module`: path:function; `rows`: of its token table. Raises UserError where the file has not this `sha256`.
     """

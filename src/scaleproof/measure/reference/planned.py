@@ -23,13 +23,13 @@ SERIES_PART = 0.2  # of the limit, for the steps made once; the rest is for star
 
 
 def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
-    """How many steps fit into the budget of FLOPs, at about 6 x parameters FLOPs a token."""
+    """Return how many steps fit into the budget of FLOPs, at about 6 x parameters FLOPs a token."""
     affordable = int(BUDGET_FLOPS / (6 * parameters * tokens_per_step))
     return max(LEAST_STEPS, min(MOST_STEPS, affordable))
 
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
-    """Seconds that the replay of a run of `total_steps` is expected to take. `step_s`: of one step."""
+    """Return seconds that the replay of a run of `total_steps` is expected to take. `step_s`: of one step."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
     # The least number of steps, or the most where they are made within the budget.
@@ -65,7 +65,7 @@ class PlannedSteps:
         return self._samples("val")
 
     def _samples(self, split: str) -> SplitSamples:
-        """A split as samples, with labels for classification. Raises as `train_split`."""
+        """Return A split as samples, with labels for classification. Raises as `train_split`."""
         labelled = self.workload["task"] == "classification"
         return SplitSamples(self.tokens, split, self.workload["seq_len"], labelled)
 
@@ -80,11 +80,11 @@ class PlannedSteps:
         return int(self.work["warmup_steps"] + self.work["steps"])
 
     def ids_of_step(self, step: int) -> np.ndarray:
-        """The ids of the samples that a step trains on."""
+        """Return the ids of the samples that a step trains on."""
         return step_ids(self.train_split.count, self.work["global_batch"], self.work["seed"], step)
 
     def reference(self, shortened: str | None = None) -> Reference:
-        """The reference without losses: only what tokens alone give. `shortened`: why no steps were replayed."""
+        """Return the reference without losses: only what tokens alone give. `shortened`: why no steps were replayed."""
         total = self.total_steps
         # Those that may be replayed, the last one, and the one that would follow.
         noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})

@@ -46,7 +46,7 @@ PATIENCE = 1.5  # a replay that takes so many times its limit ends within a step
 
 
 def replay(config: dict[str, Any], tokens: Path) -> Reference:
-    """The reference of a cell with the configuration `config`, replayed on the corpus in the folder `tokens`.
+    """Return the reference of a cell with the configuration `config`, replayed on the corpus in the folder `tokens`.
 
     Where time or memory does not suffice the reference has fewer losses, or none, and says why. Raises UserError where
     a token file is missing or not the one that its tokens.json describes.
@@ -57,7 +57,7 @@ def replay(config: dict[str, Any], tokens: Path) -> Reference:
 
 
 def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """Train as planned for about `limit_s` seconds at most; returns the fields of a Reference that this gives.
+    """Train as planned for about `limit_s` seconds at most; return the fields of a Reference that this gives.
 
     Never raises where the tokens are right: `shortened` says why there are no more steps.
     """
@@ -124,9 +124,10 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
 def _train_and_validate(
     plan: PlannedSteps, model: nn.Module, trained: TrainedSteps, rounding: Rounding, goes_on: GoesOn, limit_s: float
 ) -> str | None:
-    """Train the steps of one replay, add them to `trained`, and validate if all were trained.
+    """Train the steps of one replay into `trained`, and validate if all were trained.
 
-    Returns why training ended before `goes_on` did, else None. `limit_s`: of the steps, and again of the validation.
+    Returns why training ended before `goes_on` said so, else None. `limit_s`: seconds of the steps, and again of the
+    validation.
     """
     try:
         make_steps(model, plan.train_split, plan.work, trained, rounding, goes_on, time.monotonic() + limit_s)
@@ -150,7 +151,7 @@ class ReplayPace:
     shortened: str | None = None  # why there are fewer than `fewest_steps`
 
     def goes_on(self, n_steps: int) -> bool:
-        """Whether a step is begun after `n_steps` steps; notes in `shortened` why there are fewer than the fewest."""
+        """Return whether to begin a step after `n_steps` steps; if these are too few, note in `shortened` why."""
         took = time.monotonic() - self.began
         step_s = took / n_steps if n_steps else self.step_s
         if n_steps < self.fewest_steps and took + step_s > self.limit_s:
@@ -160,7 +161,7 @@ class ReplayPace:
 
 
 def _score_first_samples(plan: PlannedSteps, model: nn.Module) -> tuple[list[float], float]:
-    """Losses of the samples of step 0 with the smallest ids, one by one, and the seconds of the last of them."""
+    """Return the losses of the samples of step 0 with the smallest ids, one by one, and the seconds of the last."""
     device, began = next(model.parameters()).device, time.monotonic()
     losses: list[float] = []
     with torch.no_grad():

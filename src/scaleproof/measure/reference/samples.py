@@ -56,11 +56,11 @@ class SplitSamples:
         self.count = len(self.ends) if labelled else (len(self.tokens) - 1) // seq_len
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
-        """The samples with these ids: int64 of shape (len(ids), seq_len + 1)."""
+        """Return the samples with these ids: int64 of shape (len(ids), seq_len + 1)."""
         return np.stack([self._row(int(number)) for number in ids])
 
     def _row(self, number: int) -> np.ndarray:
-        """The sample with this number: int64 of shape (seq_len + 1,)."""
+        """Return the sample with this number: int64 of shape (seq_len + 1,)."""
         if self.labels is None:
             return self.tokens[number * self.seq_len : (number + 1) * self.seq_len + 1].astype("<i8")
         start = int(self.ends[number - 1]) + 1 if number else 0
@@ -72,7 +72,7 @@ class SplitSamples:
 
 
 def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarray:
-    """The sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: how many the split has."""
+    """Return the sample ids of one optimizer step, int64 of shape (global_batch,). `samples`: how many there are."""
     ids = []
     for position in range(step * global_batch, (step + 1) * global_batch):
         epoch, place = divmod(position, samples)
@@ -81,13 +81,13 @@ def step_ids(samples: int, global_batch: int, seed: int, step: int) -> np.ndarra
 
 
 def validation_ids(samples: int, count: int) -> np.ndarray:
-    """The sample ids of the validation, int64: `count` of the split's `samples`, or all where there are fewer."""
+    """Return the sample ids of the validation, int64: `count` of the split's `samples`, or all if there are fewer."""
     scored = min(samples, count)
     return np.array([number * samples // scored for number in range(scored)], dtype=np.int64)
 
 
 def checksum(rows: np.ndarray) -> str:
-    """The checksum, by the rule above, of the tokens in `rows`; their order does not count."""
+    """Return the checksum, by the rule above, of the tokens in `rows`; their order does not count."""
     total = 0
     for row in rows:
         total += int.from_bytes(hashlib.sha256(row.astype("<i8").tobytes()).digest()[:8], "little")
@@ -95,7 +95,7 @@ def checksum(rows: np.ndarray) -> str:
 
 
 def chained_checksum(samples: SplitSamples, global_batch: int, seed: int, steps: range) -> str:
-    """The checksum, by the rule above, of the tokens of some steps; the order of steps counts."""
+    """Return the checksum, by the rule above, of the tokens of some steps; the order of steps counts."""
     powers = np.cumprod(np.full(samples.seq_len + 1, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     total = 0
     for step in steps:
@@ -109,7 +109,7 @@ _orders: dict[tuple[int, int, int], np.ndarray] = {}
 
 
 def _epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
-    """The order of the samples in an epoch: a permutation of their ids."""
+    """Return the order of the samples in an epoch: a permutation of their ids."""
     key = (samples, seed, epoch)
     if key not in _orders:
         _orders.clear()  # steps go on in order: one epoch in memory is enough
@@ -118,7 +118,7 @@ def _epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
 
 
 def _checked_path(path: Path, part: dict[str, Any]) -> Path:
-    """`path` itself. Raises UserError where the file is not the one that tokens.json describes as `part`."""
+    """Return `path` itself. Raises UserError where the file is not the one that tokens.json describes as `part`."""
     size, expected = path.stat().st_size if path.exists() else 0, part["bytes"]
     if size != expected:
         raise UserError(f"{path} has {size:,} bytes, tokens.json describes {expected:,}: tokenise the corpus again")

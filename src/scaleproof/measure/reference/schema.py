@@ -97,7 +97,7 @@ class Reference(BaseModel):
 
 
 def read_second_reading(tokens: Path) -> CorpusReading | None:
-    """What the second reader found about the token files in the folder `tokens`; None if it has not read them.
+    """Return what the second reader found about the token files in the folder `tokens`; None if it has not read them.
 
     Raises UserError where its file is damaged.
     """
@@ -106,7 +106,7 @@ def read_second_reading(tokens: Path) -> CorpusReading | None:
 
 
 def workload_name(config: Mapping[str, object]) -> str:
-    """The name of the reference for a cell with the configuration `config`; equal for cells that train alike."""
+    """Return the name of the reference for a cell with the configuration `config`; equal for cells that train alike."""
     workload, work = config["workload"], config["work"]
     assert isinstance(workload, dict)
     assert isinstance(work, dict)
@@ -118,10 +118,10 @@ def workload_name(config: Mapping[str, object]) -> str:
 
 
 def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:
-    """The reference for the run in `run_folder`, from the results around it; None where these have none.
+    """Return the reference for the run in `run_folder`, from the results around it; None where these have none.
 
-    `config`: the run's effective configuration; `train_sha256`: of the token file that it read, as the reference must
-    have. Raises UserError where the file is damaged.
+    `config`: the run's effective configuration; `train_sha256`: of the token file that the run and the reference must
+    have read. Raises UserError where the file is damaged.
     """
     is_link = run_folder.is_symlink()
     folder = os.path.realpath(run_folder) if is_link else os.path.join(_real_path(run_folder.parent), run_folder.name)
@@ -140,18 +140,18 @@ def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256:
 
 @lru_cache(maxsize=4096)
 def _real_path(folder: Path) -> str:
-    """The real path of a folder, cached: it is asked for three times a run, and costs a look at each part."""
+    """Return the real path of a folder, cached: it is asked for three times a run, and costs a look at each part."""
     return os.path.realpath(folder)
 
 
 def read_reference(path: Path) -> Reference:
-    """The reference in the file `path`. Raises UserError where it is damaged."""
+    """Return the reference in the file `path`. Raises UserError where it is damaged."""
     return _read_cached(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
 def _read_cached(path: Path, changed: int) -> Reference:
-    """The reference in the file `path`. `changed`: its time of change (ns), so that a changed file is read again."""
+    """Return the reference in the file `path`. `changed`: its time of change (ns), so that a new one is read again."""
     try:
         return Reference.model_validate_json(read_regular(path))
     except ValidationError as error:

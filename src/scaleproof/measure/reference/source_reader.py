@@ -83,7 +83,7 @@ def _read_gathered(store: Path) -> Iterator[Document]:
 def _read_source_documents(
     described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path
 ) -> Iterator[Document]:
-    """Yield text and label of each document of the source that is not blank. Raises Unread."""
+    """Yield text and label of each document of the source, without blank ones. Raises Unread."""
     if corpus.source == "dataset":
         raise Unread("it is streamed from the hub, which is not asked twice")
     if corpus.source == "python-docs":
@@ -122,7 +122,7 @@ def _find_files(described: dict[str, Any], corpus: Corpus, downloads: Path) -> I
 
 
 def _download_folder(corpus: Corpus, downloads: Path) -> Path:
-    """The folder in which downloaded files of a corpus are."""
+    """Return the folder in which downloaded files of a corpus are."""
     version = corpus.revision or "none"
     if corpus.source == "hub":
         return downloads / "hub" / str(corpus.repository) / version
@@ -142,7 +142,7 @@ def _read_file(path: Path, corpus: Corpus) -> Iterator[Document]:
 
 
 def _read_texts(path: Path, document: str) -> Iterator[str]:
-    """Yield the documents of a text: all of it, its lines or its paragraphs."""
+    """Yield the documents of a text: all of it, its lines or its paragraphs. Raises Unread after MOST_BYTES."""
     with pa.input_stream(path, compression="detect") as stream:
         data = stream.read(MOST_BYTES + 1)
     text = re.sub("\r\n?", "\n", data.decode(errors="replace"))

@@ -58,7 +58,7 @@ class TrainedSteps:
     validation_loss: float | None = None
 
     def fields(self) -> dict[str, Any]:
-        """The steps as fields of a Reference or a Repetition."""
+        """Return the steps as fields of a Reference or a Repetition."""
         return {
             "losses": self.losses,
             "gradient_norms": self.gradient_norms,
@@ -99,7 +99,7 @@ def make_steps(
 
 
 def _gradients_in_memory(model: nn.Module, rows: Tensor, made: TrainedSteps, factor: float, deadline: float) -> float:
-    """As `add_gradients`; where memory runs out, again with half as many rows at once (`made.rows`).
+    """Add gradients as `add_gradients` does; where memory runs out, again with half as many rows at once (`made.rows`).
 
     Raises CutShort where one row does not fit, or at `deadline`.
     """
@@ -139,7 +139,7 @@ def add_gradients(
 
 
 def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once: int, deadline: float) -> float:
-    """The mean loss over the samples with these ids, `at_once` at a time, untrained. Raises CutShort at `deadline`."""
+    """Return the mean loss over the samples with these ids, `at_once` at a time. Raises CutShort at `deadline`."""
     model.eval()
     device, total = next(model.parameters()).device, 0.0
     with torch.no_grad():
@@ -152,7 +152,7 @@ def mean_loss(model: nn.Module, samples: SplitSamples, ids: np.ndarray, at_once:
 
 
 def make_adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -> torch.optim.AdamW:
-    """AdamW with weight decay on tensors of two or more dimensions; the learning rate is set before each step."""
+    """Return AdamW with weight decay on tensors of two or more dimensions; each step sets the learning rate."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
     groups = [
@@ -179,10 +179,10 @@ def clip_gradients(parameters: Iterable[Tensor], limit: float) -> float:
 
 
 def rate_of_step(work: dict[str, Any], step: int) -> float:
-    """The learning rate of a step; steps are counted from 0 over warm-up and window.
+    """Return the learning rate of a step; steps are counted from 0 over warm-up and window.
 
-    A linear ramp over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak), then constant, or a line or half a
-    cosine from the peak down to `final_fraction` of it at the end of the run.
+    It rises linearly over `ramp_steps` (step k has (k + 1) / ramp_steps of the peak). Then it is constant, or falls as
+    a line or half a cosine to `final_fraction` of the peak at the end of the run.
     """
     peak, schedule = work["optimizer"]["learning_rate"], work["schedule"]
     ramp = schedule["ramp_steps"]
@@ -197,16 +197,16 @@ def rate_of_step(work: dict[str, Any], step: int) -> float:
 
 
 def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.device) -> int:
-    """How many rows, at most ROWS_AT_ONCE, fit into free memory for both passes; 0 where not one fits."""
+    """Return how many rows, at most ROWS_AT_ONCE, fit into free memory for both passes; 0 where not one fits."""
     left = free_bytes(device) - BYTES_OF_PARAMETER * parameters
     return int(max(0, min(ROWS_AT_ONCE, left / bytes_of_row(workload))))
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Bytes that one row keeps for its backward pass (fp32, plain attention); runs took 0.55 to 1.0 of that.
+    """Return the bytes that one row keeps for its backward pass (fp32, plain attention); runs took 0.55 to 1.0 of them.
 
-    Counted for each of its places: in every layer 50 vectors of the model's width, and 3 matrices of attention in every
-    head; of a language model also 5 copies of the logits.
+    They are counted for each of its places: in every layer 50 vectors of the model's width, and 3 matrices of attention
+    in every head; of a language model also 5 copies of the logits.
     """
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
@@ -235,14 +235,14 @@ def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes that this process may still take on `device`; on a CPU within the limits of its control groups."""
+    """Return bytes that this process may still take on `device`; on a CPU within the limits of its control groups."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(min([psutil.virtual_memory().available, *_left_by_control_groups()]))
 
 
 def _left_by_control_groups() -> list[int]:
-    """Bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
+    """Return bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
     left = []
     with suppress(OSError, ValueError, StopIteration):
         line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # that of version 2
@@ -257,5 +257,5 @@ def _left_by_control_groups() -> list[int]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether `error` says that memory ran out, of a device or of the host."""
+    """Return whether `error` says that memory ran out, of a device or of the host."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

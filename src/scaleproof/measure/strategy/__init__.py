@@ -5,7 +5,7 @@ from scaleproof.measure.strategy.base import Strategy
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The class behind a strategy's name. Raises ValueError for an unknown one.
+    """Return the class behind a strategy's name. Raises ValueError for an unknown one.
 
     Imported on demand: DeepSpeed alone takes longer than a demo's window.
     """

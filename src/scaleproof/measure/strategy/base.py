@@ -45,12 +45,12 @@ class Strategy(ABC):
 
     @abstractmethod
     def update(self, step: int) -> None:
-        """Update the weights in step `step`, counted from 0 with warm-up: set the learning rate, clip, run the optimizer."""
+        """Update the weights in step `step`, counted from 0 with warm-up: learning rate, clipping, optimizer."""
 
     def evaluate(self, tokens: Tensor) -> Tensor:
-        """The scores of each sample of a micro-batch (`model.scores`), without gradients. Every rank must take part.
+        """Return the scores of each sample of a micro-batch (`model.scores`), without gradients, on every rank.
 
-        The module stays in evaluation mode: nothing is trained after it.
+        All ranks must take part. The module stays in evaluation mode: nothing is trained after it.
         """
         self.module.eval()
         with torch.no_grad():
@@ -61,11 +61,11 @@ class Strategy(ABC):
         return max((int(state["step"]) for state in self.optimizer.state.values()), default=0)
 
     def engine_config(self) -> dict | None:
-        """The effective configuration of the engine behind the strategy; None without an engine."""
+        """Return the effective configuration of the engine behind the strategy; None without an engine."""
         return None
 
     def dtypes(self) -> dict[str, str]:
-        """The dtypes that parameters and optimizer state really have; several are joined by "+"."""
+        """Return the dtypes that parameters and optimizer state really have; several are joined by "+"."""
         values = [value for state in self.optimizer.state.values() for value in state.values()]
         moments = [value for value in values if isinstance(value, Tensor) and value.dim()]  # not the counts of steps
         return {
@@ -94,10 +94,10 @@ class Native(Strategy):
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The module that the trainer calls, on the device; the optimizer gets its parameters."""
+        """Return the module that the trainer calls, on the device; the optimizer gets its parameters."""
 
     def synchronising(self, boundary: bool) -> AbstractContextManager:
-        """The context of a micro-batch's passes; gradients are exchanged if it is the step's last (`boundary`).
+        """Return the context of a micro-batch's passes; gradients are exchanged if it is the step's last (`boundary`).
 
         Here it does nothing: there is nobody to exchange them with.
         """
@@ -143,23 +143,23 @@ class Native(Strategy):
 
 
 def dtype_names(dtypes: Iterable[torch.dtype]) -> str:
-    """The names of dtypes as text: "bfloat16+float32"."""
+    """Return the names of dtypes as text: "bfloat16+float32"."""
     return "+".join(sorted({str(dtype).removeprefix("torch.") for dtype in dtypes}))
 
 
 def local_shard(tensor: Tensor) -> Tensor:
-    """This rank's shard of a tensor, detached; the whole tensor where it is not sharded."""
+    """Return this rank's shard of a tensor, detached; the whole tensor where it is not sharded."""
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
 def compile_if_asked(module: nn.Module, cell: Cell) -> nn.Module:
-    """The module, compiled if the cell says so."""
+    """Return the module, compiled if the cell says so."""
     options = compile_options(cell)
     return module if options is None else cast(nn.Module, torch.compile(module, **options))
 
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
-    """The arguments of torch.compile for the model or its blocks; None where the cell does not compile."""
+    """Return the arguments of torch.compile for the model or its blocks; None where the cell does not compile."""
     if cell.execution.compile is True:
         return {}
     modes = {"max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
@@ -213,7 +213,7 @@ class Precision:
         self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")
 
     def autocast(self) -> AbstractContextManager:
-        """The context of forward passes: torch's autocast for bf16 and fp16, else an empty one."""
+        """Return the context of forward passes: torch's autocast for bf16 and fp16, else an empty one."""
         return torch.autocast(self.device.type, self.low) if self.low else nullcontext()
 
 

@@ -22,7 +22,7 @@ class Single(Native):
     """One device, no wrapper: what every way of sharing has to beat."""
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model itself, compiled if the cell says so."""
+        """Return the model itself, compiled if the cell says so."""
         return compile_if_asked(model.to(self.device), self.cell)
 
 
@@ -30,7 +30,7 @@ class DDP(Native):
     """A full replica on each device; gradients are averaged by all-reduce during the backward pass."""
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model in DistributedDataParallel, compiled around it if the cell says so."""
+        """Return the model in DistributedDataParallel, compiled around it if the cell says so."""
         elements = self.cell.execution.bucket_elements
         self.replica = DistributedDataParallel(
             model.to(self.device),
@@ -60,7 +60,7 @@ class DP(Native):
     """
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with a replica on each of the cell's devices, all of one node."""
+        """Return the model with a replica on each of the cell's devices, all of one node."""
         count = self.cell.execution.geometry.devices_per_node
         devices = [torch.device("cuda", index) for index in range(count)]
         return Replicas(model.to(self.device), devices, self.precision.autocast)
@@ -103,7 +103,7 @@ class FSDP(Native):
     folds_clipping = False
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with each block sharded by itself, and the rest (embeddings, head) as one more unit.
+        """Return the model with each block sharded by itself, and the rest (embeddings, head) as one more unit.
 
         Each part is moved to the device as it is sharded: the whole of the model need not fit there.
         """
@@ -126,7 +126,7 @@ class FSDP(Native):
         return cast(nn.Module, self.root)
 
     def _mesh(self) -> DeviceMesh:
-        """The mesh of the devices that share: one row for each replica.
+        """Return the mesh of the devices that share: one row for each replica.
 
         Without a mesh torch takes that of the machine's accelerator, for a cell on the CPU as well.
         """

@@ -63,7 +63,7 @@ class Zero(Strategy):
         self.engine.step()  # counts the last micro-batch, clips, updates, and zeroes the gradients
 
     def engine_config(self) -> dict[str, Any]:
-        """The configuration given to the engine, with the ZeRO settings that it made of it."""
+        """Return the configuration given to the engine, with the ZeRO settings that it made of it."""
         # `engine.config` is what it was given; what it has made of that has no public name.
         effective = self.engine._config.zero_config.model_dump(mode="json")
         overlap = getattr(self.engine.optimizer, "overlap_comm", None)  # of the optimizer that runs, where it has one
@@ -108,7 +108,7 @@ def make_config(cell: Cell, parameters: int) -> dict[str, Any]:
 
 
 def _precision_options(precision: str, stage: int) -> dict[str, Any]:
-    """The part of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) and a stage of ZeRO."""
+    """Return the part of DeepSpeed's configuration for a precision (fp32, tf32, bf16, fp16) and a stage of ZeRO."""
     if precision not in LOW:
         return {}
     if stage == 0:

@@ -40,7 +40,7 @@ class DeviceWork:
     collective: np.ndarray
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
-        """When any of the work in the boolean mask `chosen` ran; pauses of at most `pause` ns count as work."""
+        """Return when any of the work in the boolean mask `chosen` ran; pauses of at most `pause` ns count as work."""
         return merge_spans(self.start[chosen], self.end[chosen], pause)
 
 
@@ -74,13 +74,13 @@ class StepBreakdown:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
     def _work_of_rank(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> DeviceWork:
-        """The work of one rank. `kind`, `collective`: an index for each row of the whole trace's work."""
+        """Return the work of one rank. `kind`, `collective`: of each row of the whole trace's work, an index."""
         own = (self.trace.work["rank"] == rank).to_numpy()
         launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
         return DeviceWork(launched, start, end, kind[own], collective[own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
-        """A boolean mask: which entries of `kind` (indices of `kinds`) are the class called `name`."""
+        """Return a boolean mask of the entries of `kind` (indices of `kinds`) that are the class called `name`."""
         return kind == self.kinds.index(name)
 
     @cached_property
@@ -97,7 +97,7 @@ class StepBreakdown:
         return windows
 
     def _device_windows(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:
-        """The steps of a rank as its GPU worked on them: each lasts until the next one's first kernel.
+        """Return the steps of a rank as its GPU worked on them: each lasts until the next one's first kernel.
 
         `starts` and `ends`: of the steps on the host, which runs ahead. Steps that launched nothing are left out.
         """
@@ -138,7 +138,7 @@ class StepBreakdown:
         )
 
     def _why_no_communication(self) -> str | None:
-        """Why the trace says nothing about communication; None where it does."""
+        """Return why the trace says nothing about communication; None where it does."""
         if self.trace.source.device == "none":
             return f"the trace of {self.trace.source.tool} holds no kernels, no operators and no collectives"
         if self.shares_process:
@@ -187,7 +187,7 @@ class StepBreakdown:
         return find_waiting(pd.concat(calls, ignore_index=True), windows, self.steps or 0)
 
     def per_step(self) -> list[TracedStep]:
-        """One row per rank and step, in milliseconds; None for figures that the trace lacks. Empty without steps."""
+        """Return one row per rank and step, in milliseconds, None for what the trace lacks; [] without steps."""
         if not self.steps:
             return []
         rows = []
@@ -229,7 +229,7 @@ class StepBreakdown:
         return rows
 
     def _phase_times(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
-        """Phase of the program (forward, ...) -> milliseconds that it took on the host in each step."""
+        """Return phase of the program (forward, ...) -> milliseconds that it took on the host in each step."""
         own = self.trace.ranges[self.trace.ranges["rank"] == rank]
         phases = {}
         for name in PHASES:
@@ -240,14 +240,14 @@ class StepBreakdown:
         return phases
 
     def _mean_ms(self, spans: dict[int, Spans]) -> float:
-        """Milliseconds that `spans` (by rank) take within the steps: mean per step and rank."""
+        """Return milliseconds that `spans` (by rank) take within the steps: mean per step and rank."""
         total_ns = 0
         for rank, of_rank in spans.items():
             total_ns += int(ns_in_windows(of_rank, self.windows[rank].starts, self.windows[rank].ends).sum())
         return total_ns / 1e6 / ((self.steps or 1) * len(self.ranks))
 
     def class_times(self) -> dict[str, float] | None:
-        """Class of kernels -> milliseconds per step and rank; None where communication is not known."""
+        """Return class of kernels -> milliseconds per step and rank; None where communication is not known."""
         if not self.steps or not self.knows_communication:
             return None
         classes = {}
@@ -258,7 +258,7 @@ class StepBreakdown:
         return classes
 
     def collectives(self) -> dict[str, Collective]:
-        """Calls and milliseconds of each collective per step and rank; {} where communication is not known."""
+        """Return calls and milliseconds of each collective per step and rank; {} where communication is not known."""
         if not self.steps or not self.knows_communication:
             return {}
         collectives = {}
@@ -280,7 +280,7 @@ class StepBreakdown:
         return collectives
 
     def _calls_started(self, rank: int, place: int) -> int:
-        """How many calls of a collective a rank asked for in its steps. `place`: index in `collective_names`."""
+        """Return how many calls of a collective a rank asked for in its steps. `place`: in `collective_names`."""
         window, work = self.windows[rank], self.work[rank]
         launched = work.launched[work.collective == place]
         step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first
@@ -288,11 +288,11 @@ class StepBreakdown:
         return int(inside.sum())
 
     def slowest(self) -> Slowest | None:
-        """The rank that the others wait for most often; None where nobody waits, or that is not known."""
+        """Return the rank that the others wait for most often; None where nobody waits, or that is not known."""
         return self.waits.slowest if isinstance(self.waits, Waiting) else None
 
     def kernels(self) -> list[Kernel]:
-        """The TOP kernels by device time; figures are per step and rank, or totals of a trace without steps."""
+        """Return the TOP kernels by device time; figures are per step and rank, or totals of a trace without steps."""
         work = self.trace.work.assign(ns=self.trace.work["end"] - self.trace.work["start"])
         totals = work.groupby("name", observed=True)["ns"].agg(["count", "sum"]).nlargest(TOP, "sum")
         total = int(work["ns"].sum())
@@ -311,7 +311,7 @@ class StepBreakdown:
         ]
 
     def kernel_time(self) -> tuple[float | None, float | None]:
-        """Milliseconds of all kernels, and communication's share of them; None where not known."""
+        """Return the milliseconds of all kernels, and which share of them communicates; None for what is not known."""
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total = int(lengths.sum())
         if not total:
@@ -320,7 +320,7 @@ class StepBreakdown:
         return total / 1e6, communication / total if self.knows_communication else None
 
     def profile_fields(self) -> dict[str, Any]:
-        """The fields of a Profile that come from the trace alone: name -> value."""
+        """Return the fields of a Profile that come from the trace alone: name -> value."""
         total, share = self.kernel_time()
         calls = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
@@ -349,12 +349,12 @@ class StepBreakdown:
 
 
 def _step_ms(spans: Spans, window: Windows) -> np.ndarray:
-    """Milliseconds that `spans` take in each step of `window`."""
+    """Return milliseconds that `spans` take in each step of `window`."""
     return ns_in_windows(spans, window.starts, window.ends) / 1e6
 
 
 def _count_gaps(busy: Spans, window: Windows) -> np.ndarray:
-    """How many pauses of more than GAP_NS begin in each step. `busy`: when the device worked."""
+    """Return how many pauses of more than GAP_NS begin in each step. `busy`: when the device worked."""
     starts, ends = busy
     if not len(starts):
         return np.zeros(len(window.starts), np.int64)

@@ -19,10 +19,10 @@ MOST_MOVED = 5  # parts in the sentence
 
 
 def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> list[dict[str, Any]]:
-    """Rows with name, a, b, and b - a, per step and rank: milliseconds, or calls where the name says so.
+    """Return rows with name, a, b, and b - a, per step and rank: milliseconds, or what the name says.
 
-    A figure that one of the traces does not have is None, and so is the difference. Raises UserError where the traces
-    have no steps: totals of runs of different lengths are not compared.
+    A figure that one of the traces lacks is None, and so is the difference. Raises UserError where the traces have no
+    steps: totals of runs of different lengths are not compared.
     """
     for name, profile in zip(names, (a, b), strict=True):
         if profile.status != "ok":
@@ -50,7 +50,7 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
 
 
 def summarise_diff(rows: list[dict[str, Any]]) -> str:
-    """A sentence on the parts that differ most, the largest difference first. `rows`: of `diff_rows`."""
+    """Return A sentence on the parts that differ most, the largest difference first. `rows`: of `diff_rows`."""
     step = next((row for row in rows if row["name"] == "step"), None)
     if not step or step["difference"] is None:
         return "How the steps differ is unknown: see the table."
@@ -65,7 +65,7 @@ def summarise_diff(rows: list[dict[str, Any]]) -> str:
 
 
 def diff_table(rows: list[dict[str, Any]]) -> str:
-    """The rows of `diff_rows` as a text table with a heading."""
+    """Return the rows of `diff_rows` as a text table with a heading."""
     width = max(len(row["name"]) for row in rows)
     lines = [f"{'per step and rank':{width}}  {'A':>12}  {'B':>12}  {'B - A':>12}"]
     for row in rows:
@@ -76,10 +76,10 @@ def diff_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _diff_row(name: str, a: float | None, b: float | None) -> dict[str, Any]:
-    """A row of `diff_rows`: two figures, and their difference, None where either is None."""
+    """Return a row of `diff_rows`: two figures and their difference, which is None where either is."""
     return {"name": name, "a": a, "b": b, "difference": None if a is None or b is None else b - a}
 
 
 def _calls_per_step(profile: Profile) -> dict[str, float]:
-    """Collective -> its calls per optimizer step and rank."""
+    """Return collective -> its calls per optimizer step and rank."""
     return {name: figures.calls for name, figures in profile.collectives.items()} or profile.calls_per_step

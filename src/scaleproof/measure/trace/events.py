@@ -51,7 +51,7 @@ def make_table(columns: dict[str, str], data: dict[str, Any] | pd.DataFrame | No
 
 
 def join_traces(traces: list[Trace]) -> Trace:
-    """One trace with the ranks of all `traces`."""
+    """Return one trace with the ranks of all `traces`."""
     sources = [trace.source for trace in traces]
     devices = [source.device for source in sources if source.device != "none"]
     source = TraceSource(
@@ -72,7 +72,7 @@ def join_traces(traces: list[Trace]) -> Trace:
 
 
 def _stack_tables(frames: list[pd.DataFrame], columns: dict[str, str]) -> pd.DataFrame:
-    """The rows of all tables as one table. Categories are united first, or pandas would turn them into strings."""
+    """Stack tables into one. Their categories are united first, or pandas would turn them into strings."""
     from pandas.api.types import union_categoricals
 
     names = union_categoricals([table["name"] for table in frames])

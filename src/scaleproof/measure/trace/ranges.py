@@ -25,7 +25,7 @@ class _Path:
 
 
 def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
-    """All paths of nested ranges ("step > forward"), in milliseconds per step and rank, the largest first.
+    """Return all paths of nested ranges ("step > forward"), in milliseconds per step and rank, the largest first.
 
     `ranges` has the columns of events.RANGES; `steps` and `ranks` are counts.
     """
@@ -65,15 +65,15 @@ def range_tree(ranges: pd.DataFrame, steps: int, ranks: int) -> list[Range]:
 
 
 def summary_entry(kind: str, name: str, percent: float | None, total_ns: int, raw: str = "") -> Entry:
-    """One line of a summary. `percent`: its share of the total; `raw`: the line of the text report it is from."""
+    """Return one line of a summary. `percent`: its share of the total; `raw`: the text report's line it comes from."""
     return {"kind": kind, "name": name, "time_percent": percent, "total_time": f"{total_ns} ns", "raw": raw}
 
 
 def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
-    """The verdict on a summary's lines: does a range around the all-reduce of gradients take over LARGE_PERCENT?
+    """Judge a summary's lines: does a range around the all-reduce of gradients take over LARGE_PERCENT of the time?
 
-    {"allreduce_gradients_over_20pct": True, "matched": {"name": ..., "time_percent": ..., "total_time": ...}}; without
-    `matched` where none does.
+    Returns {"allreduce_gradients_over_20pct": True, "matched": {"name": ..., "time_percent": ..., "total_time": ...}};
+    without `matched` where none does.
     """
     reductions = [line for line in nvtx if "allreduce_gradients" in line["name"]]
     large = [line for line in reductions if (line["time_percent"] or 0) > LARGE_PERCENT]
@@ -84,7 +84,7 @@ def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
 
 
 def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
-    """The five largest ranges and system calls, as `nsys stats` shows them: time of nested ranges counts in each."""
+    """Return the five largest ranges and system calls, as `nsys stats` shows them: nested ranges count in each."""
     ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
     summed = ranges.groupby("name", observed=True)["total_ns"].sum()
     host = trace.host[trace.host["kind"] == "osrt"].set_index("name")["total_ns"]
@@ -93,7 +93,7 @@ def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
 
 
 def _top_five(kind: str, totals: pd.Series) -> list[Entry]:
-    """The five largest of `totals` (name -> nanoseconds) as entries of `kind`; [] where nothing took time."""
+    """Return the five largest of `totals` (name -> nanoseconds) as entries of `kind`; [] where nothing took time."""
     total = int(totals.sum())
     if not total:
         return []

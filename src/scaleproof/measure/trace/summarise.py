@@ -22,7 +22,7 @@ INTERCONNECT_FILES = (".log", ".xml", ".txt")
 
 
 def summarise_capture(folder: Path) -> Profile:
-    """Summarise the capture in `folder`: write its profile and timeline there. Raises UserError."""
+    """Summarise the capture in `folder`, and write its profile and timeline there. Raises UserError if damaged."""
     captured = read_capture(folder)
     known = _capture_fields(captured, folder)
     if captured.status == "ok":
@@ -66,7 +66,7 @@ def _add_bandwidth(profile: Profile, captured: Captured) -> None:
 
 
 def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | None = None) -> Profile:
-    """The profile of trace files that scaleproof did not capture.
+    """Return the profile of trace files that scaleproof did not capture.
 
     `ranks` and `steps`: how many the run had, for files that do not say it. Raises UserError where a file is no trace.
     """
@@ -82,7 +82,7 @@ def summarise_files(paths: list[Path], ranks: int | None = None, steps: int | No
 
 
 def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
-    """File name -> kind and content of each report about links; an unreadable one has the reason."""
+    """Return for each report about links its kind and content, by file name; for an unreadable one, why."""
     evidence: dict[str, Any] = {}
     for name in captured.files:
         if name.endswith(INTERCONNECT_FILES):
@@ -95,12 +95,12 @@ def _read_interconnects(folder: Path, captured: Captured) -> dict[str, Any]:
 
 
 def _origin_fields(folder: Path) -> dict[str, Any]:
-    """The fields of a Profile that say when and from which folder it was made."""
+    """Return the fields of a Profile that say when and from which folder it was made."""
     return {"generated_at_utc": now_utc(), "run_dir": scrub(str(folder))}
 
 
 def _capture_fields(captured: Captured, folder: Path) -> dict[str, Any]:
-    """The fields of a Profile that come from the capture, not from the trace: name -> value."""
+    """Return the fields of a Profile that come from the capture, not from the trace: name -> value."""
     config, collectives = captured.training_config, captured.collectives
     return _origin_fields(folder) | {
         "slurm_job_id": (captured.scheduler or {}).get("job_id"),

@@ -10,7 +10,7 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
-    """The time that any interval covers, as sorted spans without overlap; gaps of at most `pause` ns are closed."""
+    """Return the time that any interval covers, as sorted spans; gaps of at most `pause` ns are closed."""
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     nonempty = ends > starts
     order = np.argsort(starts[nonempty], kind="stable")
@@ -24,27 +24,27 @@ def merge_spans(starts: NDArray, ends: NDArray, pause: int = 0) -> Spans:
 
 
 def intersect(a: Spans, b: Spans) -> Spans:
-    """The time that is in both `a` and `b`."""
+    """Return the time that is in both `a` and `b`."""
     return _select_spans(a, b, lambda in_a, in_b: in_a & in_b)
 
 
 def subtract(a: Spans, b: Spans) -> Spans:
-    """The time that is in `a` and not in `b`."""
+    """Return the time that is in `a` and not in `b`."""
     return _select_spans(a, b, lambda in_a, in_b: in_a & ~in_b)
 
 
 def total_ns(spans: Spans) -> int:
-    """Nanoseconds of all spans together."""
+    """Return nanoseconds of all spans together."""
     return int((spans[1] - spans[0]).sum())
 
 
 def ns_in_windows(spans: Spans, starts: NDArray, ends: NDArray) -> NDArray[np.int64]:
-    """Nanoseconds of `spans` within each of the windows [start, end)."""
+    """Return nanoseconds of `spans` within each of the windows [start, end)."""
     return _covered_before(spans, np.asarray(ends, np.int64)) - _covered_before(spans, np.asarray(starts, np.int64))
 
 
 def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
-    """Nanoseconds of `spans` (sorted, disjoint) that lie before each of `times`."""
+    """Return nanoseconds of `spans` (sorted, disjoint) that lie before each of `times`."""
     starts, ends = spans
     if not len(starts):
         return np.zeros(len(times), np.int64)
@@ -56,7 +56,10 @@ def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
 
 
 def _select_spans(a: Spans, b: Spans, chosen_by: Callable[[NDArray, NDArray], NDArray]) -> Spans:
-    """The spans of time that `chosen_by` selects; it gets two boolean arrays: is a moment in `a`, is it in `b`?"""
+    """Return the spans of time that `chosen_by` selects; of each moment it is told whether it is in `a`, and in `b`.
+
+    It gets two boolean arrays, one entry for each stretch in which neither changes.
+    """
     times = np.concatenate([*a, *b])
     order = np.argsort(times, kind="stable")  # four sorted runs: merging them is fast
     times = times[order]

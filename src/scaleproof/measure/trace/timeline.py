@@ -15,9 +15,10 @@ FINEST = 2000  # parts of the step: what is closer together is drawn as one
 
 
 def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
-    """The spans of the step of median length as a table, in ms from its start on the first rank; empty without steps.
+    """Return the spans of the step of median length as a table, in ms from its start on the first rank; else empty.
 
-    Lanes: `program` (phases on the host), `compute` (by class), `communication` (by collective, and `waiting`).
+    Lanes: `program` (phases on the host), `compute` (by class), `communication` (by collective, and `waiting`). A trace
+    without steps gives an empty table.
     """
     if not breakdown.steps:
         return pd.DataFrame(columns=COLUMNS)

@@ -26,7 +26,7 @@ class Waiting:
 
 
 def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
-    """When ranks waited in the collectives of the first `steps` steps, apart from transfer; or why it is unknown.
+    """Return when ranks waited in the collectives of the first `steps` steps, without transfer; or why it is unknown.
 
     `calls`: one row a call, columns rank, collective, start and end (ns). `windows`: rank -> when its steps began and
     ended. All ranks must make the same calls in each step.
@@ -49,7 +49,7 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
     numbered["last_arrival"] = numbered["end"] - transfer  # until then a rank waited for the last one
 
     def waiting_spans(chosen: pd.DataFrame) -> dict[int, Spans]:
-        """When each rank waited in some of the numbered calls: from its own arrival to the last rank's."""
+        """Return when each rank waited in some of the numbered calls: from its own arrival to the last rank's."""
         spans = {}
         for rank in ranks:
             own = chosen[chosen["rank"] == rank]
@@ -63,7 +63,7 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
 
 
 def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
-    """The calls that begin inside of a step, with two more columns: `step`, and `call`, which counts from 0.
+    """Return the calls that begin inside of a step, with two more columns: `step`, and `call`, which counts from 0.
 
     `call`: how many-th it is of its rank and collective in that step, so that the same call of all ranks is matched.
     """
@@ -93,7 +93,7 @@ def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFram
 
 
 def _slowest_rank(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
-    """The rank that waits least in most steps, as the others wait for it; None where nobody waits.
+    """Return the rank that waits least in most steps, as the others wait for it; None where nobody waits.
 
     `waits`: milliseconds of shape (steps, ranks), the ranks in the order of `ranks`.
     """

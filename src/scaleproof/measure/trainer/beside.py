@@ -76,7 +76,7 @@ def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str,
 
 
 def _is_beside(file: str, of_model: set[str]) -> bool:
-    """Return whether functions in `file` do not train: they are of this package, or of no library; never the model's."""
+    """Return whether functions in `file` do not train: of this package, or of no library, and never the model's."""
     return file not in of_model and (file.startswith(OURS) or not file.startswith(LIBRARIES))
 
 

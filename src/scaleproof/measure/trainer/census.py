@@ -34,14 +34,14 @@ class TokenChecksum:
         self.counted: Tensor | None = None  # rows of a forward pass that count; all where it is not set
 
     def add(self, rows: Tensor) -> None:
-        """Add the rows of one forward pass, int64 of shape (rows, tokens); of these only those that count (`counted`)."""
+        """Add the rows of one forward pass that count (`counted`, if it is set); int64 of shape (rows, tokens)."""
         if self.counted is not None and len(self.counted) == len(rows):
             rows = rows[self.counted]
         for row in rows.detach().cpu().numpy().astype("<i8"):
             self.total += int.from_bytes(hashlib.sha256(row.tobytes()).digest()[:8], "little")
 
     def __str__(self) -> str:
-        """The checksum of all rows so far, as 16 hexadecimal digits."""
+        """Return the checksum of all rows so far, as 16 hexadecimal digits."""
         return f"{self.total % MODULUS:016x}"
 
     @contextmanager
@@ -55,7 +55,7 @@ class TokenChecksum:
 
 
 def add_checksums(checksums: list[str]) -> str:
-    """The checksum of all ranks' tokens together, from one checksum of each rank, in hexadecimal digits."""
+    """Return the checksum of all ranks' tokens together, from one checksum of each rank, in hexadecimal digits."""
     return f"{sum(int(checksum, 16) for checksum in checksums) % MODULUS:016x}"
 
 
@@ -165,7 +165,7 @@ def share_exact_in_bf16(strategy: Strategy) -> float | None:
 
 
 def collectives_made() -> int:
-    """How many collectives this rank has begun in process groups that number them: those of NCCL and gloo."""
+    """Return how many collectives this rank has begun in process groups that number them: those of NCCL and gloo."""
     # Both names are private. In public a collective is seen by a dispatch mode alone, which would slow the window, and
     # there is no list of all groups: FSDP2 and DeepSpeed make their own.
     groups: list[Any] = list(_world.pg_map)
@@ -210,7 +210,7 @@ def _elements_of_groups(strategy: Strategy) -> list[int]:
 
 
 def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
-    """What DeepSpeed's engine says of its own settings; None without an engine."""
+    """Return what DeepSpeed's engine says of its own settings; None without an engine."""
     engine = getattr(strategy, "engine", None)
     if engine is None:
         return None
@@ -223,7 +223,7 @@ def engine_settings(strategy: Strategy) -> dict[str, Any] | None:
 
 
 def compiled_graphs() -> int:
-    """How many graphs torch.compile has made in this process."""
+    """Return how many graphs torch.compile has made in this process."""
     from torch._dynamo.utils import counters  # what its logs print; torch.compiler has no count
 
     return int(counters["stats"]["unique_graphs"])
@@ -246,6 +246,6 @@ def compiled_parts(model: nn.Module) -> str:
 
 
 def elements_of(parameter: Tensor) -> int:
-    """The number of elements of a parameter over all ranks, even where this rank has only a part, or nothing."""
+    """Return the number of elements of a parameter over all ranks, even where this rank has only a part, or nothing."""
     whole = getattr(parameter, "_unpadded_unsharded_size", None)  # of FSDP of torch 1
     return int(whole.numel() if whole else getattr(parameter, "ds_numel", parameter.numel()))  # ds: of ZeRO-3

@@ -21,7 +21,7 @@ class FedTokens:
         self._hash_rows(torch.zeros(rows, length, dtype=torch.int64, device=device))
 
     def _hash_rows(self, rows: Tensor) -> Tensor:
-        """The hash of each row of tokens, its polynomial in MULTIPLIER modulo 2^64: int64 of shape (rows,)."""
+        """Return the hash of each row of tokens, its polynomial in MULTIPLIER modulo 2^64: int64 of shape (rows,)."""
         length = rows.shape[1]
         if length not in self._powers:
             self._powers[length] = powers_of_multiplier(length).to(rows.device)

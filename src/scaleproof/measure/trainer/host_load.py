@@ -51,7 +51,7 @@ class HostLoad:
 
 
 def _read_counters(cores: list[int]) -> dict[str, float | None]:
-    """Counters of this process, of the machine and of its `cores`, as they are now; times in seconds."""
+    """Return counters of this process, of the machine and of its `cores`, as they are now; times in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
@@ -78,7 +78,7 @@ def busy_s(times: Any) -> float:
 
 
 def _bytes_written() -> int | None:
-    """Bytes that this process has written to files on disks; None where the kernel does not count them."""
+    """Return bytes that this process has written to files on disks; None where the kernel does not count them."""
     try:
         return int(psutil.Process().io_counters().write_bytes)
     except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # of systems without such counters
@@ -86,7 +86,7 @@ def _bytes_written() -> int | None:
 
 
 def _run_delay_s() -> float | None:
-    """Seconds that this process' threads have waited for a core; None where the kernel does not count them."""
+    """Return seconds that this process' threads have waited for a core; None where the kernel does not count them."""
     try:
         nanoseconds = 0
         for task in SCHEDSTAT.iterdir():
@@ -142,7 +142,7 @@ class IdleClock:
             self.start()
 
     def _read_clocks(self) -> ClockReading:
-        """The thread's clocks now; waiting is 0 where the kernel does not count it."""
+        """Return the thread's clocks now; waiting is 0 where the kernel does not count it."""
         waiting_s = 0.0
         if self.busy_s is not None:
             _, waiting_ns, *_ = self._schedstat.read_text().split()  # ns on a core, ns of waiting for one, turns

@@ -148,7 +148,7 @@ def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> Pro
 
 
 def must_keep_on_host(ready: Ready) -> bool:
-    """Whether the probed step keeps its activations in the host's memory, as the device may be too small.
+    """Return whether the probed step keeps its activations in the host's memory, as the device may be too small.
 
     A compiled cell is probed uncompiled, which takes about twice the memory of the compiled steps so far. Each rank
     decides for itself: operators and collectives are the same either way.

@@ -141,7 +141,7 @@ def _rank_entry(rank: RankRecord) -> dict[str, Any]:
 
 
 def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
-    """The rows of steps.csv, as an array of ROW, by step and rank. `warmup_steps`: how many come first."""
+    """Return the rows of steps.csv, as an array of ROW, by step and rank. `warmup_steps`: how many come first."""
     tables = []
     for number, rank in enumerate(ranks):
         for series in (*rank.warmup, rank.window.series):
@@ -159,7 +159,7 @@ def _step_rows(ranks: list[RankRecord], warmup_steps: int) -> np.ndarray:
 
 
 def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray, ledger: TokenLedger) -> Window:
-    """The figures of the window: rates by the slowest rank's clock, times and losses merged over ranks."""
+    """Return the figures of the window: rates by the slowest rank's clock, times and losses merged over ranks."""
     batch = request.cell.batch
     by_step = window_steps(rows)
     times, losses = by_step["step_time_s"], by_step["loss"]
@@ -191,7 +191,7 @@ def _window_figures(request: Request, ranks: list[RankRecord], rows: np.ndarray,
 
 
 def utilization_of_device(cell: Cell, counts: Counts, tokens_per_sec: float, device_name: str) -> Utilization:
-    """How much of a device's peak is used at `tokens_per_sec`; shares are None where that peak is not known."""
+    """Return how much of a device's peak is used at `tokens_per_sec`; shares are None where that peak is not known."""
     device_peak = peak(device_name, cell.execution.precision)
 
     def share(flops_per_token: float | None) -> float | None:
@@ -225,7 +225,7 @@ def _total_energy(ranks: list[RankRecord], tokens: int) -> Energy:
 
 
 def _largest_memory(cell: Cell, ranks: list[RankRecord]) -> Memory:
-    """The largest memory of any rank, for each kind; CUDA's kinds are None on a CPU."""
+    """Return the largest memory of any rank, for each kind; CUDA's kinds are None on a CPU."""
     cuda = [rank.window.cuda_memory for rank in ranks if rank.window.cuda_memory]
     names = ("allocated", "reserved", "retries")
     peaks: dict[str, int | None] = dict.fromkeys(names)
@@ -252,7 +252,7 @@ def make_ledger(
     taken: Sequence[Mapping[int, list[np.ndarray]]],
     tokens: Sequence[Mapping[int, int]],
 ) -> TokenLedger:
-    """The work that ranks did in `count` steps from `first`, beside the work that was planned.
+    """Return the work that ranks did in `count` steps from `first`, beside the work that was planned.
 
     `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the counted
     tokens of each step. A sample that two micro-batches of one step consumed is `shared`.
@@ -274,7 +274,7 @@ def make_ledger(
 
 
 def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
-    """How many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
+    """Return how many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
 
     A tiny corpus repeats within a step. A sample that is not in the plan at all may be there once.
     """

@@ -70,14 +70,14 @@ class GpuMonitor:
             samples.reasons.append(self._nvml_answer("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
     def _nvml_answer(self, name: str, *arguments: Any) -> float:
-        """The answer of the NVML function `name`; NaN where the device lacks it, or refuses."""
+        """Return the answer of the NVML function `name`; NaN where the device lacks it, or refuses."""
         try:
             return getattr(self.nvml, name)(*arguments)
         except self.nvml.NVMLError:
             return float("nan")
 
     def _power_w(self, handle: Any) -> float:
-        """Watts that the device draws now; NaN where unknown.
+        """Return watts that the device draws now; NaN where unknown.
 
         nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation).
         """
@@ -90,14 +90,14 @@ class GpuMonitor:
         return self._nvml_answer("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
-        """Share of the last moments in which a kernel ran, 0 to 1; NaN where unknown."""
+        """Return share of the last moments in which a kernel ran, 0 to 1; NaN where unknown."""
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except self.nvml.NVMLError:
             return float("nan")
 
     def _energy_j(self, handle: Any) -> float | None:
-        """The device's energy counter in joules; None where it has none (before Volta)."""
+        """Return the device's energy counter in joules; None where it has none (before Volta)."""
         return _none_for_nan(self._nvml_answer("nvmlDeviceGetTotalEnergyConsumption", handle) / 1e3)
 
     def result(self) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ class GpuMonitor:
         return [self._gpu_entry(*row) for row in zip(self.samples, self.before, self.after, strict=True)]
 
     def _gpu_entry(self, samples: GpuSamples, before: float | None, after: float | None) -> dict[str, Any]:
-        """The entry of one GPU. `before`, `after`: its energy counter in joules, None where it has none."""
+        """Return the entry of one GPU. `before`, `after`: its energy counter in joules, None where it has none."""
         counter = None if before is None or after is None else after - before
         # By the trapezoidal rule: the mean power of two samples times the seconds between them.
         integral = sum(
@@ -143,7 +143,7 @@ class Monitor(ExitStack):
         return self
 
     def result(self) -> dict[str, Any]:
-        """Resident memory, and `gpus` with one entry per GPU; `gpus` is None where there are none."""
+        """Return resident memory, and `gpus` with one entry per GPU; `gpus` is None where there are none."""
         return {
             "rss_bytes": psutil.Process().memory_info().rss,
             "gpus": self.gpus.result() if self.gpus else None,
@@ -151,7 +151,7 @@ class Monitor(ExitStack):
 
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
-    """A monitor of this rank's GPUs; None on a CPU, and where NVML does not answer."""
+    """Return A monitor of this rank's GPUs; None on a CPU, and where NVML does not answer."""
     if not is_accelerator(device):
         return None
     nvml = driver_library()
@@ -163,10 +163,10 @@ def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
 
 
 def _none_for_nan(value: float) -> float | None:
-    """The value; None for NaN, which JSON does not have."""
+    """Return the value; None for NaN, which JSON does not have."""
     return value if value == value else None  # NaN is not equal to itself
 
 
 def _mean_or_none(values: list[float]) -> float | None:
-    """The mean of all values; None where any is NaN."""
+    """Return the mean of all values; None where any is NaN."""
     return _none_for_nan(sum(values) / len(values))

@@ -55,7 +55,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run the collective `func`; with a clock, wait for it with the clock paused. Returns its result."""
+        """Return run the collective `func`; with a clock, wait for it with the clock paused. Returns its result."""
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.leave_out():
@@ -91,14 +91,14 @@ class OperationCounter(TorchDispatchMode):
             self.moved[name][dtype_names([tensor.dtype])] += size
 
     def collectives(self) -> dict[str, dict]:
-        """Collective -> its calls, dtypes, and logical bytes (full size of what is exchanged)."""
+        """Return collective -> its calls, dtypes, and logical bytes (full size of what is exchanged)."""
         return {
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)
         }
 
     def dtypes(self) -> dict[str, str]:
-        """Dtypes of matrix products, gradients and reduced tensors; "none" where there were no such tensors."""
+        """Return dtypes of matrix products, gradients and reduced tensors; "none" where there were no such tensors."""
         reduced: dict[str, int] = defaultdict(int)
         for name, moved in self.moved.items():
             if "reduce" in name:
@@ -157,7 +157,7 @@ class Probe(OperationCounter):
             hook.remove()
 
     def _update_and_witness(self, step: int) -> None:
-        """Make the strategy's update of step `step`, with a look at memory and gradients before it, and one after it."""
+        """Make the strategy's update of step `step`, and look at memory, gradients and AdamW's state around it."""
         with self.clock.leave_out() if self.clock else nullcontext():
             if self.measure_state:
                 self.state_bytes = measure_state_bytes(self.strategy.device)
@@ -174,7 +174,7 @@ class Probe(OperationCounter):
 
 
 def measure_state_bytes(device: torch.device) -> int:
-    """Bytes of all floating-point tensors: allocated memory on a GPU, distinct storages on the CPU."""
+    """Return bytes of all floating-point tensors: allocated memory on a GPU, distinct storages on the CPU."""
     if is_accelerator(device):
         return torch.accelerator.memory_allocated(device)
     gc.collect()
@@ -189,12 +189,12 @@ def measure_state_bytes(device: torch.device) -> int:
 
 
 def _as_tuple(result: object) -> tuple:
-    """What an operation returned, as a tuple: torch returns a single result as it is."""
+    """Return what an operation returned, as a tuple: torch returns a single result as it is."""
     return result if isinstance(result, tuple) else (result,)
 
 
 def _tensors_in(value: object) -> list[Tensor]:
-    """All tensors in an argument: the argument itself, or those in a list or tuple, at any depth."""
+    """Return all tensors in an argument: the argument itself, or those in a list or tuple, at any depth."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, list | tuple):
@@ -203,5 +203,5 @@ def _tensors_in(value: object) -> list[Tensor]:
 
 
 def _largest_argument_bytes(args: tuple) -> int:
-    """Bytes of the largest argument of a collective; a list of tensors counts as a whole."""
+    """Return bytes of the largest argument of a collective; a list of tensors counts as a whole."""
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors_in(argument)) for argument in args)

@@ -56,7 +56,7 @@ class Request:
 
     @classmethod
     def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
-        """The request for a run of `cell` that starts now. `names`: other fields; by default it is the first repeat."""
+        """Return the request for a run of `cell` that starts now. `names`: other fields; without them, repeat is 1."""
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(
@@ -83,7 +83,7 @@ class Request:
         return json.loads((Path(self.tokens) / "tokens.json").read_text())
 
     def known(self) -> dict[str, Any]:
-        """The fields of the metrics that are known before the run; those of a failed run have them too."""
+        """Return the fields of the metrics that are known before the run; those of a failed run have them too."""
         names: dict[str, Any] = {
             "run_id": self.run_id,
             "campaign": self.campaign,
@@ -104,7 +104,7 @@ class Request:
         return names | {"data": data, "training_config": self._training_section()}
 
     def _training_section(self) -> TrainingConfig:
-        """The section `training_config` of the metrics: settings, with names and sizes of model and data."""
+        """Return the section `training_config` of the metrics: settings, with names and sizes of model and data."""
         cell = self.cell
         shape = shape_of(cell.workload.model)
         if isinstance(shape, EncoderShape):
@@ -133,12 +133,12 @@ class Request:
 
     @classmethod
     def read(cls, path: Path) -> "Request":
-        """The request in the file `path`."""
+        """Return the request in the file `path`."""
         return cls(**json.loads(path.read_text()))
 
 
 def open_heartbeat(local_rank: int) -> np.ndarray:
-    """This rank's mark in the launcher's file, an int64: PHASES x steps done + phases done of the next step."""
+    """Return this rank's mark in the launcher's file, an int64: PHASES x steps done + phases done of the next step."""
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks
         return np.zeros(1, dtype=np.int64)

@@ -144,7 +144,7 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
 
 
 def _time_step_s(run: Ready, step: int) -> float:
-    """CPU seconds that this thread takes to make step `step`, with nothing watching it."""
+    """Return CPU seconds that this thread takes to make step `step`, with nothing watching it."""
     began = time.thread_time()
     run.steps(step, 1)
     return time.thread_time() - began

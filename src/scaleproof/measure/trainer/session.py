@@ -121,7 +121,7 @@ class Session:
         }
 
     def gather(self, value: object) -> list:
-        """The `value` of every rank, in order of rank; every rank gets all."""
+        """Return the `value` of every rank, in order of rank; every rank gets all."""
         values: list = [None] * self.world_size
         dist.all_gather_object(values, value)
         return values
@@ -154,7 +154,7 @@ class Session:
 
 
 def nvml_uuid(properties: Any) -> str:
-    """The UUID of a device, or of a MIG instance, as NVML writes it. `properties`: torch's."""
+    """Return the UUID of a device, or of a MIG instance, as NVML writes it. `properties`: torch's."""
     uuid = amd.serial_of_uuid(str(properties.uuid)) if torch.version.hip else properties.uuid
     return f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}"
 
@@ -175,10 +175,10 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
 
 
 def _one_thread_per_core_first(allowed: list[int]) -> list[int]:
-    """Logical CPUs, the first thread of each core before any second thread."""
+    """Return logical CPUs, the first thread of each core before any second thread."""
 
     def threads_of_core(cpu: int) -> str:
-        """The threads of the core of `cpu`, as Linux lists them."""
+        """Return the threads of the core of `cpu`, as Linux lists them."""
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         return path.read_text() if path.exists() else str(cpu)
 

@@ -117,12 +117,12 @@ class UpdateLog:
 
 
 def active_modes() -> int:
-    """How many dispatch modes see every operation of this thread now."""
+    """Return how many dispatch modes see every operation of this thread now."""
     return int(torch._C._len_torch_dispatch_stack())  # torch has no public word for it
 
 
 def slowing_modes() -> list[str]:
-    """Names of modes on in this process that watch or slow every operation, though training needs none."""
+    """Return names of modes on in this process that watch or slow every operation, though training needs none."""
     # Of the profiler and of hooks on all modules torch tells by private names alone.
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),

@@ -82,7 +82,7 @@ class NotFinite(Exception):
 
 
 def summarise_validation(ranks: list[Scored], task: str) -> Validation | None:
-    """The validation over all ranks; None where nothing was scored, or a rank ran out of memory.
+    """Return the validation over all ranks; None where nothing was scored, or a rank ran out of memory.
 
     Raises NotFinite where its loss is not finite.
     """

@@ -30,17 +30,17 @@ class Watched(Generic[Batch]):
         self._taken: Iterator[Batch] | None = None  # by next(), where the loop takes them itself
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the loader has, such as `dataset` and `sampler`."""
+        """Return whatever else the loader has, such as `dataset` and `sampler`, so that it can stand for the loader."""
         if name.startswith("_"):  # nothing of a loader's own, and not yet there while this is copied
             raise AttributeError(name)
         return getattr(self._batches, name)
 
     def __len__(self) -> int:
-        """The number of batches."""
+        """Return the number of batches."""
         return len(self._batches)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        """Each batch as it is. The record is written when the last one is done, or when the loop is left.
+        """Yield each batch as it is; write the record when the last one is done, or when the loop is left.
 
         Another epoch replaces it by its own.
         """
@@ -52,7 +52,7 @@ class Watched(Generic[Batch]):
             self._watcher.finish()
 
     def __next__(self) -> Batch:
-        """The next batch, for a loop around an iterator or a generator."""
+        """Return the next batch, for a loop around an iterator or a generator."""
         self._taken = self._taken or iter(self)
         return next(self._taken)
 

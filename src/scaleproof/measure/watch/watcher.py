@@ -15,6 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -134,7 +135,7 @@ class Watcher:
         self.now.losses.append(loss.detach())
 
     def _note_inputs(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """See what enters the model in training."""
+        """Count a forward pass in training, and note what enters the model: torch's hook before it."""
         if module.training and torch.is_grad_enabled():
             self.forwards += 1
             if torch._C._current_graph_task_id() != -1:  # made in a backward pass, by a checkpoint around the model
@@ -142,7 +143,7 @@ class Watcher:
             self.record_inputs((*arguments, *named.values()))
 
     def record_inputs(self, arguments: tuple[Any, ...]) -> None:
-        """Note samples and tokens of the first tensor among `arguments`, or inside of them, and the checksum of all."""
+        """Note samples and tokens of the first tensor in `arguments`, or nested there, and a checksum of all."""
         inputs = [value for value in (*arguments, *_nested_values(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return
@@ -156,7 +157,7 @@ class Watcher:
             self.now.batches.append(torch.stack(checksums).sum())
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """A weighted sum that another order, or another element, of the values changes; made on their device."""
+        """Return a weighted sum of `values`, made on their device, that another order or another element changes."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
         kind = (len(flat), flat.device)
         if kind not in self._weights:
@@ -166,7 +167,7 @@ class Watcher:
         return (integers * self._weights[kind]).sum()
 
     def _note_loss(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note if a gradient comes back, and in training the loss: the output, a number in it, or its `loss`."""
+        """Watch for a gradient of the output; in training, note the loss: its `loss`, or a single number in it."""
         if not torch.is_grad_enabled():
             return
         seen, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
@@ -184,13 +185,13 @@ class Watcher:
             self.see_loss(loss.detach().reshape(()))
 
     def _gradient(self) -> Tensor | None:
-        """The gradient of the followed parameter, of a large one its beginning; None where there is none."""
+        """Return the gradient of the followed parameter, of a large one its beginning; None where it has none."""
         gradient = None if self._followed is None else self._followed.grad
         return None if gradient is None else local_shard(gradient).flatten()[:CHECKED_ELEMENTS]
 
     @torch.no_grad()
     def _before_gradient(self, _: Tensor) -> None:
-        """Look whether the gradient of the update before is there still: unchanged in the first backward pass."""
+        """Look whether the gradient of the update before is still there (in the first pass after it: unchanged)."""
         gradient, before = self._gradient(), self._kept
         self._is_left = (
             gradient is not None
@@ -199,12 +200,12 @@ class Watcher:
         )
 
     def _after_gradient(self, _: Tensor) -> None:
-        """Note that a backward pass has added to the gradient, which autograd.grad does not."""
+        """Note that a backward pass has added to the gradient; autograd.grad, which adds nothing, never gets here."""
         self._left.append(self._is_left)
 
     @torch.no_grad()
     def _keep_gradient(self) -> None:
-        """Keep the gradient after an update, and what was left of the one before in the passes between them."""
+        """Copy the gradient after an update, and keep what the backward passes since the update before have found."""
         gradient = self._gradient()
         self.carried += self._left if self._kept is not None else []
         self._left = []
@@ -220,18 +221,18 @@ class Watcher:
             self.layer_dtypes[output.dtype] += 1
 
     def _trace(self, parameters: list[Tensor]) -> None:
-        """Take a checksum of the first elements of each of the `parameters`."""
+        """Keep a checksum of the first elements of each of `parameters`, which shows whether updates change them."""
         parts = [local_shard(parameter).flatten()[:TRACED_ELEMENTS] for parameter in parameters]
         if parts:
             first, *others = [self._checksum(part).to(self.device) for part in parts]
             self.traces.append(sum(others, start=first))
 
     def _looks_now(self) -> bool:
-        """Whether norms are taken in the step that is being made."""
+        """Return whether norms are taken in the step that is being made."""
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
     def note_gradients(self, *_: Any) -> None:
-        """Take the norm of the gradients, and copy the watched parameters, in the steps that are looked at."""
+        """Before an update whose norms are taken, take that of the gradients and copy the watched parameters."""
         if self._looks_now():
             self._look_at_gradients()
 
@@ -257,7 +258,7 @@ class Watcher:
                 self.left_out.append((parameter, torch.stack([at, sizes[at] != 0]), _element(parameter, at)))
 
     def _note_update(self, *_: Any) -> None:
-        """Note the size of the update, end the step, and begin the next one."""
+        """After an update, note its size, end the step, and begin the next one."""
         if self._looks_now():
             self._look_at_update()
         if self.steps <= LOOKS_UP_TO:
@@ -281,13 +282,12 @@ class Watcher:
         self.before = []
 
     def _parameters(self) -> list[Tensor]:
-        """The parameters that the optimizer updates."""
+        """Return the parameters that the optimizer updates."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def _watched_parameters(self) -> list[Tensor]:
-        """This rank's part of the smallest trained parameters: one, or of WATCHED_ELEMENTS elements in all at most."""
-        trained = [local_shard(parameter) for parameter in self._parameters() if parameter.requires_grad]
-        parts = sorted(trained, key=Tensor.numel)
+        """Return this rank's parts of the smallest trained parameters: of WATCHED_ELEMENTS elements, or one."""
+        parts = sorted((local_shard(p) for p in self._parameters() if p.requires_grad), key=Tensor.numel)
         few = sum(elements <= WATCHED_ELEMENTS for elements in accumulate(map(Tensor.numel, parts)))
         return parts[: max(few, 1)]
 
@@ -297,13 +297,19 @@ class Watcher:
         self.probing.close()
         for hook in (*self._hooks, *self._hooks_of_gradient):
             hook.remove()
-        step_s, wall = self.timer.stop()
+        record = self._describe_rank(*self.timer.stop())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
+        return record
+
+    def _describe_rank(self, step_s: np.ndarray, wall_s: float) -> WatchedRank:
+        """Return the record of this rank. `step_s`: seconds of each step; `wall_s`: of all, by the host's clock."""
         # FSDP of torch 1 keeps parts of flattened parameters in place of the model's own, under private names.
         flat = [m._flat_param for m in self.model.modules() if isinstance(m, FullyShardedDataParallel)]
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
-        record = WatchedRank(
+        return WatchedRank(
             rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
             world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),
             host=socket.gethostname(),
@@ -316,10 +322,8 @@ class Watcher:
             batches=[[int(value) for value in step.batches] for step in self.made],
             losses=_mean_losses([step.losses for step in self.made]),
             looks=[
-                UpdateNorms(
-                    step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight)
-                )
-                for step, gradient, update, weight in self.norms
+                UpdateNorms(step=step, gradient_norm=gradient, update_norm=update, weight_norm=weight)
+                for step, gradient, update, weight in ((step, *map(float, norms)) for step, *norms in self.norms)
             ],
             probed=_operations(self.counter) if self.counter and self.steps > PROBED_STEP else None,
             parameters=sum(map(elements_of, parameters)),
@@ -329,7 +333,7 @@ class Watcher:
             memory_bytes=memory["allocated"] if memory else None,
             threads=torch.get_num_threads(),
             cores=cores_of_this_process(),
-            wall_s=wall,
+            wall_s=wall_s,
             versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
             float32_products="+".join(sorted(self.float32_products)) or None,
             backward=_backward_passes(self.made),
@@ -344,13 +348,10 @@ class Watcher:
                 if has_gradient and local_shard(parameter).numel() > at and _element(parameter, at) == was
             ),
         )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
-        return record
 
 
 def _batches_of_loader(loader: object) -> int | None:
-    """The number of batches that a loader says it has; None where it does not say, or is a stream."""
+    """Return the number of batches that a loader says it has; None where it does not say, or is a stream."""
     try:
         length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
         return int(length)
@@ -359,7 +360,7 @@ def _batches_of_loader(loader: object) -> int | None:
 
 
 def _operations(counter: OperationCounter) -> ProbedOperations:
-    """What was counted in the probed step."""
+    """Return what was counted in the probed step."""
     dtypes = counter.dtypes()
     return ProbedOperations(
         step=PROBED_STEP,
@@ -372,32 +373,32 @@ def _operations(counter: OperationCounter) -> ProbedOperations:
 
 
 def _backward_passes(steps: list[Step]) -> list[int] | None:
-    """Backward passes of each step; None where none was seen, as where a loss is not made of what the model returns."""
+    """Return the backward passes of each step; None where none was seen, as if the loss is not the model's output."""
     passes = [len(step.backward) for step in steps]
     return passes if any(passes) else None
 
 
 def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:
-    """The mean loss of each step; None where a step has none."""
+    """Return the mean loss of each step; None where a step has none."""
     if not losses or not all(losses):
         return None
     return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]
 
 
 def _element(parameter: Tensor, at: Tensor) -> Tensor:
-    """A copy of an element of this rank's part of a parameter."""
+    """Return a copy of the element `at` (its place in the flat tensor) of this rank's part of a parameter."""
     return local_shard(parameter).detach().flatten()[at].clone()
 
 
 def _norm_of_all(tensors: list[Tensor], device: torch.device) -> Tensor:
-    """2-norm of all elements, in fp32, without waiting for the device."""
+    """Return the 2-norm of all elements of `tensors`, in fp32 and on the device, which is not waited for."""
     if not tensors:
         return torch.zeros((), device=device)
     return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
 
 
 def _nested_values(arguments: tuple[Any, ...]) -> list[Any]:
-    """The values inside of those arguments that are a mapping or a sequence, as a whole batch may be."""
+    """Return the values inside of those arguments that are a mapping or a sequence, as a whole batch may be."""
     values: list[Any] = []
     for argument in arguments:
         if isinstance(argument, dict):
@@ -408,6 +409,6 @@ def _nested_values(arguments: tuple[Any, ...]) -> list[Any]:
 
 
 def _is_compiled(model: nn.Module) -> bool:
-    """Whether some module was compiled: a dispatch mode would have it compiled again."""
+    """Return whether some module was compiled: a dispatch mode, as the probe is one, would have it compiled again."""
     # Private names: torch.compile marks modules by these alone.
     return any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules())

@@ -16,7 +16,7 @@ Pop = Callable[[], Any]
 
 
 def profiler_ranges() -> tuple[Push, Pop]:
-    """Functions (push, pop) that open and close a range which torch's profiler records."""
+    """Return functions (push, pop) that open and close a range which torch's profiler records."""
     from torch.profiler import record_function
 
     open_ranges: list[record_function] = []
@@ -34,7 +34,7 @@ def profiler_ranges() -> tuple[Push, Pop]:
 
 
 def nvtx_ranges() -> tuple[Push, Pop]:
-    """Functions (push, pop) that open and close a range for Nsight Systems: torch's with CUDA, else of package nvtx."""
+    """Return functions (push, pop) that open and close a range of Nsight Systems: torch's; without CUDA, nvtx's."""
     import torch
 
     if torch.cuda.is_available():
@@ -46,9 +46,10 @@ def nvtx_ranges() -> tuple[Push, Pop]:
 
 @contextmanager
 def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> Iterator[None]:
-    """Mark the parts of each step made in this context as ranges. `push` opens one by name, `pop` closes the last.
+    """Mark the parts of each step that is made in this context as ranges.
 
-    `reduce` exists where a strategy reduces in a call of its own (zero0 to zero3); ddp and fsdp reduce during backward.
+    `push` opens a range by name, `pop` closes the last. `reduce` exists where a strategy reduces in a call of its own
+    (zero0 to zero3); ddp and fsdp reduce during backward.
     """
 
     mark = partial(_call_in_range, push, pop)

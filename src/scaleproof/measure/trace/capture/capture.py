@@ -10,6 +10,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.unmeasured import Tracing
@@ -36,7 +37,7 @@ INTERCONNECT_COMMANDS = {"nvidia_topo.txt": ["nvidia-smi", "topo", "-m"], "ibsta
 
 
 def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
-    """The tool to trace with, and a reason where the choice may surprise, else None. `requested`: "auto" or a tool."""
+    """Return the tool to trace with, and a reason where the choice may surprise. `requested`: "auto" or a tool."""
     if requested == "auto" and not gpu:
         return PROFILER, "on a CPU nsys sees neither operators nor gloo's collectives; torch's profiler sees both"
     if requested in ("auto", NSYS) and not shutil.which("nsys"):
@@ -45,12 +46,11 @@ def choose_tool(requested: str, gpu: bool) -> tuple[str, str | None]:
 
 
 def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: Tracing, limit: float) -> Captured:
-    """Trace some steps of `cell` after its warm-up, publish that in the folder `out`, and return its record.
+    """Trace some steps of `cell` after its warm-up, publish the trace in the folder `out`, and return its record.
 
     `limit`: seconds. A capture that fails is published as well, with its reason. Raises UserError where the tokens do
     not suffice, Interrupted where it was stopped.
     """
-    started = datetime.now(UTC)
     # Made for its check alone: it raises where the tokens do not suffice.
     SamplePlan(open_split(tokens, "train", cell.workload).n_samples, cell.batch.global_, cell.work.seed)
     gpus, nodes = cuda_devices(), current_allocation()
@@ -69,37 +69,14 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     )
     write_json(attempt / SETTINGS, {"tool": tool, "steps": settings.steps, "nodes": settings.nodes, "gpu": gpu})
     try:
-        status, reason = "not_applicable", unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
+        status: Literal["ok", "failed", "not_applicable"] = "not_applicable"
+        reason = unsupported_reason(cell, gpus, len(nodes.hosts) if nodes else 1)
         if not reason:
             variables = record_interconnect(raw) if settings.interconnect and gpu else {}
             with hold_devices(devices_of(cell, gpus), f"the trace of {campaign} {cell.slug}"):
                 reason = _run_traced(request, out / LOG, tool, nodes, variables)
             status = "failed" if reason else "ok"
-        result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
-        captured = Captured(
-            status=status,
-            reason=reason,
-            timestamp_utc=f"{started:%Y-%m-%dT%H:%M:%SZ}",
-            campaign=campaign,
-            cell=cell.slug,
-            fingerprint=cell.fingerprint,
-            strategy=cell.execution.strategy,
-            tool=tool,
-            tool_version=_nsys_version() if tool == NSYS else request.provenance["env"]["torch_version"],
-            tool_reason=tool_reason,
-            nodes=settings.nodes,
-            world_size=cell.world_size,
-            steps=settings.steps,
-            step_time_s=result.get("step_time_s", []),
-            collectives=result.get("collectives"),
-            ranks=result.get("ranks", []),
-            env=request.provenance["env"],
-            training_config=request.known()["training_config"].model_dump(mode="json"),
-            scheduler=request.provenance["scheduler"],
-            code_sha256=request.provenance["code_sha256"],
-            total_wall_time_sec=time.time() - request.started,
-            files={path.name: sha256_of(path) for path in sorted(raw.iterdir())},
-        )
+        captured = _describe_capture(request, settings, status, reason, tool, tool_reason)
         raw.replace(out / RAW)
         write_json(out / CAPTURE, captured.model_dump(mode="json"))
     finally:
@@ -107,8 +84,45 @@ def capture_trace(cell: Cell, campaign: str, tokens: Path, out: Path, settings: 
     return captured
 
 
+def _describe_capture(
+    request: Request,
+    settings: Tracing,
+    status: Literal["ok", "failed", "not_applicable"],
+    reason: str | None,
+    tool: str,
+    tool_reason: str | None,
+) -> Captured:
+    """Return the record of a trace from its request and the files in its attempt's folder. Arguments: as the fields."""
+    attempt, cell, provenance = Path(request.out), request.cell, request.provenance
+    result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
+    return Captured(
+        status=status,
+        reason=reason,
+        timestamp_utc=f"{datetime.fromtimestamp(request.started, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        campaign=request.campaign,
+        cell=cell.slug,
+        fingerprint=cell.fingerprint,
+        strategy=cell.execution.strategy,
+        tool=tool,
+        tool_version=_nsys_version() if tool == NSYS else provenance["env"]["torch_version"],
+        tool_reason=tool_reason,
+        nodes=settings.nodes,
+        world_size=cell.world_size,
+        steps=settings.steps,
+        step_time_s=result.get("step_time_s", []),
+        collectives=result.get("collectives"),
+        ranks=result.get("ranks", []),
+        env=provenance["env"],
+        training_config=request.known()["training_config"].model_dump(mode="json"),
+        scheduler=provenance["scheduler"],
+        code_sha256=provenance["code_sha256"],
+        total_wall_time_sec=time.time() - request.started,
+        files={path.name: sha256_of(path) for path in sorted((attempt / RAW).iterdir())},
+    )
+
+
 def record_interconnect(folder: Path) -> dict[str, str]:
-    """Write what the first node says of its links to `folder`; returns variables that make NCCL log there."""
+    """Write what this node says of its links to `folder`; return the variables that make NCCL log there."""
     for name, command in INTERCONNECT_COMMANDS.items():
         if shutil.which(command[0]):
             with (folder / name).open("w") as file, contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -122,7 +136,7 @@ def record_interconnect(folder: Path) -> dict[str, str]:
 def _run_traced(
     request: Request, log: Path, tool: str, nodes: Allocation | None, variables: dict[str, str]
 ) -> str | None:
-    """Run the ranks under `tool` with further `variables`; returns why there is no trace (None: there is one)."""
+    """Run the ranks under `tool` with further `variables`; return why there is no trace (None: there is one)."""
     attempt = Path(request.out)
     profiler = [sys.executable, "-m", "scaleproof.measure.trace.capture.nsys_node", str(attempt / REQUEST)]
     under = profiler if tool == NSYS else []
@@ -141,7 +155,7 @@ def _run_traced(
 
 
 def _nsys_version() -> str | None:
-    """The version of nsys on this machine; None where nsys does not say."""
+    """Return the version of nsys on this machine; None where nsys does not say."""
     try:
         text = subprocess.run(["nsys", "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

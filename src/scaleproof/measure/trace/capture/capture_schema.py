@@ -11,10 +11,7 @@ from scaleproof.ground.records.profile_schema import ProfileSection
 from scaleproof.ground.records.run import CAPTURE
 
 RAW = "raw"  # folder of the traces themselves
-SETTINGS, RANK_RESULT = (
-    "trace.json",
-    "rank_result.json",
-)  # beside a request: what is asked of the ranks, what rank 0 answers
+SETTINGS, RANK_RESULT = "trace.json", "rank_result.json"  # beside a request: the question to ranks, rank 0's answer
 NSYS, PROFILER = "nsys", "torch.profiler"
 
 
@@ -49,7 +46,7 @@ class Captured(ProfileSection):
 
 
 def read_capture(folder: Path) -> Captured:
-    """The capture in `folder`. Raises UserError where it is missing, or its files are not as it describes them."""
+    """Return the capture in `folder`. Raises UserError where it is missing, or its files are not as it says."""
     path = folder / CAPTURE
     try:
         captured = Captured.model_validate_json(read_regular(path))

@@ -28,7 +28,7 @@ ON_GPU = ("--trace=cuda,nvtx,osrt", "--capture-range=cudaProfilerApi", "--captur
 
 
 def main(request_path: Path, command: list[str]) -> int:
-    """Run `command` under nsys and copy the trace to the run's folder; returns the exit code.
+    """Return run `command` under nsys, copy the trace to the run's folder, and return the exit code.
 
     On a node that is not to be traced the command replaces this process.
     """
@@ -39,15 +39,15 @@ def main(request_path: Path, command: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="sb-", dir="/tmp") as folder:
         work = Path(folder)
         options = ON_GPU if settings["gpu"] else ("--trace=nvtx,osrt",)
+        environment = os.environ | {"TMPDIR": folder, "LC_ALL": "C"}
         line = ["nsys", "profile", *options, *QUIET, f"--output={work / here}", *command]
-        code = subprocess.run(line, env=os.environ | {"TMPDIR": folder, "LC_ALL": "C"}).returncode
+        code = subprocess.run(line, env=environment).returncode
         report = work / f"{here}.nsys-rep"
         if not report.exists():
             unfinished = sorted(work.glob("*.qdstrm"))
             print(NO_IMPORTER.format(name=unfinished[0].name) if unfinished else "nsys wrote no report", flush=True)
             return code or 1
         export = ["nsys", "export", "--type=sqlite", "--force-overwrite=true", f"--output={work / here}.sqlite"]
-        environment = os.environ | {"TMPDIR": folder, "LC_ALL": "C"}
         subprocess.run([*export, str(report)], check=True, stdout=subprocess.DEVNULL, env=environment)
         for name in (f"{here}.sqlite", f"{here}.nsys-rep"):
             shutil.copyfile(work / name, request_path.parent / RAW / name)

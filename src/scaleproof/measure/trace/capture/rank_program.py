@@ -70,8 +70,8 @@ def _record_by_profiler(session: Any, folder: Path) -> Iterator[None]:
 def _record_by_nsys(session: Any, push: Callable[[str], Any], pop: Callable[[], Any]) -> Iterator[None]:
     """Have nsys record the block on a GPU, where it was started with --capture-range=cudaProfilerApi.
 
-    The report knows processes; a range says which rank each is, and is opened within what is recorded. One session of
-    nsys records all ranks of a node: it must run before any of them goes on, and until all of them are done.
+    An empty range tells the report, which knows processes alone, which rank this is. One session of nsys records all
+    ranks of a node: it must run before any of them goes on, and until all of them are done.
     """
     import torch
     import torch.distributed as dist

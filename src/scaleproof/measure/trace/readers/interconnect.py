@@ -31,7 +31,7 @@ LINKS = {
 
 
 def read_nccl_log(path: Path) -> dict[str, Any]:
-    """NCCL's version, network, and the transports its channels use. Raises UserError if it is no log of NCCL."""
+    """Return NCCL's version, network, and the transports its channels use. Raises UserError if it is no log of NCCL."""
     text = _text_of(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
@@ -50,7 +50,7 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
 
 
 def read_topology(path: Path) -> dict[str, Any]:
-    """`nccl_topo.xml`: how many GPUs, NVLinks of each, and network cards with their speed in Gb/s. Raises UserError."""
+    """Return the GPUs, the NVLinks of each, and the network cards (Gb/s) in an `nccl_topo.xml`. Raises UserError."""
     try:
         root = ElementTree.fromstring(_text_of(path))
     except ElementTree.ParseError as error:
@@ -68,7 +68,7 @@ def read_topology(path: Path) -> dict[str, Any]:
 
 
 def read_matrix(path: Path) -> dict[str, int]:
-    """Output of `nvidia-smi topo -m`: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
+    """Return what `nvidia-smi topo -m` printed: kind of link -> how many pairs of GPUs it joins. Raises UserError."""
     rows = parse_link_matrix(_text_of(path))
     if not rows:
         raise UserError(f"{path}: not an answer of nvidia-smi topo -m: no line begins with GPU0")
@@ -80,7 +80,7 @@ def read_matrix(path: Path) -> dict[str, int]:
 
 
 def read_ibstat(path: Path) -> list[dict[str, Any]]:
-    """Output of `ibstat`: adapters, with rate (Gb/s) and state of their ports. Raises UserError."""
+    """Return what `ibstat` printed: of each port its adapter, rate (Gb/s) and state. Raises UserError."""
     # What stands before the first adapter, then in turn an adapter's name and the text about it.
     parts = re.split(r"^CA '([^']+)'", _text_of(path), flags=re.MULTILINE)
     if len(parts) < 3:
@@ -104,7 +104,7 @@ ALLOWED = "a log of NCCL (NCCL_DEBUG=INFO), nccl_topo.xml, the text of nvidia-sm
 
 
 def read_interconnect(path: Path) -> tuple[str, Any]:
-    """The kind of a file about links, and what it says. Raises UserError where it is none of the four kinds."""
+    """Return the kind of a file about links, and what it says. Raises UserError where it is none of the four kinds."""
     text = _text_of(path)
     if text.lstrip().startswith("<"):
         kind = "nccl topology"
@@ -120,14 +120,14 @@ def read_interconnect(path: Path) -> tuple[str, Any]:
 
 
 def _short_transport(via: str) -> str:
-    """A channel's transport in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
+    """Return A channel's transport in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
     parts = via.split("/")
     name = "/".join(parts[:2]) if parts[0] == "NET" else parts[0]
     return f"{name} (GPU direct)" if "GDRDMA" in parts else name
 
 
 def _link_in_words(cell: str) -> str:
-    """A cell of the matrix in words: NV12 -> NVLink x12; an unknown one as it is."""
+    """Return A cell of the matrix in words: NV12 -> NVLink x12; an unknown one as it is."""
     for key, meaning in LINKS.items():
         if cell.startswith(key):
             return f"{meaning} x{cell.removeprefix(key)}" if key == "NV" else meaning
@@ -135,7 +135,7 @@ def _link_in_words(cell: str) -> str:
 
 
 def _text_of(path: Path) -> str:
-    """The text of a file. Raises UserError where the file is missing or empty."""
+    """Return the text of a file. Raises UserError where the file is missing or empty."""
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     text = path.read_text(encoding="utf-8", errors="replace")

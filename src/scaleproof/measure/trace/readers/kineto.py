@@ -21,7 +21,7 @@ PAUSE_NS = 100_000  # between two operators of a CPU rank: the interpreter at wo
 
 
 def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
-    """The trace in one rank's file. `fallback_rank`: if the file names no rank. Raises UserError for other files."""
+    """Return the trace in one rank's file. `fallback_rank`: where the file names none. Raises UserError for others."""
     data = _load_events(path)
     events = pd.DataFrame.from_records(
         # X: what has a duration; "Trace" is the range of the whole recording.
@@ -62,14 +62,14 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
 
 
 def _whole_ns(microseconds: pd.Series) -> np.ndarray:
-    """Whole nanoseconds, as int64, of floats in microseconds with three decimals."""
+    """Return whole nanoseconds, as int64, of floats in microseconds with three decimals."""
     times = microseconds.to_numpy(float)
     whole = np.floor(times)  # apart: the float of a whole time in nanoseconds would lose its last digits
     return whole.astype(np.int64) * 1000 + np.rint((times - whole) * 1000).astype(np.int64)
 
 
 def _load_events(path: Path) -> dict[str, Any]:
-    """The JSON of a trace, with its list `traceEvents`. Raises UserError for any other file."""
+    """Return the JSON of a trace, with its list `traceEvents`. Raises UserError for any other file."""
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -83,9 +83,9 @@ def _load_events(path: Path) -> dict[str, Any]:
 
 
 def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
-    """A GPU's kernels and copies: columns of WORK but `rank`. `on_device`: a mask of the events that are on it.
+    """Return a GPU's kernels and copies: the columns of WORK but `rank`. `on_device`: a mask of the events on it.
 
-    `launched` is when the call began that has the same correlation number; without one, when the kernel started.
+    `launched` is when the call with the same correlation number began; without one, when the kernel started.
     """
     kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
     called_at = {
@@ -105,9 +105,9 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
 
 
 def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
-    """Each thread's outermost operators, and gloo's collectives: columns of WORK but `rank`.
+    """Return each thread's outermost operators, and gloo's collectives: the columns of WORK but `rank`.
 
-    Not what the autograd engine and the process group put around operators: that waits as well.
+    What the autograd engine and the process group put around operators is left out, since it also waits.
     """
     operators = events[
         (events["cat"] == "cpu_op") & events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
@@ -128,7 +128,7 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
 
 
 def _are_collectives(events: pd.DataFrame) -> pd.Series:
-    """A boolean mask: which events are named like a collective."""
+    """Return A boolean mask: which events are named like a collective."""
     return events["name"].map(lambda name: collective_of(name) is not None)
 
 

@@ -50,15 +50,18 @@ class Export:
             raise UserError(f"{path}: an SQLite file, but not an export of Nsight Systems: it has no table StringIds")
 
     def broken(self, error: Exception) -> UserError:
-        """The error to raise where SQLite cannot read the file. `error`: SQLite's."""
+        """Return the error to raise where SQLite cannot read the file. `error`: SQLite's."""
         return UserError(f"{self.path}: not a whole export of Nsight Systems ({error}); export it again")
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether the file has this table with all of these columns."""
+        """Return whether the file has this table with all of these columns."""
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def read_integers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Columns of a table as int64 arrays, -1 where the file has none or NULL. `where`: an SQL clause, or empty."""
+        """Return columns of a table as int64 arrays; -1 stands for NULL and for a column that the file lacks.
+
+        `where`: an SQL clause, or empty.
+        """
         terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.
@@ -72,7 +75,7 @@ class Export:
         return [np.asarray(fetched[place].to_numpy(), dtype=np.int64) for place in range(len(columns))]
 
     def texts_of_ids(self, ids: np.ndarray) -> dict[int, str]:
-        """The texts of string ids: id -> text."""
+        """Return the texts of string ids: id -> text."""
         texts = dict(self.database.execute("SELECT id, value FROM StringIds"))
         return {int(number): texts.get(int(number), f"string {number}") for number in ids}
 
@@ -86,7 +89,7 @@ class Export:
 
 
 def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
-    """The trace in one node's export. Raises UserError where the file is no export, or is broken.
+    """Return the trace in one node's export. Raises UserError where the file is no export, or is broken.
 
     `first_rank`: the lowest rank of this file, where processes do not say theirs; they are then numbered by device.
     """
@@ -99,7 +102,7 @@ def read_sqlite(path: Path, first_rank: int = 0) -> Trace:
 
 
 def _read_export(export: Export, first_rank: int) -> Trace:
-    """The trace of an open export: work and ranges of the processes that are ranks. `first_rank`: see read_sqlite."""
+    """Return the trace of an open export: work and ranges of the processes that are ranks. See `read_sqlite`."""
     work = _read_work(export)
     ranges = _read_ranges(export)
     ranks, stated = _ranks_of_processes(work, ranges, first_rank)
@@ -170,7 +173,7 @@ def _read_work(export: Export) -> pd.DataFrame:
 
 
 def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different ids, ascending, and the index of each of `ids` among them (np.unique with its inverse).
+    """Return the different ids, ascending, and the index of each of `ids` among them, as np.unique does.
 
     String ids are small numbers, so that they are counted instead of sorted.
     """
@@ -182,7 +185,7 @@ def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """When the host launched each kernel; the kernel's start where unknown. Arrays have an entry per kernel."""
+    """Return when the host launched each kernel; where that is unknown, when the kernel started."""
     if not export.has(RUNTIME, "start", "globalTid", "correlationId"):
         return start
     requested, thread, ids = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
@@ -212,7 +215,12 @@ def _read_ranges(export: Export) -> pd.DataFrame:
     start, end, thread, text_id, row = export.read_integers("NVTX_EVENTS", *columns, where=where)
     if not len(start):
         return empty
-    # A range's name is in its own row, or it is a string of the file with the id `text_id`.
+    names = _names_of_ranges(export, where, row, text_id)
+    return pd.DataFrame({"process": thread & PROCESS_BITS, "thread": thread, "name": names, "start": start, "end": end})
+
+
+def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.ndarray) -> pd.Categorical:
+    """Return each range's name: the text in its row, else the string of the file with its `text_id`."""
     texts = export.texts_of_ids(np.unique(text_id[text_id >= 0]))
     own_texts: dict[int, str] = {}  # row -> text
     if export.has("NVTX_EVENTS", "text"):
@@ -222,17 +230,16 @@ def _read_ranges(export: Export) -> pd.DataFrame:
             own_texts.get(int(place)) or texts.get(int(number), "unnamed")
             for place, number in zip(row, text_id, strict=True)
         ]
-        names = pd.Categorical([name.removeprefix(":") for name in names])
-    else:  # no text is made for each of a million rows
-        ids, inverse = np.unique(text_id, return_inverse=True)
-        labels = [texts.get(int(number), "unnamed").removeprefix(":") for number in ids]
-        distinct = list(dict.fromkeys(labels))
-        names = pd.Categorical.from_codes(np.array([distinct.index(label) for label in labels])[inverse], distinct)
-    return pd.DataFrame({"process": thread & PROCESS_BITS, "thread": thread, "name": names, "start": start, "end": end})
+        return pd.Categorical([name.removeprefix(":") for name in names])
+    # No text is made for each of a million rows.
+    ids, inverse = np.unique(text_id, return_inverse=True)
+    labels = [texts.get(int(number), "unnamed").removeprefix(":") for number in ids]
+    distinct = list(dict.fromkeys(labels))
+    return pd.Categorical.from_codes(np.array([distinct.index(label) for label in labels])[inverse], distinct)
 
 
 def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Process -> rank, and whether processes name their ranks; else they are numbered from `first` on."""
+    """Return process -> rank, and whether processes name their ranks; if not, they are numbered from `first` on."""
     stated = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
         if match := OWN_RANK.fullmatch(str(name)):
@@ -246,7 +253,7 @@ def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) ->
 
 
 def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
-    """The rank of each of `processes`; -1 for one without a rank (a launcher). `ranks`: process -> rank."""
+    """Return the rank of each of `processes`; -1 for one without a rank (a launcher). `ranks`: process -> rank."""
     distinct, inverse = np.unique(processes, return_inverse=True)
     if not len(distinct):
         return processes
@@ -254,9 +261,10 @@ def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
 
 
 def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
-    """Calls of the operating system, with times summed by name.
+    """Return the calls of the operating system, their times summed by name.
 
-    `ranks`: process -> rank in our own runs, of which only calls of ranks between the first step and the last count.
+    `ranks`: process -> rank where our own program says it; then only calls of ranks from the first step to the last
+    count.
     """
     where = ""
     steps = ranges[ranges["name"] == "step"]
@@ -274,7 +282,7 @@ def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.D
 
 
 def _read_diagnostics(export: Export) -> list[str]:
-    """What nsys itself says is wrong or incomplete, and how much it slowed the program down."""
+    """Return what nsys itself says is wrong or incomplete."""
     if not export.has("DIAGNOSTIC_EVENT", "text"):
         return []
     messages = [str(text) for (text,) in export.database.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT") if text]
@@ -282,7 +290,7 @@ def _read_diagnostics(export: Export) -> list[str]:
 
 
 def _count_lost_events(text: str) -> int:
-    """How many events a message says are lost; 1 where it gives no number."""
+    """Return how many events a message says are lost; 1 where it gives no number."""
     if not LOST.search(text):
         return 0
     number = re.search(r"\d[\d,]*", text)

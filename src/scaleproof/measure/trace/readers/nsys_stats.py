@@ -19,7 +19,7 @@ from scaleproof.measure.trace.ranges import Entry, find_bottleneck, summary_entr
 
 
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
-    """The fields of a Profile that text reports give. `ranks`: how many processes they are of; `steps`: of each."""
+    """Return the fields of a Profile that text reports give. `ranks`: how many processes; `steps`: of each."""
     reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
     ranges, osrt, kernels = (
         [line for report in reports.values() for line in report.get(kind, ())] for kind in (RANGES, OSRT, KERNELS)
@@ -50,7 +50,7 @@ def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> d
 def _kernel_fields(
     lines: list[ReportLine], ranks: int | None, steps: int | None, unknown: dict[str, str]
 ) -> dict[str, Any]:
-    """The fields of a Profile that reports of kernels give; adds to `unknown` why communication is not known."""
+    """Return the fields of a Profile that kernel reports give; add to `unknown` why communication is not known."""
     sums = sum_kernels(lines, ranks)
     if sums.unknown:
         unknown["communication"] = sums.unknown
@@ -86,5 +86,5 @@ def _kernel_fields(
 
 
 def _largest_lines(kind: str, lines: list[ReportLine]) -> list[Entry]:
-    """The five largest lines of a report, as entries with the line itself."""
+    """Return the five largest lines of a report, as entries with the line itself."""
     return [summary_entry(kind, line.name, line.percent, line.total_ns, line.raw) for line in largest_lines(lines, 5)]

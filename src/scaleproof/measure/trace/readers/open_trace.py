@@ -19,7 +19,7 @@ class NoTrace(UserError):
 
 
 def read_trace(paths: list[Path]) -> Trace:
-    """One trace of a capture's files: one file per node (nsys) or per rank (torch's profiler). Raises UserError."""
+    """Return one trace of a capture's files: one file per node (nsys) or rank (torch's profiler). Raises UserError."""
     traces: list[Trace] = []
     for path in paths:
         kind = trace_kind(path)
@@ -51,13 +51,13 @@ def traces_in(folder: Path) -> list[Path]:
 
 
 def _has_events(path: Path) -> bool:
-    """Whether a JSON file is a trace of torch's profiler, whose events begin after a few kilobytes."""
+    """Return whether a JSON file is a trace of torch's profiler, whose events begin after a few kilobytes."""
     with path.open("rb") as file:
         return b'"traceEvents"' in file.read(1 << 20)
 
 
 def _capture_below(folder: Path) -> str:
-    """A hint that names the first capture below `folder`; "" where there is none."""
+    """Return A hint that names the first capture below `folder`; "" where there is none."""
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'
@@ -65,7 +65,7 @@ def _capture_below(folder: Path) -> str:
 
 
 def trace_kind(path: Path) -> str:
-    """The kind of a trace: sqlite, kineto or text. Raises NoTrace for no trace, UserError for a faulty one."""
+    """Return the kind of a trace: sqlite, kineto or text. Raises NoTrace for no trace, UserError for a faulty one."""
     if not path.exists() and not path.is_symlink():
         raise UserError(f"{path}: no such file; {ALLOWED}.{nearest_path(path)}")
     if fault := path_fault(path):

@@ -21,14 +21,14 @@ STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def parser(stages_alone: bool = False) -> "argparse.ArgumentParser":
-    """The parser of all commands, or of those that the workflow calls."""
+    """Return the parser of all commands, or of those that the workflow calls."""
     from scaleproof.cli import commands
 
     return commands.parser(stages_alone)
 
 
 def main() -> None:
-    """Run the command of the command line.
+    """Run the command of the command line, and end as it ends.
 
     Wrong input ends with exit code 2 and one message; a signal or a closed pipe ends the command without more.
     """
@@ -81,8 +81,7 @@ class _Stop:
         raise KeyboardInterrupt
 
     def _unraisable(self, problem: "sys.UnraisableHookArgs") -> None:
-        """Stop the command a moment later where Python could not raise the signal, as in a callback of a weak
-        reference.
+        """Send the signal again a moment later where Python could not raise it, as in a callback of a weak reference.
 
         All other errors that cannot be raised are for the hook that was there before.
         """

@@ -24,7 +24,7 @@ SHELL_SIGNS = set("|&;<>")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words before the first "--", and those after it."""
+    """Return the words before the first "--", and the words after it."""
     place = list(words).index(SEPARATOR) if SEPARATOR in words else len(words)
     return list(words[:place]), list(words[place + 1 :])
 
@@ -51,7 +51,7 @@ def ab(args: argparse.Namespace) -> None:
 
 
 def _checked_request(args: argparse.Namespace) -> "AbRequest":
-    """Return what is compared, and how, from the command line. Raises UserError for wrong input."""
+    """Return the comparison that the command line asks for. Raises UserError for wrong input."""
     from scaleproof.driver.ab import AbRequest
 
     if args.seconds and (args.metric == "time" or args.steps):
@@ -115,7 +115,10 @@ def _pattern(given: str) -> tuple[str, str]:
 
 
 def _per_step(args: argparse.Namespace) -> tuple[str, Sequence[int]] | None:
-    """Return the unit and the amount of a step's work, or both commands'; None where logs say it. Raises UserError."""
+    """Return the unit and the amounts of a step's work: one, or A's and B's; None where logs say it.
+
+    Raises UserError for another metric, or more than two amounts.
+    """
     if not args.per_step:
         return ("steps", [1]) if args.metric == "steps/s" and not args.steps else None
     unit = args.metric.removesuffix("/s") if args.metric else "tokens"

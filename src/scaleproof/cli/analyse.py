@@ -34,12 +34,13 @@ MANY_RUNS = 1000  # from as many on the garbage collector is kept from their rec
 
 
 def collect(args: argparse.Namespace) -> None:
-    """Write runs.csv from all runs of a campaign, and say which of them were made for another one."""
+    """Write runs.csv from all runs of a campaign; print which of them another campaign has made."""
     from scaleproof.conclude.analysis.run_tables import runs_table
 
     loaded, planned = _load_planned_runs(args)
 
     def runs() -> "Iterator[Run]":
+        """Yield the runs; a foreign one is named on standard error."""
         for run in _read_each(loaded, planned):
             if run.metrics.campaign != loaded.name:
                 print(f"scaleproof: {run.folder}: of campaign {run.metrics.campaign}, says its record", file=sys.stderr)
@@ -55,7 +56,7 @@ def findings(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.excluded_nodes import read_excluded_nodes
     from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 
-    loaded, runs = _runs(args)
+    loaded, runs = _load_runs(args)
     folder = args.results / loaded.name
     profiles = [read_profile(folder / "traces" / cell.slug / PROFILE) for cell in loaded.traced]
     pairs = read_comparisons(folder, loaded.comparisons)
@@ -69,7 +70,7 @@ def findings(args: argparse.Namespace) -> None:
 
 
 def _audit_log(log: Path) -> "list[Finding]":
-    """Return the findings on a log, as of anybody's program; none where it has no result."""
+    """Return what the audit finds in a log, as in anybody's; [] where it has no result."""
     from scaleproof.auditor.audit import audit_paths
 
     try:
@@ -84,7 +85,7 @@ def analyse(args: argparse.Namespace) -> None:
     from scaleproof.ground.records.run import timed_runs
     from scaleproof.ground.records.series import read_series
 
-    loaded, runs = _runs(args)
+    loaded, runs = _load_runs(args)
     folder, campaign = args.results / loaded.name, loaded.campaign
     all_findings = _read_findings(folder)
     read_series(timed_runs(runs))  # once, for all that follows
@@ -115,11 +116,11 @@ def _write_tables(folder: Path, runs: "list[Run]", all_findings: "Findings", tar
 
 
 def look(args: argparse.Namespace) -> None:
-    """Write whether a campaign goes on after so many repeats, and print it. Raises UserError where that is fixed."""
+    """Write and print whether a campaign goes on after `--repeats` repeats. Raises UserError if that is fixed."""
     from scaleproof.conclude.analysis.scaling import scaling_report
     from scaleproof.ground.findings.finding import Findings
 
-    loaded, runs = _runs(args, args.repeats)
+    loaded, runs = _load_runs(args, args.repeats)
     rule = loaded.campaign.repeat_until
     if rule is None:
         raise UserError(f"{args.campaign}: repeats is a number; there is nothing to decide")
@@ -271,8 +272,7 @@ def compare(args: argparse.Namespace) -> None:
     if are_all_own(args.a, args.b):
         compared, alone = compare_results(args.a, args.b, args.vary)
     else:
-        compared = [compare_external(args.a, args.b, args.vary)]
-        alone = []
+        compared, alone = [compare_external(args.a, args.b, args.vary)], []
     if args.json:
         print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": alone}, indent=2))
     else:
@@ -288,7 +288,7 @@ def compare(args: argparse.Namespace) -> None:
 
 
 def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: list[str]) -> None:
-    """Write the page of a comparison. `alone`: cells that one side has."""
+    """Write the page of a comparison. `alone`: the cells that only one side has."""
     from scaleproof.conclude.analysis.compare_runs import are_all_own, read_runs_by_cell
     from scaleproof.conclude.report.compare_page import Side, compare_page
 
@@ -303,8 +303,8 @@ def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: l
     print(f"{args.html}: the comparison as a page", file=sys.stderr)
 
 
-def _runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, list[Run]]":
-    """The campaign and all of its runs, or the first `repeats` of each cell."""
+def _load_runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, list[Run]]":
+    """Return the campaign and all of its runs, or the first `repeats` of each cell."""
     loaded, planned = _load_planned_runs(args, repeats)
     return loaded, _read(loaded, planned)
 
@@ -318,16 +318,16 @@ def _load_planned_runs(args: argparse.Namespace, repeats: int | None = None) -> 
 
 
 def _read_each(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "Iterator[Run]":
-    """The runs one by one: whoever keeps ten thousand needs 280 MB."""
+    """Return the runs one by one, so that nobody must hold all: ten thousand take 280 MB."""
     from scaleproof.ground.records.unreadable import read_or_mark_unreadable
 
     return (read_or_mark_unreadable(folder, loaded.name, cell, repeat) for folder, cell, repeat in planned)
 
 
 def _read(loaded: "LoadedCampaign", planned: "PlannedRuns") -> "list[Run]":
-    """Read all planned runs."""
+    """Read all planned runs; of many, without the garbage collector, which would go through them again and again."""
     many = len(planned) >= MANY_RUNS
-    if many:  # records are no garbage, and the collector would go through all of them again and again
+    if many:
         gc.disable()
     runs = list(_read_each(loaded, planned))
     if many:

@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, message)
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
-        """Count the words that belong to an argument. Raises ArgumentError that names the value which is missing."""
+        """Count the words that belong to an argument. Raises ArgumentError, which says what value is missing."""
         try:
             return super()._match_argument(action, arg_strings_pattern)
         except argparse.ArgumentError:
@@ -112,7 +112,7 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"{action.option_strings[-1]} belongs to {needs}, which is not given")
 
     def check_order(self, args: argparse.Namespace) -> None:
-        """End with exit code 2 where the two words of a command stand in each other's place: a path, and a name."""
+        """End with exit code 2 where the two words of a command, a path and a name, are in the wrong order."""
         words = [action for action in self._actions if not action.option_strings and action.nargs is None]
         if len(words) == 2 and words[1].type is None:
             first, second = (str(getattr(args, action.dest)) for action in words)
@@ -137,7 +137,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _value_placeholder(action: argparse.Action) -> str:
-    """What stands for the value of an argument in its help."""
+    """Return what stands for the value of an argument in its help."""
     if action.metavar:
         return str(action.metavar)
     return f"one of {', '.join(map(str, action.choices))}" if action.choices else action.dest
@@ -159,9 +159,9 @@ def _describe_strange_option(word: str, known: dict[str, argparse.Action]) -> st
 
 
 def _command_hint(prog: str, group: Group, word: str) -> str:
-    """Return which command is meant by `word`, with a leading space: ` Did you mean "scaleproof campaign validate"?`.
+    """Return which command `word` may mean, after a blank: ` Did you mean "scaleproof campaign validate"?`; else "".
 
-    `prog`: the program, with the group that `group` is of.
+    `prog`: the words before it, "scaleproof" or "scaleproof campaign", of which `group` has the commands.
     """
     if word.partition(" ")[0] in group.choices and word not in group.choices:
         return f" Several words in quotes are one; without them: {prog} {word}."
@@ -198,14 +198,14 @@ def add_command(
 def add_campaign_command(
     group: Group, name: str, run: Callable[[argparse.Namespace], None], doc: str, example: str = ""
 ) -> argparse.ArgumentParser:
-    """Add the command `name`, whose first argument is a campaign file. Arguments as of `command`."""
+    """Add the command `name` as `add_command` does; its first argument is a campaign file."""
     sub = add_command(group, name, run, doc, example)
     sub.add_argument("campaign", type=path, metavar="CAMPAIGN", help="campaign file, e.g. config/campaigns/demo.yaml")
     return sub
 
 
 def add_subcommands(group: Group, name: str, doc: str) -> Group:
-    """A group of commands with a common first word."""
+    """Return a group of commands with a common first word."""
     return group.add_parser(name, help=doc, description=doc).add_subparsers(required=True, metavar="COMMAND")
 
 

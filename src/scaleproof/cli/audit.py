@@ -34,7 +34,7 @@ SEVERITIES = ("invalid", "suspect", "note")  # the most severe first
 def audit_results(args: argparse.Namespace) -> None:
     """Audit files and folders, and print the findings.
 
-    Raises SystemExit: 0 without findings of the severity of `--fail-on` or above, 1 with some, 2 where nothing could be
+    Ends with SystemExit: 1 with findings of the severity of `--fail-on` or above, 0 without, 2 if nothing could be
     read.
     """
     from scaleproof.auditor.audit import NoResult, audit_paths
@@ -139,7 +139,7 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def _definition(text: str) -> str | None:
-    """What a column of tables and files means, by its name or its heading, or a key of campaigns; None for others."""
+    """Return what a column (by its name or heading) or a key of campaigns means; None for any other text."""
     from scaleproof.ground.columns import COLUMNS, INTERVAL
 
     for column in COLUMNS.values():
@@ -150,9 +150,9 @@ def _definition(text: str) -> str | None:
 
 
 def _key_of_campaign(name: str) -> str | None:
-    """What a key of campaign files means, such as margin; None where there is no such key.
+    """Return what a key of campaign files, such as margin, means; None where there is no such key.
 
-    Read from the schema as a file: making it of the models would take a second.
+    It is read from the schema's file: making the schema of the models would take a second.
     """
     schema = json.loads((Path(__file__).parents[1] / "workflow_files/config/campaign.schema.json").read_text())
     keys = [section.get("properties", {}) for section in (schema, *schema["$defs"].values())]
@@ -176,9 +176,9 @@ def _stated_of_runs(args: argparse.Namespace) -> dict[str, dict[str, int]]:
 
 
 def _parse_number(key: str, text: str) -> tuple[str, int]:
-    """ "NAME=8" as ("NAME", 8), for runs whose name contains NAME; "8" as ("", 8), for all. `key`: the option.
+    """Split "NAME=8", for runs whose name contains NAME, into ("NAME", 8), and "8", for all runs, into ("", 8).
 
-    Raises UserError where the number is none.
+    `key`: the option. Raises UserError where the number is none.
     """
     name, _, number = text.rpartition("=")
     if not number.isdecimal() or not 0 < int(number) < 10**9 or text.startswith("="):

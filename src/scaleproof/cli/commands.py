@@ -40,7 +40,7 @@ stopped (Ctrl-C, SIGTERM).
 def parser(stages_alone: bool = False) -> argparse.ArgumentParser:
     """Return the parser of all commands; with `stages_alone`, of those that the workflow calls.
 
-    The workflow calls thousands, and their parser is made sooner.
+    The workflow calls thousands of times, and this parser is made sooner.
     """
     top = Parser(prog="scaleproof", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="version", version=f"scaleproof {__version__}")

@@ -19,7 +19,7 @@ LOOK = {
 
 
 def prometheus(args: argparse.Namespace) -> None:
-    """Write the cells of a campaign as a file for Prometheus's node exporter, which reads `.prom` alone (UserError)."""
+    """Write the cells of a campaign as a file for Prometheus's node exporter. Raises UserError unless it is a .prom."""
     from scaleproof.conclude.report.read_results import read_inputs
     from scaleproof.conclude.report.trackers import prometheus as prometheus_text
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def sweep_groups(args: argparse.Namespace) -> None:
-    """Measure collectives in the groups of a campaign, or in one, or take them from files of nccl-tests.
+    """Measure collectives in the groups of a campaign, or in `--group`, or read them from files of nccl-tests.
 
     Raises UserError where a campaign has no group, or files are given for several.
     """
@@ -145,7 +145,7 @@ def forecast_report(args: argparse.Namespace) -> None:
 
 
 def plan(args: argparse.Namespace) -> None:
-    """Print what a campaign takes, in time, money and memory, and what it has spent; the plan is recorded."""
+    """Print what a campaign takes, in time, money and memory, and what it has spent; record the plan."""
     from datetime import date
 
     from scaleproof.conclude.forecast.plan import make_plan
@@ -175,14 +175,14 @@ def plan(args: argparse.Namespace) -> None:
 
 
 def frontier_of_cell(args: argparse.Namespace) -> None:
-    """Find the largest micro-batch of a cell that fits, as a command. Raises UserError where it has no tokens."""
+    """Find the largest micro-batch of a cell that fits: the command. Raises UserError where it has no tokens."""
     from scaleproof.conclude.forecast.frontier import limit_of
     from scaleproof.ground.campaign.loaded import LoadedCampaign, frontier_file, tokens_dir
     from scaleproof.measure.machine.gpus import cuda_devices
 
     loaded = LoadedCampaign(args.campaign, args.results)
     cell = loaded.cell(args.cell)
-    limit = limit_of(cell, cuda_devices(), args.limit or _limit(loaded))
+    limit = limit_of(cell, cuda_devices(), args.limit or _stated_limit_bytes(loaded))
     tokens = tokens_dir(args.results, cell)
     if not (tokens / "train.bin").is_file():
         raise missing_file(tokens / "train.bin")
@@ -191,7 +191,7 @@ def frontier_of_cell(args: argparse.Namespace) -> None:
 
 
 def frontier(args: argparse.Namespace) -> None:
-    """Find the micro-batch of a cell that says `largest` or `fastest`, as a stage of the workflow.
+    """Find the micro-batch of a cell that says `largest` or `fastest`: the stage of the workflow.
 
     A cell that cannot run here gets the smallest one: its run then ends as a row that says why.
     """
@@ -201,9 +201,9 @@ def frontier(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     (cell,) = look_up_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
-    limit_of(cell, cuda_devices(), _limit(loaded))
+    limit_of(cell, cuda_devices(), _stated_limit_bytes(loaded))  # raises UserError where there is none
     try:
-        _find_frontier(loaded, cell, args.tokens, args.out, _limit(loaded), cell.searched == "fastest")
+        _find_frontier(loaded, cell, args.tokens, args.out, _stated_limit_bytes(loaded), cell.searched == "fastest")
     except NoTrial as error:
         print(f"{cell.slug}: no trial, {error}; its run will say so as well")
         smallest = micro_batches(cell, 0)[0]
@@ -232,14 +232,14 @@ def _find_frontier(
     print(frontier_text(cell.slug, answer))
 
 
-def _limit(loaded: "LoadedCampaign") -> float | None:
+def _stated_limit_bytes(loaded: "LoadedCampaign") -> float | None:
     """Return the bytes of a device that the campaign allows; None where it does not say."""
     given = loaded.campaign.frontier.limit_gb
     return None if given is None else given * 1e9
 
 
 def read_evidence(campaign: Path, results: Path) -> "ForecastEvidence":
-    """Read all that forecasts of a campaign are made from; its runs are checked. Raises UserError."""
+    """Read all that forecasts of a campaign are made from, and check its runs. Raises UserError."""
     from scaleproof.conclude.checks.all_checks import audit
     from scaleproof.conclude.forecast.campaign_forecast import ForecastEvidence, read_measured
     from scaleproof.conclude.forecast.ledger import LEDGER, read_ledger
@@ -286,6 +286,7 @@ def add(commands: Group) -> None:
 
 
 def _add_sweep(commands: Group) -> None:
+    """Add the command `sweep` to `commands`."""
     doc = "measure collectives over sizes, in the groups that the campaign's cells use"
     example = (
         "scaleproof sweep config/campaigns/demo.yaml\n"
@@ -306,6 +307,7 @@ def _add_sweep(commands: Group) -> None:
 
 
 def _add_forecast(commands: Group) -> None:
+    """Add the command `forecast` to `commands`."""
     doc = "forecast the cells that have not run from those that have, in a dated file; score earlier forecasts"
     example = (
         "scaleproof forecast config/campaigns/demo.yaml\n"
@@ -323,6 +325,7 @@ def _add_forecast(commands: Group) -> None:
 
 
 def _add_frontier(commands: Group) -> None:
+    """Add the command `frontier` to `commands`."""
     doc = "the largest micro-batch of a cell that fits, by a few short trials, each in fresh processes"
     example = "scaleproof frontier config/campaigns/demo.yaml ddp-n1x2 --limit 2GB --fastest"
     parser = add_campaign_command(commands, "frontier", frontier_of_cell, doc, example)
@@ -334,6 +337,7 @@ def _add_frontier(commands: Group) -> None:
 
 
 def _add_plan(commands: Group) -> None:
+    """Add the command `plan` to `commands`."""
     doc = "what the campaign takes: step time, run time, device hours, cost, what fits, what may be left out"
     example = (
         "scaleproof plan config/campaigns/demo.yaml\n"

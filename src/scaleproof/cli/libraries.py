@@ -26,7 +26,7 @@ IN_CLONE = "make setup"
 
 
 def unusable_library(error: BaseException) -> str | None:
-    """Return one line on a library that cannot be imported, and its cure; None where `error` is no such error."""
+    """Return one line on a library that cannot be imported, and its cure; None where `error` is another error."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, Exception) and _library_at_fault(cause):  # pandas says that it lacks numpy: numpy says why
         return unusable_library(cause)
@@ -65,7 +65,7 @@ def _libraries_being_imported(trace: TracebackType | None) -> Iterator[str]:
 
 
 def _library_of_file(path: Path) -> str:
-    """Return the library that a file belongs to, by where it lies below `sys.path`; of any other file our package."""
+    """Return the library that a file belongs to, by its place below `sys.path`; for any other file, our package."""
     below = [path.relative_to(place).parts[0] for place in sys.path if place and path.is_relative_to(place)]
     return min(below, key=len, default=PACKAGE).partition(".")[0]
 
@@ -95,5 +95,5 @@ def _how_to_install(name: str, absent: bool) -> str:
 
 
 def _canonical(name: str) -> str:
-    """The name of a package as PEP 503 compares it: in small letters, with a hyphen for each separator."""
+    """Return the name of a package as PEP 503 compares it: in small letters, with a hyphen for each separator."""
     return re.sub(r"[-_.]+", "-", name).lower()

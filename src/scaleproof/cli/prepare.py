@@ -69,7 +69,7 @@ def campaign_show(args: argparse.Namespace) -> None:
 def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
     """Return lines on other splits of the same time into repeats and steps, or pairs and steps, that would show more.
 
-    By the runs so far; none without any. What is damaged is left out: the report names it.
+    They follow from the runs so far: [] without any. What is damaged is left out: the report names it.
     """
     folder = results / loaded.name
     if not (folder / "runs").is_dir():
@@ -89,7 +89,7 @@ def better_splits(loaded: "LoadedCampaign", results: Path) -> list[str]:
 
 
 def count_tables_and_charts(loaded: "LoadedCampaign") -> int:
-    """How many tables and charts the report has."""
+    """Return how many tables and charts the report has."""
     from scaleproof.conclude.report.chart_catalog import charts_of, tables_of
 
     of_traces = 4 if loaded.traced else 0
@@ -160,7 +160,7 @@ def stale(args: argparse.Namespace) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
-    """Let Snakemake take the finished runs of a campaign as they are. Raises UserError where it may not."""
+    """Have Snakemake take the finished runs of a campaign as they are. Raises UserError where it may not."""
     from scaleproof.driver.keep import keep
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
@@ -251,7 +251,7 @@ def corpus_tokenise(args: argparse.Namespace) -> None:
 
 
 def corpus_reread(args: argparse.Namespace) -> None:
-    """Hold token files against the documents of their corpus, these against their source; print the differences."""
+    """Compare token files with the documents of their corpus, and these with their source; print the differences."""
     from scaleproof.ground.campaign.loaded import corpus_of_folder
     from scaleproof.measure.reference.corpus_reader import read_corpus
 

@@ -103,7 +103,7 @@ def look_up_planned(
 
 @contextmanager
 def stoppable(consequence: str) -> Iterator[None]:
-    """Run the body; where a signal stops its run, print the `consequence`, and end with the signal's exit code."""
+    """Run the `with` block; where a signal stops its run, print the `consequence` and end with the signal's code."""
     from scaleproof.measure.launch.supervise import Interrupted
 
     try:
@@ -275,8 +275,8 @@ def add(commands: Group) -> None:
 def _read_log(log: Path, reader: str) -> "PrintedLog | None":
     """Read the log of somebody's program with the auditor's `reader`; None where no reader knows a line of it.
 
-    Whoever measures is handed this function, which so is no code of a measurement: another reader measures nothing
-    again, and each record names the one that has read it.
+    It is handed to whoever measures, so that a reader is no code of a measurement: another one measures nothing again.
+    Each record names the reader that has read it.
     """
     from scaleproof.auditor.read.printed_log import printed_log
 

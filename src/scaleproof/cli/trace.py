@@ -22,8 +22,8 @@ from scaleproof.ground.files import write_atomic, write_json
 def trace_capture(args: argparse.Namespace) -> None:
     """Take a trace of one cell and print what came of it.
 
-    Raises SystemExit(1) where that failed, but not in the workflow, whose report has the reason. Raises UserError,
-    which in the workflow the trace's log has as well.
+    Where there is no trace, a command typed by hand ends with SystemExit(1), and a stage well: the report has the
+    reason. Raises UserError, which the log of a stage's trace has as well.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
     from scaleproof.measure.trace.capture.capture import LOG, capture_trace
@@ -53,13 +53,13 @@ def trace_capture(args: argparse.Namespace) -> None:
 
 
 def _fail_by_hand(args: argparse.Namespace, status: str) -> None:
-    """Raise SystemExit(1) where there is no trace, and the command was typed by hand: no stage of the workflow."""
+    """Raise SystemExit(1) where there is no trace and the command was typed by hand; a stage goes on."""
     if status != "ok" and not args.is_stage:
         raise SystemExit(1)
 
 
 def trace_summary(args: argparse.Namespace) -> None:
-    """Print where the time of a trace went, and write the summary; of a capture that failed it says why."""
+    """Print where the time of a trace went, or why a capture failed, and write the summary."""
     from scaleproof.conclude.report.sentences.trace import trace_sentences
     from scaleproof.ground.records.profile_schema import PROFILE
     from scaleproof.ground.records.run import CAPTURE
@@ -132,7 +132,7 @@ def trace_charts(args: argparse.Namespace) -> None:
 
 
 def add(commands: Group) -> None:
-    """Add the command `trace` with its add_subcommands to `commands`."""
+    """Add the command `trace` and its subcommands to `commands`."""
     traces = add_subcommands(commands, "trace", "where the time of a step goes")
     doc = "trace some steps of one cell, in a run of its own; exit code 1 where that fails"
     example = "scaleproof trace capture config/campaigns/demo.yaml ddp-n1x2 --steps 5"

@@ -21,26 +21,26 @@ AMOUNT = re.compile(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) ?([MGT]B)", re.IGNORECASE)
 
 
 def refused(text: str, allowed: str) -> argparse.ArgumentTypeError:
-    """What every type says of a value that it does not take."""
+    """Return the error that every type raises for a value that it does not take."""
     return argparse.ArgumentTypeError(f'cannot be "{shortened(text)}"; allowed: {allowed}.')
 
 
 def text(words: str) -> str:
-    """One line of text that is not blank."""
+    """Return `words`, one line of text that is not blank. Raises ArgumentTypeError for others."""
     if not words.strip() or len(words.splitlines()) > 1:
         raise refused(words, "one line of text that is not blank")
     return words
 
 
 def file_name(words: str) -> str:
-    """The name of a file to write, in a folder that is given."""
+    """Return the name of a file to write, in a folder that is given. Raises ArgumentTypeError."""
     if not words.strip() or Path(words).name != words or words == "..":
         raise refused(words, "a name, without a folder")
     return words
 
 
 def campaign_name(words: str) -> str:
-    """The name of a campaign to make: of its file, and of its folder of results."""
+    """Return the name of a campaign to make: of its file, and of its folder of results. Raises ArgumentTypeError."""
     from scaleproof.ground.campaign.loaded import NAME
 
     if not NAME.fullmatch(file_name(words)):
@@ -49,7 +49,7 @@ def campaign_name(words: str) -> str:
 
 
 def hub_name(words: str) -> str:
-    """The name of a model or a data set on a hub."""
+    """Return the name of a model or a data set on a hub. Raises ArgumentTypeError."""
     from scaleproof.ground.campaign.hub_names import HUB_NAME
 
     if os.path.lexists(words):
@@ -63,7 +63,7 @@ def hub_name(words: str) -> str:
 
 
 def log_reader(name: str) -> str:
-    """The name of a reader of logs, or auto."""
+    """Return the name of a reader of logs, or auto. Raises ArgumentTypeError."""
     from scaleproof.ground.campaign.command import Reader
 
     known = ("auto", *get_args(Reader))
@@ -101,7 +101,7 @@ def folder(text: str) -> Path:
 
 
 def results_folder(text: str) -> Path:
-    """The folder of all results; the usual one need not be there yet."""
+    """Return the folder of all results. Raises ArgumentTypeError where it is not there, unless it is the usual one."""
     return RESULTS if path(text) == RESULTS and not os.path.lexists(text) else folder(text)
 
 
@@ -143,7 +143,7 @@ record_to_write = partial(file_to_write, replaced=(".json",))
 
 
 def folder_to_write(text: str) -> Path:
-    """Return `text` as a folder in one that is there, and that may be new itself. Raises ArgumentTypeError."""
+    """Return `text` as a folder, which may be new, inside of one that is there. Raises ArgumentTypeError."""
     place = path(text)
     if os.path.lexists(place) and not place.is_dir():
         what = path_fault(place) or " is a file"
@@ -161,7 +161,7 @@ def new_folder(text: str) -> Path:
 
 
 def _check_parent(place: Path) -> None:
-    """Check that the folder is there that `place` is to be written into. Raises ArgumentTypeError."""
+    """Raise ArgumentTypeError unless the folder that `place` is to be written into is there."""
     parent = place.parent
     if os.path.lexists(parent) and not parent.is_dir():
         raise argparse.ArgumentTypeError(f"{parent}{path_fault(parent) or ' is a file; a folder is expected'}")
@@ -202,7 +202,7 @@ count = Number(least=1, most=10**6, whole=True)
 
 
 def memory(text: str) -> float:
-    """Return an amount of memory in bytes, of a text like 4GB or 512MB, in powers of 1000. Raises ArgumentTypeError."""
+    """Return an amount of memory in bytes, from a text like 4GB or 512MB (powers of 1000). Raises ArgumentTypeError."""
     match = AMOUNT.fullmatch(text.strip())
     if match and 0 < (number := float(match[1])) < 1e9:
         return number * MEMORY[match[2].upper()]
@@ -221,14 +221,14 @@ def past_day(text: str) -> str:
 
 
 def currency(text: str) -> str:
-    """Three capital letters, as banks write them."""
+    """Return three capital letters, as banks write currencies. Raises ArgumentTypeError."""
     if re.fullmatch(r"[A-Z]{3}", text):
         return text
     raise refused(text, "three capital letters, like USD or EUR")
 
 
 def url(text: str) -> str:
-    """An address of the web."""
+    """Return an address of the web. Raises ArgumentTypeError."""
     if re.match(r"https?://[^/\s]+\S*$", text):
         return text
     raise refused(text, "an address that begins with https:// or http://")

@@ -26,10 +26,10 @@ SHOWN = 5  # differences of a file, or of a folder of results: many have one cau
 
 
 def verify(args: argparse.Namespace) -> None:
-    """Recompute a campaign, make its checks again and print the differences. Raises SystemExit(1) where there are any.
+    """Recompute a campaign, make its checks again and print the differences. Raises SystemExit(1) if there are any.
 
-    Where what the checks need is not installed, files alone are compared, and a line says so. Where the findings are of
-    other rules, what today's find besides is printed and does not count.
+    Where what the checks need is not installed, only files are compared, and a line says so. Where the rules of the
+    checks have changed since, what only today's find is printed, and does not count.
     """
     from scaleproof.verify.campaign import folder_of, verify
     from scaleproof.verify.signature import signer_of
@@ -59,9 +59,10 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def _lines_of(differences: Sequence["Difference"]) -> Iterator[str]:
-    """Yield what to print of `differences`: of files that were changed or are missing, those of a folder in one line.
+    """Yield the lines to print about `differences`, at most SHOWN for each file or folder of results.
 
-    What differs in other files then follows from those, or can be seen when they are back: it is counted.
+    Files that are missing from one folder share a line. What differs in files that did not change may follow from those
+    that did, and can be seen when these are back: it is only counted.
     """
     at_fault = {d.file for d in differences if d.where == "sha256" or d.problem in (MISSING, CHANGED)}
     missing: dict[str, list[str]] = {}  # folder -> its files

@@ -94,7 +94,7 @@ class Pace:
         return self.runs_s + START_OF_ROUND * self._around_s
 
     def rounds_in(self, minutes: float) -> int:
-        """The number of rounds that end, with the page, within `minutes`; at least the first."""
+        """Return how many rounds end, with the page, within `minutes`; at least the first."""
         left = 60 * minutes - self.spent_s - self.elapsed_s - PAGE * self._around_s
         return 1 + max(0, int(left // self.round_s))
 
@@ -137,7 +137,7 @@ def make_campaign(
 
 
 def _run_lengths_to_try(request: AbRequest) -> list[float | None]:
-    """Return run lengths in seconds, the shortest first, to try until one suffices; [None]: runs end themselves."""
+    """Run lengths in seconds to try until one suffices, the shortest first; [None]: runs end by themselves."""
     if request.figures == "whole":
         return [None]
     if request.seconds:
@@ -250,7 +250,7 @@ def _describe_rounds(repeats: int | dict[str, float]) -> str:
 
 
 def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
-    """Whether a run that was ended after `seconds` had not trained for long enough, or its steps fill little of it."""
+    """Return whether a run that was ended after `seconds` trained for too short a time to say anything."""
     if run.failure:
         was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
         return was_ended and run.failure.failure_class == "no_figures" and LONGER in run.failure.reason
@@ -258,13 +258,13 @@ def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
 
 
 def write_campaign(path: Path, campaign: Mapping[str, Any], request: AbRequest) -> bool:
-    """Write `campaign` as a YAML file, unless it is there with more repeats than one; return whether it was written.
+    """Write `campaign` as a YAML file, unless one with more than one repeat is there; return whether it was written.
 
     Raises UserError where another comparison than that of `request` is there.
     """
 
     def asked(content: Mapping[str, Any]) -> dict[str, Any]:
-        """What was asked for: without the repeats, and the length of a run, that there was time for."""
+        """Return what was asked for: without repeats and run length, which the time has set."""
         work = {key: value for key, value in content.get("work", {}).items() if key != "seconds" or request.seconds}
         return {**content, "repeats": 1, "work": work}
 
@@ -291,14 +291,15 @@ def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbV
     repeats = loaded.campaign.repeats
     level = 1 - repeats.chance if isinstance(repeats, RepeatUntil) else CONFIDENCE
     verdict = ab_verdict(report, findings, failures, request.difference, request.accept_differences, level)
-    waited = _has_waited(folder / "logs")
+    logs = (folder / "logs").glob("together-*.log")
+    waited = any(WAITED.search(log.read_text("utf-8", "replace")) for log in logs)
     return with_words(verdict, *_remarks_on_verdict(verdict, request, loaded.campaign, runs, waited))
 
 
 def _remarks_on_verdict(
     verdict: AbVerdict, request: AbRequest, campaign: Campaign, runs: Sequence[Timed | Failed], waited: bool
 ) -> Iterator[str]:
-    """Yield what is said behind a verdict: how `runs` were counted and ended, and what would decide an open one.
+    """Yield what to say behind a verdict: how `runs` were counted and ended, and what would decide an open one.
 
     `waited`: whether a job has waited for devices.
     """
@@ -318,11 +319,6 @@ def _remarks_on_verdict(
         yield from _ways_to_decide(verdict, request, rounds, printed)
 
 
-def _has_waited(logs: Path) -> bool:
-    """Return whether a job has waited for devices, as its log says."""
-    return any(WAITED.search(log.read_text("utf-8", "replace")) for log in logs.glob("together-*.log"))
-
-
 def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: Sequence[Printed]) -> Iterator[str]:
     """Yield sentences on what would decide a comparison that `rounds` have left open: more time, or longer training."""
     needed = max(rounds_needed(verdict, request.difference) or 0, FIRST_LOOK + 1)
@@ -337,7 +333,7 @@ def _ways_to_decide(verdict: AbVerdict, request: AbRequest, rounds: int, runs: S
 
 
 def trained_s(run: Printed) -> float:
-    """Seconds of a run in which it trained: of its window, or from its first line to its last where that is longer."""
+    """Return the seconds of a run in which it trained: its window, or if longer, from its first line to its last."""
     between_lines_s = run.second_clock.window_s if run.second_clock else None
     return max(run.window.wall_time_s, between_lines_s or 0.0)
 
@@ -345,8 +341,8 @@ def trained_s(run: Printed) -> float:
 def _read_series(path: Path) -> dict[str, dict[str, Any]]:
     """Return the comparisons in a file of a series, by campaign, in the order in which they were begun.
 
-    {"ab-1f2e": {"level": 0.025, "decided": True}}: its level of significance, and whether it claimed a difference.
-    Empty without a file. Raises UserError where it holds anything else.
+    {"ab-1f2e": {"level": 0.025, "decided": True}}: its level of significance, and whether it claimed a difference. {}
+    without a file. Raises UserError where it holds anything else.
     """
     if not path.is_file():
         return {}

@@ -39,7 +39,7 @@ class CampaignsAsSent:
         return [self._campaigns[name] for name in sorted(self._campaigns)]
 
     def load_named(self, name: str, results: Path = RESULTS) -> LoadedCampaign:
-        """The campaign called `name`, whose results are in `results`. Raises UserError."""
+        """Return the campaign called `name`, whose results are in `results`; it is loaded once. Raises UserError."""
         if name not in self._campaigns:
             load = self._load_copy if name in self._copies else load_named
             self._campaigns[name] = load(name, results)
@@ -66,5 +66,5 @@ class CampaignsAsSent:
 
 
 def _copy(name: str, digest: str) -> Path:
-    """Where the copy of a campaign with this hash is."""
+    """Return the path of the copy of a campaign with this hash."""
     return COPIES / digest / f"{name}.yaml"

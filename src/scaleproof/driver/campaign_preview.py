@@ -77,7 +77,7 @@ def _preview_commands(loaded: LoadedCampaign) -> str:
 
 
 def _time_limit_text(campaign: Campaign, runs: int, in_pairs: int = 0) -> str:
-    """ "time limit 10 minutes per run, so at most 3 hours in all": of `runs`, and `in_pairs` more in A/B pairs."""
+    """Return "time limit 10 minutes per run, so at most 3 hours in all", of `runs` and `in_pairs` runs of A/B pairs."""
     minutes = campaign.resources.time_limit
     hours = _amount_text((runs + in_pairs) * minutes / 60, "hour")
     with_pairs = f" with the {in_pairs} of A/B pairs" if in_pairs else " in all"
@@ -85,29 +85,29 @@ def _time_limit_text(campaign: Campaign, runs: int, in_pairs: int = 0) -> str:
 
 
 def _amount_text(number: float, noun: str) -> str:
-    """ "1 hour", "0.333 hours"."""
+    """Return a number with its noun: "1 hour", "0.333 hours"."""
     digits = f"{number:.3g}"
     return f"{digits} {noun if digits == '1' else noun + 's'}"
 
 
 def _runs_text(fewest: int, most: int) -> str:
-    """ "1 run", or "6 to 24 runs" where results decide how many."""
+    """Return "1 run", or "6 to 24 runs" where results decide how many."""
     return f"{_range_text(fewest, most)} run{'s' if most > 1 else ''}"
 
 
 def _range_text(fewest: int, most: int) -> str:
-    """ "6", or "6 to 24" where results decide how many."""
+    """Return "6", or "6 to 24" where results decide how many."""
     return integer(most) if fewest == most else f"{integer(fewest)} to {integer(most)}"
 
 
 def _jobs_line(loaded: LoadedCampaign) -> str:
-    """The jobs that hold several runs, which a cluster is asked for."""
+    """Return a line on the jobs with several runs that a cluster is asked for; "" where there are none."""
     sizes = [len(job.runs) for job in loaded.shared_jobs.values()]
     return f"\nOn a cluster {plural(len(sizes), 'job')} of {_range_text(min(sizes), max(sizes))} runs." if sizes else ""
 
 
 def _padding_line(loaded: LoadedCampaign) -> str:
-    """A line that token counts of classification are upper bounds, as texts are padded; "" without classification."""
+    """Return a line that classification's token counts are upper bounds, as texts are padded; else ""."""
     if all(cell.workload.task == "language-modelling" for cell in loaded.cells):
         return ""
     return "\nClassification: a document has at most seq_len tokens; fewer are counted where it is shorter."

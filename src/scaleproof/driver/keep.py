@@ -29,7 +29,7 @@ MEASURED |= {rule: rule for rule in ("reference", "sweep")}
 
 
 def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Let Snakemake take the finished runs of a campaign, its traces and pairs, as they are; returns the runs' folders.
+    """Have Snakemake take a campaign's finished runs, traces and pairs as they are; return the runs' folders.
 
     Raises UserError where one is not a run of this campaign on these tokens, as it was written.
     """
@@ -101,7 +101,7 @@ def _measured_files(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
 
 def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
-    """Return measured file beside the runs -> its rule, of those that are there and can stand in the campaign."""
+    """Return file -> its rule, of what was measured beside the runs: files that are there and fit the campaign."""
     folder = results / loaded.name
     traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
     rules = {trace: "trace_capture" for trace, cell in traces.items() if _is_record_of(cell, trace)}
@@ -116,12 +116,12 @@ def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
 
 
 def counted_text(rules: Iterable[str]) -> str:
-    """Return what jobs of these rules have made, in words: "1 trace, 2 references"."""
+    """Return in words what jobs of these rules have made: "1 trace, 2 references"."""
     return ", ".join(plural(number, MEASURED[rule]) for rule, number in Counter(rules).items())
 
 
 def _is_record_of(cell: Cell, record: Path) -> bool:
-    """Return whether the record of a run or trace is there, and of the configuration of `cell`."""
+    """Return whether the file `record` of a run or trace is there, and of the configuration of `cell`."""
     try:
         return json.loads(record.read_bytes())["fingerprint"] == cell.fingerprint
     except (OSError, ValueError, LookupError, TypeError):
@@ -129,7 +129,7 @@ def _is_record_of(cell: Cell, record: Path) -> bool:
 
 
 def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[Path]) -> str | None:
-    """Return a warning before Snakemake measures `outputs` again of which it merely has no record; None without any.
+    """Return a warning that Snakemake would measure some of `outputs` again for want of a record of them; None if not.
 
     It names the files, and the commands to keep them or measure them again. Runs that do not fit the campaign any more
     are measured again without a warning.

@@ -135,7 +135,7 @@ def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
 
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
-    """Seconds of a replay: as recorded in the file `path`, where there is one, else estimated from its FLOPs."""
+    """Return the seconds of a replay, as the file `path` records; without one, estimated from FLOPs."""
     start_s = times.speed.start_s()
     try:
         return start_s + read_reference(path).seconds

@@ -35,7 +35,7 @@ class Seen:
 
 
 def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
-    """Return Snakemake's view of each file behind `targets`: its rule, if it is recorded, if made again.
+    """Return how Snakemake sees each file behind `targets`: its rule, and whether it is recorded and made again.
 
     None where the workflow in this folder does not make `targets`, or Snakemake fails.
     """
@@ -53,19 +53,19 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
 
 
 def mark_up_to_date(targets: Collection[Path]) -> None:
-    """Let Snakemake note that `targets` and what they were made from are up to date. Raises UserError."""
+    """Have Snakemake note that `targets` and what they were made from are up to date. Raises UserError."""
     _run_or_raise("--cores", "1", "--touch", "--force", "--", *map(str, targets))
 
 
 def make_files(targets: Collection[Path]) -> None:
-    """Let Snakemake make of `targets` what is missing or out of date. Raises UserError."""
+    """Have Snakemake make those of `targets` that are missing or out of date. Raises UserError."""
     _run_or_raise(*HERE, "--", *map(str, targets))
 
 
 def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE) -> None:
     """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails.
 
-    Where it is stopped, what stays is said.
+    If Ctrl-C stops it, prints that the finished runs stay.
     """
     try:
         _run_or_raise("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets), of=f"{campaign}: ")
@@ -75,7 +75,7 @@ def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str
 
 
 def note_options(campaign: Path, profile: str | None, executor: str, jobs: object) -> None:
-    """Write the Snakemake options by which jobs are sent into a campaign's folder. `profile`: as Snakemake names it."""
+    """Write the Snakemake options by which jobs are sent into the folder `campaign`. `profile`: as Snakemake has it."""
     if profile:
         options = f"--profile {_quote_path(scrub(profile))}"
     elif executor in (PROFILE, "scaleproof"):  # that of the profile
@@ -87,7 +87,7 @@ def note_options(campaign: Path, profile: str | None, executor: str, jobs: objec
 
 
 def _quote_path(path: str) -> str:
-    """`path` as a shell takes it: ~ is a home folder only outside of quotes."""
+    """Return `path` quoted for a shell; a ~ in front, which is a home folder only outside of quotes, stays outside."""
     home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
     return home + shlex.quote(rest)
 
@@ -102,7 +102,7 @@ def _last_words_of_failed_stage(output: str) -> str | None:
 
 
 def _run_or_raise(*words: str, of: str = "") -> None:
-    """Run Snakemake. Raises UserError, which begins with `of`, where a stage fails; failed runs are rows of results."""
+    """Run Snakemake. Raises UserError, its text after `of`, where a stage fails; failed runs are rows of results."""
     done = _snakemake(*words)
     if done.returncode not in (0, FAILED_RUNS):
         output = done.stdout + done.stderr

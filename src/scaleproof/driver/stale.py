@@ -116,7 +116,7 @@ def _judge_run(folder: Path, cell: Cell, current_code: str, file: Seen | None) -
 
 
 def _sound_metrics(folder: Path) -> Timed | Failed:
-    """Return the metrics of a run. Raises UserError where they, or the series that belongs to them, are damaged."""
+    """Return the metrics of a run. Raises UserError where they, or the steps.csv that belongs to them, are damaged."""
     run = read_run(folder)
     if run.ok and (folder / STEPS).is_file():  # what is missing is told apart from what is damaged
         run.steps_file()
@@ -142,7 +142,7 @@ def _reason_to_measure_again(
 
 
 def stale_text(stale: StaleRuns) -> str:
-    """The answer for one campaign, with what to type."""
+    """Return the answer for one campaign, with what to type."""
     return "\n".join(text for text in (_measured_again_text(stale), _lost_files_text(stale)) if text)
 
 

@@ -9,7 +9,7 @@ from scaleproof.ground.code_dependencies import PACKAGE
 
 
 def find_package() -> None:
-    """Set SCALEPROOF_ROOT, the checkout, for envs/*.post-deploy.sh and envs/apptainer.def; let PATH have `scaleproof`.
+    """Set SCALEPROOF_ROOT, the checkout, for envs/*.post-deploy.sh and envs/apptainer.def; add `scaleproof` to PATH.
 
     PATH lacks it where .venv/bin/snakemake was called without activating its environment.
     """

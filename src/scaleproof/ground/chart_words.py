@@ -45,10 +45,7 @@ CHART_WORDS = {
         "All steps of all runs of a cell, each with all of its micro-batches on the slowest rank. Stroke: median; "
         "box: 25-75 %; line: 5-95 %, from 20 steps on.",
     ),
-    "job_time": ChartWords(
-        "Time of a whole run",
-        "Median over runs. Rates are of the timed window alone.",
-    ),
+    "job_time": ChartWords("Time of a whole run", "Median over runs. Rates are of the timed window alone."),
     "loss_step": ChartWords(
         "Loss and steps",
         "Mean over runs. Cells with the same workload and global batch must lie on one line. Diamonds: validation "
@@ -65,13 +62,9 @@ CHART_WORDS = {
         "paper's model. The difference is buffers, and weights that a strategy gathers and keeps.",
     ),
     "utilization": ChartWords(
-        "Utilization",
-        "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy.",
+        "Utilization", "In the window. Busy is not fast: a GPU that waits inside a kernel counts as busy."
     ),
-    "energy": ChartWords(
-        "Energy per token",
-        "Of the devices, by their counters. Dots: runs.",
-    ),
+    "energy": ChartWords("Energy per token", "Of the devices, by their counters. Dots: runs."),
     "batch_size": ChartWords(
         "Batch size",
         "Step time and throughput against the batch. Band: 5 to 95 % of the steps; bars: 95 % interval over runs.",

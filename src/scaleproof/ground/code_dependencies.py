@@ -34,7 +34,7 @@ MEASURING = (
 
 
 def import_closure(*entries: str) -> list[str]:
-    """Paths of some files of the package ("conclude/report/page.py") and of all its modules that they import.
+    """Return the paths of some files of the package ("conclude/report/page.py") and of all modules that they import.
 
     Imports count in any function. Paths are sorted, and relative to the working folder where they are below it.
     """
@@ -51,7 +51,7 @@ def import_closure(*entries: str) -> list[str]:
 
 @lru_cache
 def _imported_files(path: Path) -> frozenset[Path]:
-    """The package's files that a file imports when it runs, `__init__.py` of packages among them."""
+    """Return the package's files that a file imports when it runs, `__init__.py` of packages among them."""
     if path.suffix != ".py":
         return frozenset()
     names = set()
@@ -64,16 +64,13 @@ def _imported_files(path: Path) -> frozenset[Path]:
 
 @cache
 def _files_of(name: str) -> list[Path]:
-    """The files of a module or package, "scaleproof.conclude.report.page"; none of what is a name in a module."""
+    """Return the files of a module or package ("scaleproof.conclude.report.page"); [] for a name inside a module."""
     base = PACKAGE.joinpath(*name.split(".")[1:])
     return [path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()]
 
 
 def code_sha256(*entries: str) -> str:
-    """One hash over the code of some files of the package and of all that they import.
-
-    Equal code at different commits has the same hash.
-    """
+    """Return one hash over the code of some files and of all that they import; equal code at two commits has one."""
     n_known = len(_known_hashes())
     hashes = "".join(code_hash(Path(path)) for path in import_closure(*entries))
     if len(_known_hashes()) > n_known:
@@ -104,17 +101,14 @@ def _known_hashes() -> dict[str, str]:
 
 
 def _keep_hashes() -> None:
-    """Write the known hashes for the next process.
-
-    Parsing all files takes most of a second, and each job of a cluster reads the Snakefile.
-    """
+    """Write the known hashes for the next process: each job reads the Snakefile, and parsing all takes a second."""
     if HASHES.parents[1].is_dir():  # not where somebody calls one command by hand
         with contextlib.suppress(OSError):
             write_atomic(HASHES, json.dumps(_known_hashes()))
 
 
 def documented_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """What may have a docstring in a tree, in the order of `ast.walk`; expressions, most of the nodes, are left out."""
+    """Yield what may have a docstring in a tree, in the order of `ast.walk`; expressions are not looked into."""
     waiting: deque[ast.AST] = deque([tree])
     while waiting:
         node = waiting.popleft()
@@ -125,7 +119,7 @@ def documented_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | a
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """The tree, changed in place, without docstrings; pages of findings stay, because results quote them."""
+    """Remove the docstrings of a tree, and return it; pages of findings stay, because results quote them."""
     for node in documented_nodes(tree):
         is_page = any(".finds(" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
         if not is_page and ast.get_docstring(node, clean=False) is not None:

@@ -59,15 +59,15 @@ class Column:
         return self.unit == TEXT
 
     def text(self, value: float | None) -> str:
-        """A stored figure as it is printed."""
+        """Return a stored figure as it is printed; a dash for None."""
         return number(None if value is None else value * self.factor, self.digits)
 
     def estimate(self, interval: "Estimated | None") -> str:
-        """A stored figure with its interval as it is printed."""
+        """Return a stored figure with its interval, as it is printed."""
         return estimate(interval, self.factor, self.digits)
 
     def fault_of(self, values: Iterable[object]) -> str:
-        """What is wrong with the first faulty one of some stored values, "loss is -1.0"; "" where none is.
+        """Return what is wrong with the first faulty one of some stored values, "loss is -1.0"; "" where none is.
 
         Unknown values (None, NaN) are no fault, and columns of text have none.
         """
@@ -84,7 +84,7 @@ class Column:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is a number."""
+    """Return whether a text is a number."""
     try:
         float(text)
     except ValueError:
@@ -96,42 +96,42 @@ def _is_number(text: str) -> bool:
 
 
 def _setting(name: str, heading: str, unit: str, section: str, group: Group = "configured", **more: Any) -> Column:
-    """The column of a key of the configuration, in one of its sections."""
+    """Return the column of a key of the configuration. `section`: where the key stands."""
     return Column(name, heading, group, unit, setting=f"{section}.{name}", **more)
 
 
 def _figure(name: str, heading: str, unit: str, definition: str, file: str = BOTH, **more: Any) -> Column:
-    """The column of a figure without an interval."""
+    """Return the column of a figure without an interval."""
     return Column(name, heading, "figure", unit, definition, file, **more)
 
 
 def _seconds(name: str, heading: str, definition: str, file: str = BOTH) -> Column:
-    """The column of a time, stored in seconds, and printed in milliseconds where its heading says so."""
+    """Return the column of a time, stored in seconds, printed in milliseconds where its heading says so."""
     return _figure(name, heading, "s", definition, file, factor=1e3 if "(ms)" in heading else 1.0)
 
 
 def _bytes(name: str, heading: str, definition: str) -> Column:
-    """The column of an amount of memory, stored in bytes, printed in megabytes; of a cell the largest of its runs."""
+    """Return the column of an amount of memory, in bytes, printed in megabytes; a cell has the largest of its runs."""
     return _figure(name, heading, "bytes", definition, factor=1e-6 if heading else 1.0, over_runs="largest")
 
 
 def _rate(name: str, definition: str, file: str = BOTH, **more: Any) -> Column:
-    """The column of a rate with its interval."""
+    """Return the column of a rate with its interval."""
     return Column(name, "tokens/s" + INTERVAL, "rate", "tokens/s", definition, file, digits=4, **more)
 
 
 def _ratio(name: str, heading: str, definition: str, file: str = SCALING, **more: Any) -> Column:
-    """The column of a ratio with its interval."""
+    """Return the column of a ratio with its interval."""
     return Column(name, heading + INTERVAL, "ratio", "", definition, file, **more)
 
 
 def _learnt(name: str, heading: str, unit: str, definition: str, file: str = CELLS, **more: Any) -> Column:
-    """The column of what the model has learnt."""
+    """Return the column of something that the model has learnt."""
     return Column(name, heading, "learnt", unit, definition, file, **more)
 
 
 def _note(name: str, heading: str, definition: str, file: str) -> Column:
-    """The column of words beside the figures."""
+    """Return the column of words that stand beside the figures."""
     return Column(name, heading, "note", TEXT, definition, file)
 
 
@@ -352,7 +352,7 @@ CELLS_TABLE = (
 
 
 def columns_in_group(group: Group) -> list[Column]:
-    """The columns of CELLS_TABLE that belong to a group."""
+    """Return the columns of CELLS_TABLE that belong to a group."""
     return [COLUMNS[name] for name in CELLS_TABLE if COLUMNS[name].group == group]
 
 
@@ -367,12 +367,12 @@ SERIES_FIGURES = tuple(name for name in SERIES_TABLE if COLUMNS[name].interval)
 
 
 def combined_columns(by: Combined) -> list[str]:
-    """The columns of cells.csv that are the largest or the mean over the runs of a cell."""
+    """Return the columns of cells.csv that are, as `by` says, the largest or the mean over the runs of a cell."""
     return [column.name for column in _ENTRIES if column.over_runs == by]
 
 
 def columns_reference() -> str:
-    """The columns as a list, file by file: a part of docs/reference.md."""
+    """Return the list of columns, file by file, that docs/reference.md has."""
     parts = []
     for file in dict.fromkeys(column.file for column in _ENTRIES):
         entries = [_column_entry(column) for column in _ENTRIES if column.file == file]
@@ -382,7 +382,7 @@ def columns_reference() -> str:
 
 
 def _column_entry(column: Column) -> str:
-    """A line of the list of columns: "- `name` (“heading”, unit): what it means"."""
+    """Return a line of the list of columns: "- `name` (“heading”, unit): what it means"."""
     heading = f"“{column.heading}”" if column.heading else ""
     facts = ", ".join(fact for fact in (heading, column.unit) if fact)
     meaning = column.definition or (f"`{column.setting}` of the configuration" if column.setting else "")

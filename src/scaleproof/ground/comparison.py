@@ -55,9 +55,9 @@ def claim_on(compared: Compared, claims: int = 1) -> str:
 
 
 def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
-    """The comparisons, with intervals widened until all hold at once with 95 % (Bonferroni).
+    """Return the comparisons with intervals so wide that all hold at once with 95 % (Bonferroni).
 
-    Otherwise about one of twenty equal cells would seem to differ.
+    With the single ones, about one of twenty equal cells would seem to differ.
     """
     claims = sum(single.ratio is not None for single in compared)
     joint = []
@@ -71,7 +71,7 @@ def with_simultaneous_intervals(compared: Sequence[Compared]) -> list[Compared]:
 
 
 def _simultaneous_bounds(compared: Compared, claims: int) -> tuple[float | None, float | None]:
-    """Bounds of a ratio, widened so that so many intervals hold at once; (None, None) without an interval."""
+    """Return the bounds of a ratio, so wide that `claims` intervals hold at once; (None, None) without an interval."""
     ratio, freedom = compared.ratio, compared.freedom
     low, high = compared.low, compared.high
     if ratio is None or low is None or high is None or freedom is None:
@@ -94,16 +94,13 @@ def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[
 
 
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:
-    """Why there is no ratio, with the option that allows one.
-
-    `unexpected`: fields that differ; `vary`: fields that were meant to differ.
-    """
+    """Return why there is no ratio: `unexpected` fields differ. The option that allows one also names `vary`."""
     option = " ".join([*vary, *unexpected])
     return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {option})"
 
 
 def field_error(name: str, known: Iterable[str], place: Path | None = None) -> UserError:
-    """The error that --vary names no field. `known`: the fields there are; `place`: the file that has them."""
+    """Return the error that --vary names no field. `known`: the fields; `place`: the file that has them."""
     listed = shortened(", ".join(sorted(field for field in known if "." not in field)), 400)
     if "," in name:
         return UserError(f'--vary: "{name}" is no field; separate fields by spaces: --vary {name.replace(",", " ")}')

@@ -26,7 +26,7 @@ class Estimate:
 
 
 def rate_with_interval(work: list[float], seconds: list[float]) -> Estimate:
-    """The rate of all runs together, all work over all time, with a 95 % interval; one run has no interval.
+    """Return the rate of all runs together, all work over all time, with a 95 % interval; one run has no interval.
 
     `work`, `seconds`: of each run, in the same order. The interval is Student's t over the logarithms of the runs'
     rates. Logarithms keep bounds positive, and give ratios of rates (speed-ups) intervals of the same kind.
@@ -39,12 +39,12 @@ def rate_with_interval(work: list[float], seconds: list[float]) -> Estimate:
 
 
 def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapping[int, float]]) -> Estimate:
-    """The rate `own` of a cell, with an interval by the noise of all cells of the campaign.
+    """Return the rate `own` of a cell, with an interval by the noise of all cells of the campaign.
 
     `rates`, `others`: repeat -> rate, of this cell and of other cells. `own` stays as it is where no other cell has the
-    same repeats, or where this cell is noisier than the others.
-    Why: three runs may be alike by chance. Where a machine has two states, or a slow run now and then, an interval from
-    one cell's runs holds the truth in only a third of campaigns; a quiet cell may have seen one state alone.
+    same repeats, or where this cell is noisier than the others. Why pooled: three runs may be alike by chance. Where a
+    machine has two states, or a slow run now and then, an interval from one cell's runs holds the truth in only a third
+    of campaigns; a quiet cell may have seen one state alone.
     """
     matching = [of_cell for of_cell in others if set(of_cell) == set(rates)]
     if own.variance is None or not matching:
@@ -64,24 +64,24 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
 
 
 def times_per_second(seconds: list[float]) -> Estimate:
-    """How often something that took `seconds`, once in each run, happens in a second: the inverse of its mean time."""
+    """Return how often a second holds something that took `seconds`, once in each run: the inverse of its mean time."""
     return rate_with_interval([1.0] * len(seconds), seconds)
 
 
 def mean_time(seconds: list[float]) -> Estimate:
-    """Mean time over runs, with Student's t interval on the logarithms."""
+    """Return the mean time over runs, with Student's t interval on the logarithms."""
     inverse = times_per_second(seconds)
     low, high = (None if bound is None else 1 / bound for bound in (inverse.high, inverse.low))
     return Estimate(1 / inverse.value, low, high, inverse.n, inverse.variance, inverse.freedom)
 
 
 def mean_rate(rates: list[float]) -> Estimate:
-    """Mean of rates whose work and time are not known, as if each run had taken a second."""
+    """Return the mean of rates whose work and time are unknown, as if each run had taken a second."""
     return rate_with_interval(rates, [1.0] * len(rates))
 
 
 def ratio_of_independent(top: Estimate, bottom: Estimate, confidence: float = CONFIDENCE) -> Estimate:
-    """top / bottom of two independent estimates, with Welch's interval on the logarithms.
+    """Return top / bottom of two independent estimates, with Welch's interval on the logarithms.
 
     The degrees of freedom are Satterthwaite's (1946).
     """
@@ -102,12 +102,12 @@ def paired_ratio(
     confidence: float = CONFIDENCE,
     others: Sequence[Mapping[int, float]] = (),
 ) -> Estimate | None:
-    """The ratio `value` of two rates, with an interval from the ratios of their repeats, taken in pairs.
+    """Return the ratio `value` of two rates, with an interval from the ratios of their repeats, taken in pairs.
 
     `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so what the machine did in that round
-    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`).
-    None where the repeats of both do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states,
-    two runs of a cell are in the same state every other time.
+    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`). None where the
+    repeats of both do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states, two runs of a
+    cell are in the same state every other time.
     """
     if set(top) != set(bottom) or len(top) < FEWEST_REPEATS:
         return None
@@ -119,13 +119,12 @@ def paired_ratio(
 
 
 def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
-    """Variance of the log rate of one run, to compare the first two cells by, and its degrees of freedom.
+    """Return the variance of the log rate of one run, to compare the first two cells by, and its degrees of freedom.
 
     `logs`: log rates, cells x rounds. It is pooled over all cells, about the means of cells and rounds (randomised
     complete blocks), because two cells have few runs: with three repeats of six cells this gives 10 degrees of freedom
-    instead of 2, and an interval 1.6 times as narrow.
-    Of the first two cells alone where cells are not equally noisy (`are_unequal`), or these two are noisier than the
-    rest.
+    instead of 2, and an interval 1.6 times as narrow. Where cells are not equally noisy (`are_unequal`), or these two
+    are noisier than the rest, it is that of these two alone.
     """
     cells, rounds = logs.shape
     squares = (remove_means(logs) ** 2).sum(axis=1)
@@ -144,13 +143,13 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
 
 
 def remove_means(logs: np.ndarray) -> np.ndarray:
-    """What is left of `logs` (cells x rounds) after the means of the cells and of the rounds."""
+    """Return what is left of `logs` (cells x rounds) without the means of the cells and of the rounds."""
     remainder: np.ndarray = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     return remainder
 
 
 def are_unequal(squares: np.ndarray, freedom: np.ndarray) -> bool:
-    """Whether the variances of three or more cells differ, by Bartlett's test (1937) at the level UNEQUAL_NOISE.
+    """Return whether the variances of three or more cells differ, by Bartlett's test (1937) at the level UNEQUAL_NOISE.
 
     `squares`: sum of squares of each cell, `freedom`: its degrees of freedom. False for fewer cells.
     """
@@ -166,7 +165,7 @@ def are_unequal(squares: np.ndarray, freedom: np.ndarray) -> bool:
 
 
 def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) -> bool:
-    """Whether `own`, the variance of a cell or pair, exceeds `rest`, that of all other cells (F test at OWN_NOISE).
+    """Return whether the variance `own` of a cell or pair exceeds `rest`, that of all others (F test at OWN_NOISE).
 
     The level is far above 5 %: to miss a noisy cell makes an interval too short, to take a quiet one for noisy only
     makes it too wide. Simulated coverage is 94 % or more (docs/statistics.md).
@@ -175,7 +174,7 @@ def _is_noisier(own: float, own_freedom: int, rest: float, rest_freedom: int) ->
 
 
 def ratio_to_mean(value: float, others: list[float]) -> Estimate:
-    """The ratio of `value`, of one further run, to the geometric mean of `others`; n counts `others`.
+    """Return the ratio of `value`, of one further run, to the geometric mean of `others`; n counts `others`.
 
     It has a prediction interval: the further run is taken to vary as `others` do among themselves.
     """
@@ -187,7 +186,7 @@ def ratio_to_mean(value: float, others: list[float]) -> Estimate:
 
 
 def estimate_from_interval(value: float, low: float | None, high: float | None, n: int) -> Estimate:
-    """The estimate behind a published value and its 95 % interval over `n` runs.
+    """Return the estimate behind a published value and its 95 % interval over `n` runs.
 
     The variance follows from the interval, which is Student's on the logarithm, as in `rate_with_interval`.
     """
@@ -199,12 +198,12 @@ def estimate_from_interval(value: float, low: float | None, high: float | None, 
 
 
 def scale_estimate(estimate: Estimate, factor: float) -> Estimate:
-    """The estimate times an exact positive number."""
+    """Return the estimate times an exact positive number."""
     low, high = (None if bound is None else bound * factor for bound in (estimate.low, estimate.high))
     return Estimate(estimate.value * factor, low, high, estimate.n, estimate.variance, estimate.freedom)
 
 
 def _t_interval(value: float, variance: float, freedom: float, n: int, confidence: float = CONFIDENCE) -> Estimate:
-    """The estimate `value` with Student's t interval; `variance`: of its logarithm."""
+    """Return the estimate `value` with Student's t interval; `variance`: of its logarithm."""
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, variance, freedom)

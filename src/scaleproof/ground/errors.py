@@ -61,7 +61,7 @@ CUTOFF = 0.7  # of difflib's ratio: below, and farther than two edits, the neare
 
 
 def did_you_mean(name: object, allowed: Iterable[str]) -> str:
-    """The hint ` Did you mean "x"?` for a mistyped `name`, to end a message; "" where nothing allowed resembles it.
+    """Return the hint ` Did you mean "x"?` for a mistyped `name`, to end a message; "" if nothing allowed resembles it.
 
     Case and punctuation do not count, and synonyms of the field are known.
     """
@@ -70,7 +70,7 @@ def did_you_mean(name: object, allowed: Iterable[str]) -> str:
 
 
 def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
-    """The allowed name that `name` resembles most; None if it resembles none, is one, or means another thing."""
+    """Return the allowed name that `name` resembles most; None if it resembles none, is one, or means another thing."""
     choices = [str(choice) for choice in allowed]
     by_letters = {_letters(choice): choice for choice in reversed(choices)}  # of equal letters the first choice counts
     letters = _letters(str(name)[:200])
@@ -94,7 +94,7 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
 
 
 def same_name(name: object, allowed: Iterable[str]) -> str | None:
-    """The allowed name that is `name` but for case and punctuation, or what other programs call `name`."""
+    """Return the allowed name that is `name` but for case and punctuation, or what other programs call `name`."""
     by_letters = {_letters(choice): choice for choice in map(str, allowed)}
     letters = _letters(str(name)[:200])
     meanings = [letters, *(_letters(word) for word in _synonyms().get(letters, ()))]
@@ -103,7 +103,7 @@ def same_name(name: object, allowed: Iterable[str]) -> str | None:
 
 @cache
 def _synonyms() -> dict[str, list[str]]:
-    """OTHER_WORDS as a table, {"lr": ["learning_rate"]}: word of other programs -> words here, the likeliest first."""
+    """Return OTHER_WORDS as a table, "lr" -> ["learning_rate"]: other programs' word -> words here, likeliest first."""
     words: dict[str, list[str]] = {}
     for entry in re.split(r"[|\n]", OTHER_WORDS.strip()):
         others, _, words_here = entry.partition(":")
@@ -113,7 +113,10 @@ def _synonyms() -> dict[str, list[str]]:
 
 
 def edit_distance(a: str, b: str) -> int:
-    """Characters to insert, delete or replace, and neighbours to swap, until `a` is `b`; 3 where it is more than 2."""
+    """Return how many edits make `b` of `a`; 3 where it is more than 2.
+
+    An edit inserts, deletes or replaces a character, or swaps two neighbours.
+    """
     if abs(len(a) - len(b)) > 2:
         return 3
     # The table of edits (Damerau and Levenshtein) row by row: its entry [i][j] is the edits between the first i
@@ -131,7 +134,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 def path_fault(path: Path) -> str:
-    """What is wrong with a path, to be said after it; empty for a regular file or a folder.
+    """Return what is wrong with a path, to be said after it; "" for a regular file or a folder.
 
     `: no such file or folder. Did you mean "results/demo"?`, ` is a pipe, not a regular file`.
     """
@@ -148,7 +151,7 @@ def path_fault(path: Path) -> str:
 
 
 def link_fault(path: Path) -> str:
-    """What is wrong with a broken link, to be said after its path: ` is a link that leads back to itself`."""
+    """Return what is wrong with a broken link, to be said after its path: ` is a link that leads back to itself`."""
     try:
         path.stat()
     except OSError as error:
@@ -158,13 +161,13 @@ def link_fault(path: Path) -> str:
 
 
 def _fault_above(path: Path) -> str:
-    """What is wrong with the nearest path above that exists: `x is a file, not a folder`; empty for a folder."""
+    """Return what is wrong with the nearest path above that exists: `x is a file, not a folder`; "" for a folder."""
     above = next((place for place in path.parents if os.path.lexists(place)), Path())
     return "" if above.is_dir() else f"{above}{path_fault(above) or ' is a file, not a folder'}"
 
 
 def nearest_path(path: Path) -> str:
-    """A hint after a path that is not there: ` Did you mean "results/demo"?` for resluts/demo.
+    """Return a hint after a path that is not there: ` Did you mean "results/demo"?` for resluts/demo.
 
     Where a part of it resembles no name, the hint lists what the folder holds up to which the path is right.
     """
@@ -187,12 +190,12 @@ def nearest_path(path: Path) -> str:
 
 
 def _letters(text: str) -> str:
-    """A name without case and punctuation."""
+    """Return a name without case and punctuation, by which names are compared; one of punctuation alone, as it is."""
     return re.sub(r"[\W_]+", "", text.casefold()) or text
 
 
 def printable(text: str, besides: str = "") -> str:
-    """The text with characters spelled out that a terminal would obey; those in `besides` stay as they are."""
+    """Return the text with characters spelled out that a terminal would obey; those in `besides` stay as they are."""
     return "".join(
         character
         if character.isprintable() or character in besides
@@ -202,13 +205,13 @@ def printable(text: str, besides: str = "") -> str:
 
 
 def shortened(value: object, limit: int = 80) -> str:
-    """A value in a message: printable, and not longer than `limit` characters."""
+    """Return a value as a message has it: printable, and not longer than `limit` characters."""
     text = printable(str(value)[:1000])
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def describe_first_fault(error: Any) -> str:
-    """The first thing that is wrong with a file of records, in words. `error`: the exception that reading it raised.
+    """Return the first thing that is wrong with a file of records, in words. `error`: what reading it raised.
 
     "window.steps is missing", 'window.steps cannot be "x"; allowed: a valid integer', "no JSON, or cut off (...)".
     """
@@ -242,7 +245,7 @@ def describe_first_fault(error: Any) -> str:
 
 
 def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
-    """What is wrong with the value at `place` ("": the whole file), by pydantic's `fault` and its `message`."""
+    """Return what is wrong with the value at `place` ("": the whole file), by pydantic's `fault` and its `message`."""
     if not place:
         kind = type(fault["input"]).__name__
         return shortened(message.replace("Input should be", f"a {kind} is in it, not"), 300)
@@ -255,7 +258,7 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
 
 
 def _fault_of_parsing(error: Exception) -> str:
-    """What is wrong with a file, by an exception of json or of code that takes values from what json read."""
+    """Return what is wrong with a file, by an exception of json or of code that takes values from what json read."""
     text = shortened(" ".join(str(error).split()), 200)
     if isinstance(error, json.JSONDecodeError):
         return _json_fault(error.doc, text)
@@ -273,7 +276,7 @@ def _fault_of_parsing(error: Exception) -> str:
 
 
 def _json_fault(content: str | bytes, problem: str) -> str:
-    """What is wrong with the `content` of a file that is no JSON, by what a parser says."""
+    """Return what is wrong with the `content` of a file that is no JSON, by what a parser says."""
     if not content:
         return "it is empty"
     start = content[:40] if isinstance(content, str) else content[:40].decode("utf-8", "replace")
@@ -286,19 +289,19 @@ UNMADE = ("published", "downloads", "job-logs", "forecasts")  # folders of resul
 
 
 def missing_file(path: Path) -> UserError:
-    """The error for a file that the workflow writes and that is not there."""
+    """Return the error for a file that the workflow writes and that is not there, with how to make it."""
     if path.is_dir():
         return UserError(f"{path} is a folder; a file is expected")
     return UserError(f"{path}: no such file; {_how_to_make(path, 'build it with: ')}")
 
 
 def damaged_file(path: Path, why: str) -> UserError:
-    """The error for a file that the workflow wrote and that is damaged; `why`: what is wrong with it."""
+    """Return the error for a file that the workflow wrote and that is damaged. `why`: what is wrong with it."""
     return UserError(f"{path} is damaged ({why}); {_how_to_make(path, f'rebuild it with: rm {path} && ')}")
 
 
 def _how_to_make(path: Path, words: str) -> str:
-    """`words` and the command that makes the missing file `path` of results/NAME, or why no rule can make it."""
+    """Return `words` and the command that makes the missing file `path` of results/NAME, or why no rule can make it."""
     inside = path.is_relative_to(Path.cwd()) and path.is_absolute()
     target = path.relative_to(Path.cwd()) if inside else path
     parts = target.parts
@@ -321,5 +324,5 @@ def check_counts(**numbers: int) -> None:
 
 
 def plural(number: int, noun: str, several: str | None = None) -> str:
-    """`1 run`, `2 runs`, `1,000 runs`; `several` where an s does not make the plural."""
+    """Return `1 run`, `2 runs`, `1,000 runs`; `several`: the plural, where an s does not make it."""
     return f"{integer(number)} {noun if number == 1 else several or noun + 's'}"

@@ -51,10 +51,10 @@ AT_ONCE = 1 << 20  # bytes of a file that is read as a whole for its checksum
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Write `path` as a whole: yields a path beside it to write to, which gets its name at the end of the block.
+    """Write `path` as a whole: yield a path beside it to write to, which gets its name at the end of the block.
 
-    Nobody sees a part of the file. If the block fails, the part is removed, and an OSError without a file name (a full
-    disk) gets that of `path`. Parts that killed processes left are removed, too.
+    So nobody sees a part of the file. If the block fails, the part is removed, and an OSError without a file name (a
+    full disk) gets that of `path`. Parts that killed processes left are removed, too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -97,13 +97,13 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write `data`, models among it, as JSON; NaN and infinity are refused with ValueError."""
+    """Write `data`, which may hold models, as JSON. Raises ValueError for NaN and infinity."""
     fields = methodcaller("model_dump", mode="json")  # of a model of pydantic, which json does not know
     write_atomic(path, json.dumps(data, indent=2, allow_nan=False, default=fields) + "\n")
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a regular file.
+    """Return the bytes of a regular file.
 
     Raises FileNotFoundError where there is none; UserError for a folder, a pipe or a device, which might never end, and
     for a file that is larger than any that the workflow writes.
@@ -126,7 +126,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """The record in a file that the workflow wrote, as `parse` makes it of the file's bytes.
+    """Return the record in a file that the workflow wrote, as `parse` makes it of the file's bytes.
 
     Raises UserError, with the command that makes the file again, where it is missing or not what was written.
     """
@@ -139,7 +139,7 @@ def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 
 def os_fault(error: OSError) -> str:
-    """An OSError in words: the path that was read or written, and why that failed."""
+    """Return an OSError in words: the path that was read or written, and why that failed."""
     if error.filename is None and error.errno == errno.ENOENT:
         return "the folder that this shell is in was removed, or replaced by another one: cd to it again"
     if error.filename is None:
@@ -155,10 +155,7 @@ def os_fault(error: OSError) -> str:
 
 
 def sha256_of_library() -> str:
-    """A hash over paths and sizes of the standard library's modules, without installed packages.
-
-    Two builds of one version differ in it.
-    """
+    """Return a hash over paths and sizes of the standard library's modules; two builds of one version differ in it."""
     root = Path(sysconfig.get_path("stdlib"))
     modules = [path for path in root.rglob("*.py") if {"site-packages", "dist-packages"}.isdisjoint(path.parts)]
     sizes = sorted(f"{path.relative_to(root)} {path.stat().st_size}" for path in modules)
@@ -166,7 +163,7 @@ def sha256_of_library() -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """The checksum of a file, in hexadecimal digits."""
+    """Return the checksum of a file, in hexadecimal digits."""
     with open(path, "rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size <= AT_ONCE:  # in half of the time
             return hashlib.sha256(file.read()).hexdigest()
@@ -180,7 +177,7 @@ REMEDY = (
 
 
 def full_disk_text(path: Path) -> str:
-    """The message for a write to `path` that failed because the disk is full: how much is free, and what to delete."""
+    """Return the message for a write to `path` on a full disk: how much is free, and what may be deleted."""
     place = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     results = Path("results") if Path("results").is_dir() else Path()
     remedy = f". What may be deleted: {REMEDY}" if place.stat().st_dev == results.stat().st_dev else ""
@@ -191,18 +188,18 @@ def full_disk_text(path: Path) -> str:
 
 
 def disk_is_full(folder: Path) -> bool:
-    """Whether the disk of `folder` has no room for a result."""
+    """Return whether the disk of `folder` has no room for a result."""
     return shutil.disk_usage(folder).free < LEAST_FREE
 
 
 def disk_filled_up(lines: Iterable[str], folder: Path) -> bool:
-    """Whether a program that printed `lines` has failed because the disk of `folder` is full, and no other one."""
+    """Return whether a program that printed `lines` failed because the disk of `folder`, and no other, is full."""
     text = "\n".join(lines)
     return os.strerror(errno.EDQUOT) in text or (os.strerror(errno.ENOSPC) in text and disk_is_full(folder))
 
 
 def now_utc() -> str:
-    """The time now, ISO 8601 to the second."""
+    """Return the time now, ISO 8601 to the second."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -215,9 +212,9 @@ def scrub(text: str) -> str:
 
 @lru_cache
 def _machine_paths(*paths: str) -> list[tuple[str, str]]:
-    """(path, what replaces it) of the working folder, the environment, its Python and the home: ("/home/ann", "~").
+    """Return (path, what replaces it) of working folder, environment, its Python and the home: ("/home/ann", "~").
 
-    The longest first, so that a folder inside another is replaced before it. Each stands as called and with links
+    The longest come first, so that a folder inside another is replaced before it. Each stands as called and with links
     resolved: a home is often a link into a file system whose paths name the user, too.
     """
     names = dict(zip(paths, (".", "<env>", "<python>", "~"), strict=True))

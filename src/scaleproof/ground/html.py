@@ -16,7 +16,7 @@ from scaleproof.ground.number_format import with_spaces
 
 @cache  # a page asks twice, and templates are compiled once
 def jinja_environment(house: str, **filters: Callable[..., object]) -> Environment:
-    """Jinja for the templates of the package `house` and the templates that all pages share.
+    """Return Jinja for the templates of the package `house` and the templates that all pages share.
 
     Values are escaped, and a name that is not defined raises. `filters`: more filters, by the names in the templates.
     """
@@ -33,15 +33,15 @@ def jinja_environment(house: str, **filters: Callable[..., object]) -> Environme
 
 
 def script_source(house: str, script: str) -> Markup:
-    """The text of a script among the templates of a package, for its element."""
+    """Return the text of a script among the templates of a package, to stand in its element."""
     return Markup((resources.files(house) / "templates" / script).read_text(encoding="utf-8"))
 
 
 def content_policy(house: str, script: str) -> str:
-    """The Content-Security-Policy of a page: it runs `script` of the package `house` ("": none), and loads nothing.
+    """Return the Content-Security-Policy of a page that runs `script` of the package `house` ("": none).
 
-    A page holds texts and charts from files that anybody may have edited. All are escaped where they are put in; this
-    policy is the second line of defence.
+    The page loads nothing. It holds texts and charts from files that anybody may have edited. All are escaped where
+    they are put in; this policy is the second line of defence.
     """
     scripts = "'none'"
     if script:
@@ -54,7 +54,7 @@ def content_policy(house: str, script: str) -> str:
 
 
 def mark_bounds(text: str) -> Markup:
-    """A figure, escaped: its interval in brackets can be given a look of its own."""
+    """Return a figure, escaped, with its interval in an element of its own, so that it can be given a look."""
     value, bracket, bounds = text.partition(" [")
     return escape(value) + Markup(' <span class="bounds">[{}</span>').format(bounds) if bracket else escape(value)
 
@@ -69,15 +69,12 @@ CODE = re.compile(
 
 
 def link_cells(text: str, cells: Collection[str]) -> Markup:
-    """`text` as HTML: names of `cells` link to their rows, and files and commands are in code font."""
+    """Return `text` as HTML: names of `cells` link to their rows, and files and commands are in code font."""
     parts = []
     end_of_last = 0
     for match in CODE.finditer(text):
         code = match["quoted"] or match["plain"]
-        parts += [
-            _link_plain_text(text[end_of_last : match.start()], cells),
-            Markup("<code>{}</code>").format(code),
-        ]
+        parts += [_link_plain_text(text[end_of_last : match.start()], cells), Markup("<code>{}</code>").format(code)]
         end_of_last = match.end()
     return Markup("").join([*parts, _link_plain_text(text[end_of_last:], cells)])
 
@@ -86,9 +83,9 @@ INTERVAL = r"\([\d.,]+-[\d.,]+(?:\u00a0%)?\)"  # no line ends inside of one
 
 
 def link_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
-    """`text` as HTML in which the code of each finding is a link to it, coloured by severity; the rest is escaped.
+    """Return `text` as HTML in which the code of each finding is a link to it, coloured by severity.
 
-    `severity_of`: code -> severity, of the findings on the page.
+    All else is escaped. `severity_of`: code -> severity, of the findings on the page.
     """
     if not severity_of:
         return escape(with_spaces(text))
@@ -101,7 +98,7 @@ def link_findings(text: str, severity_of: Mapping[str, str]) -> Markup:
 
 
 def _link_plain_text(text: str, cells: Collection[str]) -> Markup:
-    """Plain `text` as HTML: names of `cells` link to their rows, no line ends in an interval, all else is escaped."""
+    """Return plain `text` as HTML, escaped: names of `cells` link to their rows, and no line ends in an interval."""
     names = "|".join(re.escape(cell) for cell in sorted(cells, key=len, reverse=True))
     parts = re.split(rf"((?<![\w-])(?:{names})(?![\w-])|{INTERVAL})" if names else f"({INTERVAL})", with_spaces(text))
     whole = Markup('<span class="whole">{}</span>')

@@ -66,7 +66,7 @@ class KernelSums:
 
 
 def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
-    """The reports in saved output of `nsys stats`: report name -> its lines. Old names become today's (NEWER_NAMES).
+    """Return the reports in saved output of `nsys stats`: report name -> its lines. Old names become today's.
 
     Raises UserError where the file holds no report, or a report that is cut off.
     """
@@ -100,7 +100,7 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
 
 
 def _read_column_table(path: Path, block: list[str], start: int) -> list[ReportLine]:
-    """The lines of a table in columns. `start`: index of its header in the file.
+    """Return the lines of a table in columns. `start`: index of its header in the file.
 
     The dashes below the header say where columns are: cells may be empty or hold several spaces (GridXYZ of 2022.4).
     Raises UserError where the dashes are missing, or where a line is cut off.
@@ -114,7 +114,7 @@ def _read_column_table(path: Path, block: list[str], start: int) -> list[ReportL
     ends = [end for _, end in places[:-1]] + [None]  # the name goes to the end of its line
 
     def cells(line: str) -> list[str]:
-        """The text of `line` in each of the columns."""
+        """Return the text of `line` in each of the columns."""
         return [line[begin:end].strip() for (begin, _), end in zip(places, ends, strict=True)]
 
     rows = []
@@ -128,7 +128,7 @@ def _read_column_table(path: Path, block: list[str], start: int) -> list[ReportL
 
 
 def _read_csv_table(path: Path, block: list[str], start: int) -> list[ReportLine]:
-    """The lines of a table in CSV. `start`: index of its header in the file. Raises UserError for a line cut off."""
+    """Return the lines of a table in CSV. `start`: index of its header in the file. Raises UserError for a cut line."""
     heads, *rows = csv.reader(io.StringIO("\n".join(block)))
     lines = []
     for offset, cells in enumerate(rows, start=1):
@@ -142,7 +142,7 @@ def _read_csv_table(path: Path, block: list[str], start: int) -> list[ReportLine
 
 
 def _parse_line(path: Path, index: int, heads: list[str], cells: list[str], raw: str) -> ReportLine:
-    """The line of a report whose `cells` stand under `heads`. `index`: its place in the file; `raw`: its text.
+    """Return the line of a report whose `cells` stand under `heads`. `index`: its place in the file; `raw`: its text.
 
     Time and count are 0 where the report has no such column. Raises UserError where text stands for a number.
     """
@@ -158,12 +158,12 @@ def _parse_line(path: Path, index: int, heads: list[str], cells: list[str], raw:
 
 
 def _parse_number(text: str) -> float:
-    """The number in `text`, with any grouping of its digits. Raises ValueError for other text."""
+    """Return the number in `text`, with any grouping of its digits. Raises ValueError for other text."""
     return float(re.sub(r"[,\s\u00a0\u202f']", "", text))
 
 
 def _guess_report(head: str) -> str:
-    """The name of the report that a table without a title is of, by the columns in its header."""
+    """Return the name of the report that a table without a title belongs to, by the columns in its header `head`."""
     if "Style" in head:
         return RANGES
     if "Instances" in head:
@@ -172,12 +172,12 @@ def _guess_report(head: str) -> str:
 
 
 def largest_lines(lines: Iterable[ReportLine], number: int) -> list[ReportLine]:
-    """The lines that took most of the time, the first of equal ones first."""
+    """Return the `number` lines that took most of the time, the first of equal ones first."""
     return sorted(lines, key=lambda line: -line.total_ns)[:number]
 
 
 def sum_kernels(lines: list[ReportLine], ranks: int | None = None) -> KernelSums:
-    """Times and calls of all lines of one or more reports of kernels. `ranks`: of the traced run, if known."""
+    """Add up times and calls of all lines of one or more reports of kernels. `ranks`: of the traced run, if known."""
     total = sum(line.total_ns for line in lines)
     unclassified = [line for line in lines if class_of(line.name) == UNCLASSIFIED]
     share = 1 - sum(line.total_ns for line in unclassified) / total if total else None

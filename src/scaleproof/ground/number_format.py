@@ -13,7 +13,7 @@ TOO_WIDE_OF_TWO = 2.0  # bounds of an interval over two runs, whose width is cha
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with about `digits` significant digits and thousands separators; a dash for None and NaN."""
+    """Return a number with about `digits` significant digits and thousands separators; a dash for None and NaN."""
     if value is None or math.isnan(value):
         return "–"
     if value == 0:
@@ -23,37 +23,37 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def integer(value: float) -> str:
-    """A whole number, a count or a rate, with thousands separators: "12,345"."""
+    """Return a whole number, a count or a rate, with thousands separators: "12,345"."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
 
 
 def significant(value: float, digits: int = 3, grouped: bool = False) -> str:
-    """At most so many significant digits, as short as possible: "0.5", "1.23e-05". `grouped`: thousands separators."""
+    """Return at most `digits` significant digits, as short as possible: "0.5", "1.23e-05". `grouped`: in thousands."""
     return f"{value:,.{digits}g}" if grouped else f"{value:.{digits}g}"
 
 
 def fixed(value: float, decimals: int, signed: bool = False, grouped: bool = False) -> str:
-    """The number with so many decimals: "12.30". `signed`: with a plus, too; `grouped`: with thousands separators."""
+    """Return a number with so many decimals: "12.30". `signed`: also with a plus; `grouped`: in thousands."""
     return f"{value:{'+' if signed else ''}{',' if grouped else ''}.{decimals}f}"
 
 
 def scientific(value: float, decimals: int = 1, signed: bool = False) -> str:
-    """The number as a power of ten: "1.5e-07". `signed`: with a plus, too."""
+    """Return a number as a power of ten: "1.5e-07". `signed`: also with a plus."""
     return f"{value:{'+' if signed else ''}.{decimals}e}"
 
 
 def percent(share: float, decimals: int = 0) -> str:
-    """A share in percent: "59%"; `with_spaces` sets it for the page."""
+    """Return a share in percent: "59%"; `with_spaces` puts the space before the sign."""
     return f"{share:.{decimals}%}"
 
 
 def signed_percent(share: float, decimals: int = 0) -> str:
-    """A relative change in percent, with its sign: "+2.5%"."""
+    """Return a relative change in percent, with its sign: "+2.5%"."""
     return f"{share:+.{decimals}%}"
 
 
 def seconds(time: float, decimals: int = 3) -> str:
-    """A time that is held against others, with as many decimals: "1.234 s"."""
+    """Return a time in seconds, with as many decimals as the times that it is compared with: "1.234 s"."""
     return f"{time:.{decimals}f} s"
 
 
@@ -63,7 +63,7 @@ def megabytes(count: float) -> str:
 
 
 def duration_text(seconds: float, digits: int = 3) -> str:
-    """A time in seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: significant ones from minutes on."""
+    """Return a time in seconds, minutes or hours: "90 s", "4.6 min", "12 h". `digits`: of minutes and hours."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
@@ -83,12 +83,12 @@ def duration_in_words(seconds: float) -> str:
 
 
 def is_useless(low: float, high: float, n: float) -> bool:
-    """Whether the bounds of an interval over `n` runs say nothing: ten times apart, or twice where `n` is two."""
+    """Return whether the bounds of an interval over `n` runs say nothing: ten times apart, of two runs twice."""
     return low > 0 and high > (TOO_WIDE_OF_TWO if n <= 2 else TOO_WIDE) * low
 
 
 def interval_text(low: float | None, high: float | None, n: str | int) -> str:
-    """An interval in words, "95 % CI 1.45-1.82, n=3", or that there is no interval, or no useful interval.
+    """Return an interval in words, "95 % CI 1.45-1.82, n=3", or that there is none, or none of use.
 
     `n`: the number of runs, or several in a text such as "3 and 2"; the smallest counts.
     """
@@ -101,7 +101,7 @@ def interval_text(low: float | None, high: float | None, n: str | int) -> str:
 
 
 def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3) -> str:
-    """An estimate for a table: `value [low, high]`, each times `factor`; a dash for None.
+    """Return an estimate for a table: `value [low, high]`, each times `factor`; a dash for None.
 
     `value (n=1)` where a single run gives no interval, `value (n=2: too few)` where the interval is too wide to help.
     """
@@ -117,7 +117,7 @@ def estimate(interval: "Estimated | None", factor: float = 1.0, digits: int = 3)
 
 
 def with_spaces(text: str) -> str:
-    """Percentages of a text with the space that they have everywhere, at which no line ends: "59 %", not "59%"."""
+    """Return a text whose percentages have a space at which no line ends: "59 %", not "59%"."""
     return PERCENT.sub("\u00a0%", text)
 
 
@@ -125,7 +125,7 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def bytes_text(n_bytes: float) -> str:
-    """A number of bytes with the unit that suits it, in powers of 1000: "1.5 MB"."""
+    """Return a number of bytes in the unit that suits it, in powers of 1000: "1.5 MB"."""
     amount, power = n_bytes, 0
     while amount >= 999.5 and power < len(UNITS) - 1:  # 999.5 would be printed as 1e+03
         amount, power = amount / 1000, power + 1
@@ -133,10 +133,10 @@ def bytes_text(n_bytes: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times as much: "1.95x"."""
+    """Return how many times as much: "1.95x"."""
     return f"{ratio:.3g}x"
 
 
 def in_unit(text: str, unit: str) -> str:
-    """A text about rates, with the unit of the work that they count in place of tokens."""
+    """Return a text about rates with `unit`, that of the work which they count, in place of tokens."""
     return text if unit == "tokens" else re.sub(r"\btokens(?=/s| over all time)", unit, text)

@@ -17,17 +17,17 @@ RESULTS = Path("results")  # where no option says otherwise
 
 
 def snakemake_command(target: Path | str) -> str:
-    """The command that makes `target`, a file below results/."""
+    """Return the command that makes `target`, a file below results/."""
     return f"snakemake {options_for(Path(target))} {target}"
 
 
 def results_target(results: Path) -> str:
-    """The folder of all results as a target of the workflow begins with it; no result says where it lies on a disk."""
+    """Return the folder of all results as targets begin; an absolute one, which no result may tell, as "results"."""
     return str(RESULTS if results.is_absolute() else results)
 
 
 def results_option(results: Path | str) -> str:
-    """The option of scaleproof's commands for results in another folder than the usual one, after a blank."""
+    """Return the option of scaleproof's commands for results in another folder than usual, after a blank; else ""."""
     return "" if Path(results) == RESULTS else f" --results {results}"
 
 
@@ -41,7 +41,7 @@ def options_for(target: Path) -> str:
 
 
 def _recorded_options(campaign: Path) -> str | None:
-    """Snakemake's options by the first readable record of a run; None without one, or where that had no Slurm."""
+    """Return Snakemake's options by the first readable record of a run; None without one, or if that had no Slurm."""
     for path in (campaign / "runs").glob("*/*/training_metrics.json"):
         # A list, so that a run without Slurm, [None], is told from an unreadable record, None.
         options = _read_part(path, lambda record: [options_of_runs([record["scheduler"]])])
@@ -56,7 +56,7 @@ def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | Non
 
 
 def _read_part(path: Path, part: Callable[[Any], T]) -> T | None:
-    """What `part` takes from the content of a JSON file; None where the file is missing or damaged.
+    """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
 
     Whoever needs the file says what is wrong with it.
     """

@@ -22,10 +22,10 @@ class Verdict:
 
 
 def judged(ok: bool, evidence: str, advice: str = "", **values: object) -> Verdict:
-    """The verdict PASS or FAIL; the advice is kept for a failure alone."""
+    """Return the verdict PASS or FAIL; only a failure keeps the advice."""
     return Verdict("PASS" if ok else "FAIL", evidence, "" if ok else advice, values)
 
 
 def not_here(why: str) -> Verdict:
-    """The verdict where what was to be looked at is not there. `why`: its evidence."""
+    """Return the verdict that what was to be looked at is not there. `why`: its evidence."""
     return Verdict("not here", why)

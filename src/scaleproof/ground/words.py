@@ -21,7 +21,7 @@ MEASURED: Words = {
 }
 PAIRS: Words = {
     "pair": "A and B one after the other on the same devices, in "
-    "random order. A/A pairs run A twice: what they differ by is noise.",
+    "random order. A/A pairs run A twice: what they differ by is noise."
 }
 TRACED: Words = {
     "exposed": "Communication while nothing is computed on the same rank. It is transfer, or waiting for a rank that "
@@ -119,12 +119,12 @@ GLOSSARY: Words = MEASURED | PAIRS | TRACED | LEARNT | ANSWERS
 
 
 def all_words() -> list[str]:
-    """All words, each as a person would type it."""
+    """Return all words, each as a person would type it."""
     return [word for key in GLOSSARY for word in key.split(", ")]
 
 
 def meaning_of_word(text: str) -> str | None:
-    """The explanation of a word, written in any case, with hyphens or blanks; None where it is not among the words."""
+    """Return the explanation of a word, in any case, with hyphens or blanks; None where it is not among the words."""
     for key, explanation in GLOSSARY.items():
         if _normalise(text) in map(_normalise, key.split(", ")):
             return explanation
@@ -132,5 +132,5 @@ def meaning_of_word(text: str) -> str | None:
 
 
 def _normalise(word: str) -> str:
-    """A word in lower case, its hyphens and underscores as blanks, without an n before it ("n=6: too few")."""
+    """Return a word in lower case, its hyphens and underscores as blanks, without an n before it ("n=6: too few")."""
     return re.sub(r"[\s_-]+", " ", re.sub(r"^n=\d+: ?", "", word)).strip().lower()

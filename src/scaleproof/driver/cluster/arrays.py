@@ -12,10 +12,7 @@ CLEAN = f"unset $(compgen -e | grep -E '^(SLURM|SRUN|SBATCH)_' | grep -vE '^{OWN
 
 
 def group_into_arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[Any]]:
-    """Group `jobs` into arrays of at most LARGEST: those of a rule in `rules` ("all": any) with equal requests.
-
-    All others stay alone.
-    """
+    """Group jobs of `rules` ("all": any) with equal requests into arrays of at most LARGEST; other jobs stay alone."""
     alike: dict[object, list[Any]] = {}
     for job in jobs:
         # The tasks of an array get the same nodes; what has failed must not get its node again.

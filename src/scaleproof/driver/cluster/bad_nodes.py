@@ -59,9 +59,9 @@ class BadNodes:
         return self._given | set(self._excluded)
 
     def note_submitted(self, number: str, job: Any) -> None:
-        """Remember the files that the job with the scheduler's id `number` makes.
+        """Remember which files the job with the scheduler's id `number` makes.
 
-        The first job of a campaign also gives it the list of the nodes excluded so far.
+        For the first job of a campaign, also write down the nodes excluded so far, for the campaign's report.
         """
         self._outputs_of_job[number] = outputs_text(job)
         campaign = getattr(getattr(job, "wildcards", None), "campaign", None)
@@ -100,7 +100,7 @@ class BadNodes:
                 self._note(campaign, [self._excluded[node]])
 
     def _is_to_blame(self, node: str, sound_jobs: Sequence[SoundJob]) -> bool:
-        """Whether a node is to blame for its failed jobs, as the class says. `sound_jobs`: ended well anywhere."""
+        """Return whether a node is to blame for its failed jobs, as the class says. `sound_jobs`: those ended well."""
         failures = self._failures[node].values()
         first_failure = min(job.ended for job in failures)
         if any(job.ended >= first_failure and node in job.nodes for job in sound_jobs):
@@ -123,7 +123,7 @@ class BadNodes:
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
     def excluded_for(self, job: Any, submission: Submission) -> frozenset[str]:
-        """Return the nodes that a job must not get: bad ones, and those on which it failed, if others are left.
+        """Return the nodes that a job must not get: the bad ones, and if others are left, those on which it failed.
 
         `submission`: all else that is asked for.
         """

@@ -50,15 +50,15 @@ class Nodes(NamedTuple):
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """A verdict for the terminal."""
+    """Return a verdict as the terminal shows it, with what to do where it is bad."""
     return f"OK    {verdict.evidence}" if verdict.ok else f"FAIL  {verdict.evidence}\n      {verdict.advice}"
 
 
 def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = None) -> list[Verdict]:
     """Try the cluster with the settings of the profile in `folder`; return a verdict on each thing that was tried.
 
-    The Slurm, partitions, accounting, each job of the campaign `loaded` (if given), and a small job whose nodes write
-    into `results`. Raises UserError where there is no Slurm; it lists the jobs that would have been sent.
+    These are Slurm, partitions, accounting, each job of the campaign `loaded` (if given), and a small job whose nodes
+    write into `results`. Raises UserError where there is no Slurm; it lists the jobs that would have been sent.
     """
     profile = SnakemakeProfile(folder)
     site = profile.site  # faults of the profile are told without Slurm, too
@@ -102,7 +102,7 @@ def _trial_request(partition: list[Nodes], with_devices: bool) -> JobRequest:
 
 
 def _nodes_by_partition() -> dict[str, list[Nodes]]:
-    """Partition -> its groups of like nodes, as sinfo lists them."""
+    """Return partition -> its groups of equal nodes, as sinfo lists them."""
     partitions: dict[str, list[Nodes]] = {}
     for row in allocation.ask_for_table("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
         nodes = Nodes(*row)
@@ -111,7 +111,7 @@ def _nodes_by_partition() -> dict[str, list[Nodes]]:
 
 
 def _judge_named_partition(name: str, rules: list[str], partitions: Mapping[str, list[Nodes]]) -> Verdict:
-    """Return a verdict: does the partition exist that the profile's set-resources names for `rules`?"""
+    """Judge whether the partition exists that the profile's set-resources names for `rules`."""
     who = " and ".join(rules)
     if name in partitions:
         return judged(True, f"partition {name}, for {who}")
@@ -122,7 +122,7 @@ def _judge_named_partition(name: str, rules: list[str], partitions: Mapping[str,
 def _judge_job(
     request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]
 ) -> list[Verdict]:
-    """Return verdicts on a job of a campaign: would Slurm accept it, and is its time between both limits?
+    """Judge a job of a campaign: would Slurm accept it, and is its time between both limits?
 
     The partition's limit is compared here as well: some clusters accept a longer job, which then waits forever.
     """
@@ -168,13 +168,13 @@ def _excesses_over_nodes(request: QueueRequest, there: Sequence[Nodes]) -> list[
 
 
 def gpus_in(text: str) -> int:
-    """The number of GPUs in what Slurm writes, or is asked: gpu, gpu:4, gpu:h100:4(S:0-1), --gpus-per-node=h100:4."""
+    """Return the GPUs in what Slurm writes, or is asked: gpu, gpu:4, gpu:h100:4(S:0-1), --gpus-per-node=h100:4."""
     numbers = re.findall(r"gpu(?:s-per-node)?[:=](?:[^\s:,(]+:)?(\d+)", text)
     return max(map(int, numbers), default=int("gpu" in text))
 
 
 def _judge_number_of_jobs(requests: Sequence[QueueRequest], settings: dict[str, Any], limit: int | None) -> Verdict:
-    """Return a verdict: may the user have as many jobs in the queue as the profile sends?
+    """Judge whether the user may have as many jobs in the queue as the profile sends.
 
     `settings`: of the profile. `limit`: jobs that a user may have in the queue (None: any number).
     """
@@ -191,7 +191,7 @@ def _judge_number_of_jobs(requests: Sequence[QueueRequest], settings: dict[str, 
 
 
 def _judge_training_partition(name: str, partitions: Mapping[str, list[Nodes]], with_devices: bool) -> list[Verdict]:
-    """Return verdicts on the trainings' partition: is it up, and has it GPUs if trainings ask for them?"""
+    """Judge the trainings' partition: is it up, and has it GPUs if trainings ask for them?"""
     names, own = ", ".join(partitions), partitions.get(name)
     if not own:
         fix = f"write one of these in profiles/slurm/profile.v9+.yaml: {names}"
@@ -212,7 +212,7 @@ def _judge_training_partition(name: str, partitions: Mapping[str, list[Nodes]], 
 
 
 def _judge_job_records(profile: dict[str, Any], config: dict[str, str], account: str) -> list[Verdict]:
-    """Return verdicts: does Snakemake learn how jobs end before Slurm forgets them, and is `account` charged at all?
+    """Judge whether Snakemake learns how jobs end before Slurm forgets them, and whether `account` is charged at all.
 
     `profile`: its settings. `config`: Slurm's, from `scontrol show config`. `account`: "" where jobs name none.
     """

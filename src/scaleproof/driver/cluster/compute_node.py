@@ -39,7 +39,7 @@ def report_node(token: Path) -> None:
 
 
 def device_problem(gpus: Sequence[Gpu]) -> str | None:
-    """Why torch cannot use this node's devices; None where it can, and where none is visible."""
+    """Return why torch cannot use this node's devices; None where it can, or none is visible."""
     from importlib import import_module
 
     if not gpus:

@@ -52,11 +52,12 @@ def job_environment(also: Collection[str] = (), environment: Mapping[str, str] =
 
 
 def withheld(also: Collection[str] = (), environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The names of the variables that stay on this machine."""
+    """Return the names of the variables that stay on this machine."""
     return sorted(environment.keys() - job_environment(also, environment).keys())
 
 
 def _is_sent(name: str, also: Collection[str]) -> bool:
+    """Return whether a job is sent the variable `name`. `also`: as in `job_environment`."""
     if name == "SNAKEMAKE_PROFILE":  # would make a job's Snakemake submit jobs again
         return False
     one_of_many = name.startswith(FAMILIES) or any(fnmatchcase(name, pattern) for pattern in also)

@@ -68,7 +68,10 @@ class Executor(RemoteExecutor):
         super().__init__(*arguments)
 
     def __post_init__(self) -> None:
-        """Raises WorkflowError where jobs of an earlier Snakemake could still start, or publish, behind our back."""
+        """Set up scheduler, ledger and memory of bad nodes.
+
+        Raises WorkflowError where jobs of an earlier Snakemake could still start, or publish, beside this one's.
+        """
         settings = self.workflow.executor_settings
         variables = _split_names(settings.variables)
         self._settings = settings
@@ -144,12 +147,12 @@ class Executor(RemoteExecutor):
             self.cancel_jobs([])
 
     def get_job_args(self, job: Any) -> str:
-        """Arguments of a job's Snakemake. It waits for no folder of this one, so that its script may be sent later."""
+        """Return the arguments of a job's Snakemake, which waits for no folder: its script may be sent later."""
         wait = format_cli_arg("--wait-for-files", list(job.get_wait_for_files()))
         return f"{super(RemoteExecutor, self).get_job_args(job)} {wait}"
 
     def _make_submission(self, jobs: Sequence[Any]) -> Submission:
-        """What is sent for `jobs`. Its script stays in the logs, to read."""
+        """Return what to send for `jobs`, and write its script into the logs, where one can read it."""
         first, several = jobs[0], len(jobs) > 1
         full_name = JOB_PREFIX + "-".join([first.name, *map(str, getattr(first, "wildcards", ()))])
         file = LOGS.absolute() / f"{full_name}{'-array' if several else ''}.sh"
@@ -167,18 +170,18 @@ class Executor(RemoteExecutor):
         return replace(submission, excluded=self._bad_nodes.excluded_for(first, submission))
 
     def _may_pass(self, jobs: Sequence[Any], refused: Refused) -> bool:
-        """Whether refused jobs are worth another try: what they meet may pass, and has not lasted for too long."""
+        """Return whether to try refused jobs again: what refuses them may pass, and has not lasted for too long."""
         if not refused.passing:
             return False
         since = self._first_refused.setdefault(outputs_text(jobs[0]), time.monotonic())
         return bool(self._ledger.open) or not self._too_long(since)
 
     def _too_long(self, since: float) -> bool:
-        """Whether it is longer than `give_up_after` since a moment of the monotonic clock."""
+        """Return whether `give_up_after` has passed `since` a moment of the monotonic clock."""
         return time.monotonic() - since >= 60 * self._settings.give_up_after
 
     def _report_unsent(self, jobs: Sequence[Any], reason: str) -> None:
-        """Tell Snakemake that `jobs` have failed, for they are not sent."""
+        """Tell Snakemake that `jobs` have failed, because they are not sent."""
         for job in jobs:
             self.report_job_error(SubmittedJobInfo(job), msg=f"{reason}. ")
 
@@ -248,7 +251,10 @@ class Executor(RemoteExecutor):
         return f"{words}. {end.advice}"
 
     def _cancel_stuck_jobs(self, states: dict[str, JobState]) -> None:
-        """Say why jobs do not start, each reason once; cancel those that have waited too long for what cannot end."""
+        """Say why jobs do not start, each reason once; cancel those that wait too long for what cannot end by itself.
+
+        Changes the state of those in `states` to cancelled.
+        """
         for job, state in states.items():
             if state.phase == "waiting" and state.reason:
                 self._say_once(f"{self._scheduler.name} does not start job {job}: {state.reason}", state.reason)
@@ -260,7 +266,7 @@ class Executor(RemoteExecutor):
                 states[job] = replace(state, name="CANCELLED", phase="cancelled")
 
     def _stop_where_all_end_alike(self) -> None:
-        """Cancel all and raise WorkflowError once `same_failures` different jobs in turn had the same kind of end."""
+        """Cancel all and raise WorkflowError once `same_failures` different jobs in turn have ended in the same way."""
         limit = self._settings.same_failures
         kind = self._ends[-1][0] if self._ends else ""
         alike = {outputs for _, outputs in takewhile(lambda end: end[0] == kind, reversed(self._ends))}
@@ -279,7 +285,7 @@ class Executor(RemoteExecutor):
             self.logger.info(text)
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """End all jobs, those too that Snakemake does not list while it looks at them."""
+        """End all jobs, also those that Snakemake does not list while it looks at them."""
         self._held.clear()
         if numbers := sorted({*self._ledger.open, *(info.external_jobid for info in active_jobs)}):
             self._scheduler.cancel(numbers)
@@ -307,7 +313,7 @@ def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
 
 
 def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Scheduler:
-    """The scheduler of the settings. Raises WorkflowError where one of the three commands of a queue is missing."""
+    """Return the scheduler of the settings. Raises WorkflowError where one of a queue's three commands is missing."""
     environment = partial(job_environment, variables)
     commands = (settings.submit, settings.status, settings.cancel)
     if not any(commands):

@@ -32,7 +32,7 @@ class Ledger:
         return {number: entry for number, entry in entries if entry.ended is None}
 
     def outputs_of(self, number: str) -> str:
-        """The files that a job makes; "" for a job that is not in the ledger."""
+        """Return the files that a job makes, as `outputs_text`; "" for a job that is not in the ledger."""
         return self._entries[number].makes if number in self._entries else ""
 
     def note_submitted(self, number: str, job: Any) -> None:
@@ -51,6 +51,7 @@ class Ledger:
             self._write(entry.model_copy(update={"ended": now_utc(), "state": state, "reason": reason}))
 
     def _write(self, entry: LedgerEntry) -> None:
+        """Remember an entry, and append it to the file of its job."""
         self._entries[entry.id] = entry
         path = self._files[entry.id]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,5 +60,5 @@ class Ledger:
 
 
 def outputs_text(job: Any) -> str:
-    """What a job of Snakemake makes."""
+    """Return the files that a job of Snakemake makes, as one text, by which the job is known again."""
     return " ".join(map(str, job.output))

@@ -19,7 +19,7 @@ RULE = re.compile(r"^rule (\w+_\w+):", re.MULTILINE)  # shorter names may be tho
 
 
 def check_profile(name: str) -> None:
-    """Raise UserError where there is no profile of this name: here, or where Snakemake looks for those of a user."""
+    """Raise UserError unless there is a profile of this name: here, or where Snakemake looks for a user's."""
     places = (Path(), Path.home() / ".config/snakemake", Path("/etc/xdg/snakemake"))
     if not any((place / name).is_dir() for place in places):
         SnakemakeProfile(Path(name))
@@ -49,7 +49,7 @@ class SnakemakeProfile:
         self._check_keys()
 
     def _check_keys(self) -> None:
-        """Check options and rules: names known but for a letter or two, and numbers that are none. Raises UserError."""
+        """Check options and rules. Raises UserError for a name that is nearly a known one, and for a wrong number."""
         from snakemake.cli import get_argument_parser  # a second that nothing else needs
 
         options = get_argument_parser()._option_string_actions
@@ -66,7 +66,7 @@ class SnakemakeProfile:
                 self._check_names((setting,), names, rules, "the workflow has no rule")
 
     def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:
-        """Check names at a place of the profile, as `_check_keys`."""
+        """Check the names at a place of the profile. Raises UserError for one that is known but for a letter or two."""
         for key in names:
             meant = [name for name in sorted(known) if edit_distance(key, name) <= 2]
             if key not in known and meant:
@@ -76,11 +76,11 @@ class SnakemakeProfile:
                 )
 
     def resources(self, rule: str) -> dict[str, str]:
-        """What the profile says of a rule's resources. Of what the rule says itself, only `replaced` counts."""
+        """Return what the profile says of a rule's resources. Of what the rule says itself, only `replaced` counts."""
         return self._defaults | self.replaced(rule)
 
     def replaced(self, rule: str) -> dict[str, str]:
-        """What set-resources puts in the place of what the rule asks for."""
+        """Return what set-resources puts in the place of what the rule asks for: name -> value."""
         return self._set_resources.get(rule, {})
 
     @property
@@ -141,13 +141,13 @@ class SnakemakeProfile:
         return {name: str(value).strip("'\"") for name, value in entries.items()}
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:
-        """What to raise for a value that a key of the profile cannot have; `place`: the keys down to it."""
+        """Return the error for a value that a key of the profile cannot have. `place`: the keys down to it."""
         where = f"{self._lines.place_prefix(self.path, place)}{dotted(place)}"
         return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")
 
 
 def _list_of(setting: Any) -> list[Any]:
-    """The values of a setting as a list, from one value, a list, or None."""
+    """Return a setting as a list: of one value, of a list, or [] of None."""
     if setting is None:
         return []
     return setting if isinstance(setting, list) else [setting]

@@ -91,7 +91,7 @@ def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[Qu
 
 
 def ask_why_refused(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
-    """Why Slurm refuses a request; None where it would take it."""
+    """Ask Slurm why it refuses a request; None where it would take it."""
     return why_refused(question_to_sbatch(request.resources, profile.resources(request.rule)))
 
 
@@ -102,7 +102,7 @@ def job_text(request: QueueRequest, profile: SnakemakeProfile) -> str:
 
 
 def cure_for(reason: str) -> str:
-    """What to change where Slurm refuses a job for this reason."""
+    """Return what to change where Slurm refuses a job for this reason."""
     return next(advice for words, advice in CURES if re.search(words, reason.lower()))
 
 
@@ -140,11 +140,11 @@ def with_profile_values(resources: Mapping[str, int | str], replaced: Mapping[st
 
 
 def question_to_sbatch(sent: Mapping[str, int | str], resources: dict[str, str]) -> list[str]:
-    """The question to sbatch: as the job is submitted, with what the profile says of its rule."""
+    """Return the question to sbatch: the job as it is sent, with what the profile says of its rule."""
     return ["sbatch", "--test-only", *sbatch_options({**resources, **sent}), "--wrap=true"]
 
 
 def describe_request(sent: Mapping[str, int | str]) -> str:
-    """A request in words."""
+    """Return a request in words: "2 nodes with 8 cores, 64000 MB, gpu:4 for 30 minutes"."""
     each = [plural(int(sent["cpus_per_task"]), "core"), f"{sent['mem_mb']} MB", str(sent["gres"])]
     return f"{plural(int(sent['nodes']), 'node')} with {', '.join(filter(None, each))} for {sent['runtime']} minutes"

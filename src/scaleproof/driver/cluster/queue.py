@@ -42,7 +42,7 @@ class Queue:
     _missed: dict[str, int] = field(default_factory=dict)  # job -> answers in turn in which it is missing
 
     def submit(self, job: Submission) -> str:
-        """Send a job and return its number. Raises Refused."""
+        """Send a job and return its number, the last word that the command prints. Raises Refused."""
         line = fill_in_values(self.submit_command, {**job.resources, "log": job.log, "name": job.name})
         code, printed, errors = run_scheduler_command(
             ["sh", "-c", f"{line} {shlex.quote(str(job.script))}"], self.environment()
@@ -54,7 +54,7 @@ class Queue:
         return lines[-1]
 
     def would_take(self, job: Submission) -> bool:
-        """True: a queue cannot be asked."""
+        """Return True, as a queue cannot be asked."""
         return True
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
@@ -82,7 +82,7 @@ class Queue:
         return JobEnd(words, kind="" if by_hand else words, by_hand=by_hand)
 
     def ended_well(self) -> list[SoundJob]:
-        """Nothing: a queue does not say on which nodes its jobs ran."""
+        """Return [], as a queue does not say on which nodes its jobs ran."""
         return []
 
     def cancel(self, jobs: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ class Queue:
         run_scheduler_command(["sh", "-c", f"{self.cancel_command} {shlex.join(jobs)}"], self.environment())
 
     def left_in(self, folder: Path) -> list[str]:
-        """Nothing: a queue does not say who has sent its jobs, the ledger does."""
+        """Return [], as a queue does not say who has sent its jobs; the ledger does."""
         return []
 
 

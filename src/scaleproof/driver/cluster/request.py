@@ -45,7 +45,7 @@ def request_of_run(cell: Cell, resources: Resources) -> JobRequest:
 
 
 def request_of_replay(cell: Cell, resources: Resources) -> JobRequest:
-    """The request for the replay of `cell`, one process that nobody times: a part of one of the nodes of its run."""
+    """Return the request for the replay of `cell`: one untimed process, on a part of one of its run's nodes."""
     return replace(request_of_run(cell, resources), nodes=1, exclusive=False)
 
 
@@ -65,8 +65,7 @@ def request_of_shared_job(cells: Sequence[Cell], resources: Resources) -> JobReq
 def complaint_on_job_time(rule: str, minutes: float, resources: Resources) -> str | None:
     """Return why `minutes` are too few for a job of `rule`: the scheduler would end it before its run ends itself.
 
-    Such a run leaves no row. None where `minutes` exceed the run's own limit, and for rules whose jobs have no such
-    limit.
+    Such a run leaves no row. None where `minutes` exceed the run's own limit, and for rules without such a limit.
     """
     limit = resources.time_limit
     if rule not in STOPPING_RULES or minutes > limit:

@@ -74,13 +74,13 @@ class Scheduler(Protocol):
         """Send a job and return its number. Raises Refused."""
 
     def would_take(self, job: Submission) -> bool:
-        """Whether there are nodes for this job; True where that cannot be asked."""
+        """Return whether there are nodes for this job; True where that cannot be asked."""
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
         """Return the state of each of `jobs`; None while the scheduler does not answer."""
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
-        """Return how a job has ended whose last known state was `state`; `log`: its output."""
+        """Return how a job has ended whose last known state is `state`; `log`: the file of its output."""
 
     def ended_well(self) -> list[SoundJob]:
         """Return the user's jobs that have ended well lately, as far as the scheduler remembers."""

@@ -40,7 +40,10 @@ RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queu
 
 
 def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> None:
-    """Raise UserError for a resource of a profile that is one of ours but for a letter; others are the site's."""
+    """Raise UserError for a resource that is one of ours but for a letter or two; any other name is the site's.
+
+    `where`: the place that the message begins with.
+    """
     for name in names:
         nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
         if 0 < edit_distance(name, nearest) <= 2 and len(name) > 4:
@@ -48,7 +51,7 @@ def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> 
 
 
 def _check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Check that a profile's `config` has `known` keys alone. Raises UserError that says where another one belongs."""
+    """Check that a profile's `config` has only `known` keys. Raises UserError, which says where another belongs."""
     for key in config:
         if key in Campaign.model_fields:
             raise UserError(
@@ -127,11 +130,11 @@ class Site:
         return ("", [f"--gpus-per-node={number}"]) if self.gpu_option == "gpus-per-node" else (f"gpu:{number}", [])
 
     def _whole_nodes(self, request: JobRequest) -> bool:
-        """Whether nobody else gets the nodes of a job: it asks for that, and the site grants it."""
+        """Return whether nobody else gets the nodes of a job: it asks for that, and the site grants it."""
         return self.exclusive and request.exclusive
 
     def _lsf_extra(self, request: JobRequest) -> str:
-        """Return options of LSF's bsub: the whole node where this site lets a job have it, and GPUs by type."""
+        """Return the options of LSF's bsub: the whole node where this site lets a job have it, and GPUs by type."""
         options = []
         if self._whole_nodes(request):
             options.append("-x")

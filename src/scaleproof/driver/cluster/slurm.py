@@ -112,7 +112,7 @@ class Slurm:
         raise Refused(words, passing=too_many or bool(AWAY.search(words)) or code == 124, too_many=too_many)
 
     def would_take(self, job: Submission) -> bool:
-        """Whether there are nodes for this job."""
+        """Return whether there are nodes for this job."""
         return why_refused(["sbatch", "--test-only", *_submit_options(job), "--wrap=true"]) is None
 
     def states(self, jobs: Set[str]) -> dict[str, JobState] | None:
@@ -139,7 +139,7 @@ class Slurm:
         return {job: states.get(job, JobState("UNKNOWN", "unknown")) for job in jobs}
 
     def _cancelled_tasks(self, missing: Set[str], states: Mapping[str, JobState]) -> list[str]:
-        """Of the jobs `missing` from the queue, the array tasks that were cancelled before they started.
+        """Return which jobs `missing` from the queue are array tasks that were cancelled before they started.
 
         Slurm drops such a task at once, but still lists other tasks of its array.
         """
@@ -147,7 +147,7 @@ class Slurm:
         return [job for job in missing - self._nodes.keys() if job.partition("_")[0] in arrays]
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
-        """Whether a running job has lost the node of its script: with --no-kill it would hold the others for long."""
+        """Return whether a running job has lost the node of its script: with --no-kill it would hold the others."""
         return nodes != self._nodes.setdefault(job, nodes) and batch_host not in expand_node_list(nodes)
 
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
@@ -193,7 +193,7 @@ class Slurm:
 
 
 def _submit_options(job: Submission) -> list[str]:
-    """All options of sbatch for a job."""
+    """Return all options of sbatch for a job."""
     options = [*sbatch_options(job.resources), f"--job-name={job.name}", f"--output={job.log}"]
     options += [f"--chdir={job.folder}", "--no-requeue", f"--signal=TERM@{WARNING_S}", "--export=ALL"]
     if job.tasks > 1:
@@ -204,7 +204,7 @@ def _submit_options(job: Submission) -> list[str]:
 
 
 def shares_nodes(resources: Mapping[str, Any]) -> bool:
-    """Whether a job measures on nodes that it does not have for itself; such jobs are sent one after the other.
+    """Return whether a job measures on nodes that it does not have for itself; such jobs are sent one after the other.
 
     Side by side they would wait for each other's devices inside their allocations, and use up their own time.
     """
@@ -213,7 +213,7 @@ def shares_nodes(resources: Mapping[str, Any]) -> bool:
 
 
 def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
-    """What sbatch is given for a rule's resources."""
+    """Return the options of sbatch that a rule's resources ask for."""
     options = [f"--{option}={resources[name]}" for name, option in OPTIONS.items() if resources.get(name)]
     return [*options, *shlex.split(str(resources.get("slurm_extra") or ""))]
 
@@ -221,7 +221,7 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
 def state_of(name: str, reason: str = "") -> JobState:
     """Return a job's state from Slurm's word for it.
 
-    `reason`, why it waits, is left out where any job may wait for it (ORDINARY).
+    `reason`, why it waits, is kept unless it is one for which jobs wait anywhere (ORDINARY).
     """
     phases: dict[str, Phase] = {"PENDING": "waiting", DONE: "done", "CANCELLED": "cancelled"}
     phase = phases.get(name, "failed" if name in FAILED else "running")
@@ -257,9 +257,9 @@ def why_refused(line: Sequence[str]) -> str | None:
 
 
 def join_error_lines(text: str) -> str:
-    """All that sbatch or srun says of an error, on one line without prefixes: "QOS limit; Job violates policy".
+    """Return what sbatch or srun says of an error on one line, without prefixes: "QOS limit; Job violates policy".
 
-    All, because the site's own explanation often comes first, and a general one last.
+    All of it, because the site's own explanation often comes first, and a general one last.
     """
     prefix = re.compile(r"^(?:(?:sbatch|srun|allocation failure|error): )+")
     lines = [prefix.sub("", line.strip()) for line in text.splitlines()]

@@ -60,10 +60,7 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
 
 
 def _judge_missing_answers(answers: int, nodes: int, why: str, folder: Path) -> Verdict:
-    """Return the failed verdict of a job that not all nodes have answered, with what to do.
-
-    `folder`: the job's, which is kept.
-    """
+    """Return the failed verdict of a job that not all nodes have answered. `folder`: the job's, which is kept."""
     number = f"{answers} of {nodes} nodes answered" if answers else "no answer from compute nodes"
     check_sharing = (
         "see that this folder and this Python are on a shared file system; the job's script and log are in "
@@ -74,7 +71,7 @@ def _judge_missing_answers(answers: int, nodes: int, why: str, folder: Path) -> 
 
 
 def _run_trial_workflow(folder: Path, profile: Path) -> str:
-    """Run the workflow in `folder`, and return what Snakemake prints; it is cancelled after WAIT seconds."""
+    """Run the workflow in `folder`, cancel it after WAIT seconds, and return what Snakemake has printed."""
     own = ("--workflow-profile", "none", "--retries", "0", "--seconds-between-status-checks", "2")
     command = [sys.executable, "-m", "snakemake", "--profile", str(profile.resolve()), *own]
     pipe, merged = subprocess.PIPE, subprocess.STDOUT
@@ -92,13 +89,13 @@ def _run_trial_workflow(folder: Path, profile: Path) -> str:
 
 
 def _reason_for_silence(printed: str) -> str:
-    """Why a job has given no answer: the scheduler's words in what Snakemake `printed`, else its last line."""
+    """Return why a job gave no answer: the scheduler's words in what Snakemake `printed`, else its last line."""
     words = WORDS.findall(printed) or [line for line in printed.splitlines() if line.strip()] or ["snakemake failed"]
     return words[-1].rstrip(". ")
 
 
 def _read_answers(file: Path) -> list[dict[str, Any]]:
-    """The JSON report of each node in `file`; other lines (a site's greeting may have braces, too) are left out."""
+    """Return the JSON report of each node in `file`; other lines, such as a site's greeting, are left out."""
     answers = []
     for line in re.findall(r"^\{.*\}$", file.read_text() if file.is_file() else "", re.MULTILINE):
         with contextlib.suppress(ValueError):

@@ -24,7 +24,7 @@ class Batch:
 
 
 def resolve_batch(work: Work, n_devices: int) -> Batch:
-    """The batch of a cell on `n_devices` devices, with what the campaign leaves to `derive` filled in.
+    """Return the batch of a cell on `n_devices` devices, with what the campaign leaves to `derive` filled in.
 
     A micro-batch that is still to be found (`largest`, `fastest`) stands as 1. Raises UserError, with the arithmetic,
     where the three given numbers disagree or do not divide.
@@ -53,7 +53,7 @@ def resolve_batch(work: Work, n_devices: int) -> Batch:
 
 
 def _batch_before_search(work: Work, n_devices: int) -> Batch:
-    """The batch of a cell whose micro-batch trials are still to find: 1 stands for it. Raises UserError."""
+    """Return the batch of a cell whose micro-batch trials are still to find: 1 stands for it. Raises UserError."""
     if work.global_batch == "derive" or work.accumulation != "derive":
         raise UserError(
             f"work.micro_batch: {work.micro_batch} needs a number for work.global_batch and `derive` for "
@@ -64,15 +64,15 @@ def _batch_before_search(work: Work, n_devices: int) -> Batch:
 
 
 def candidate_micro_batches(work: Work, n_devices: int) -> list[int]:
-    """The micro-batches that divide the samples of a device's step, the smallest first."""
+    """Return the micro-batches that divide a device's samples of a step evenly, the smallest first."""
     share = resolve_batch(work, n_devices).global_ // n_devices
     return [size for size in range(1, share + 1) if share % size == 0]
 
 
 def _divide(what: str, total: int, other: int, n_devices: int) -> int:
-    """The micro-batch or the accumulation, whichever `what` names: the global batch `total` / (`other` x devices).
+    """Return the global batch `total` / (`other` x devices): the micro-batch or the accumulation, as `what` names it.
 
-    `other`: the accumulation or the micro-batch. Raises UserError where the quotient is not a whole number.
+    `other`: the one that is given. Raises UserError where the quotient is not a whole number.
     """
     divisor = other * n_devices
     if total % divisor:

@@ -45,16 +45,16 @@ class Checked(Protocol):
 
 
 def is_used_of_section(campaign: Campaign, axis: str) -> bool:
-    """Whether a cell or an arm of a comparison has the value of `axis` that stands in the axis's section."""
+    """Return whether a cell, or an arm of a comparison, takes the value of `axis` from its section.
+
+    `axis`: a key that can vary. Where `vary` lists its values, only cells that name none do.
+    """
     choices = [*campaign.cells, *(arm for comparison in campaign.compare for arm in (comparison.a, comparison.b))]
     return getattr(campaign.vary, axis) is None or any(axis not in choice.model_fields_set for choice in choices)
 
 
 def check_campaign(campaign: Campaign) -> None:
-    """Check that no key is without effect: beside `vary`, or beside a command, which is not the trainer.
-
-    Raises UserError.
-    """
+    """Check that no key is without effect, beside `vary`, or beside a command. Raises UserError."""
     for axis, (section, _) in AXES.items():
         value = getattr(getattr(campaign, section), axis)
         varied = getattr(campaign.vary, axis)
@@ -133,7 +133,7 @@ def check_command(cell: Checked) -> None:
 
 
 def _check_words(words: list[str]) -> None:
-    """Check that a command, which no shell reads, has nothing that only a shell obeys. Raises UserError."""
+    """Check that a command has no word that only a shell obeys, as no shell reads it. Raises UserError."""
     for_shells = [word for word in words if word in OF_SHELLS or word.endswith(";")]
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():  # NAME=value program

@@ -64,7 +64,7 @@ class Cell:
         return fill_in(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
 
     def values_of_command(self, repeat: int = 1) -> dict[str, object]:
-        """Placeholder that a command may have without an axis -> its value in the run number `repeat` of the cell."""
+        """Return the values of placeholders that need no axis, by name, in run number `repeat` of the cell."""
         geometry, batch = self.execution.geometry, self.batch
         return {
             "devices": geometry.n_devices,
@@ -93,11 +93,11 @@ class Cell:
 
     @property
     def is_open(self) -> bool:
-        """Whether its micro-batch is still to be found."""
+        """Whether the micro-batch of this cell is still to be found, by trials."""
         return self.work.micro_batch in SEARCHED
 
     def resolved(self, micro_batch: int) -> "Cell":
-        """The cell with the micro-batch that trials have found; its name and its plan stay as they are."""
+        """Return the cell with the micro-batch that trials have found; its name and its plan stay as they are."""
         return replace(self, work=self.work.model_copy(update={"micro_batch": micro_batch}))
 
     @cached_property
@@ -160,7 +160,7 @@ class Cell:
         return {"global_batch": batch.global_, "micro_batch": batch.micro, "accumulation": batch.accumulation}
 
     def _config_of_command(self, command: str) -> dict[str, Any]:
-        """The configuration of a cell that runs `command`; None for keys of which only the program knows the value."""
+        """Return the configuration of a cell that runs `command`; keys whose value only the program knows are None."""
         workload, execution = self.workload.model_dump(mode="json"), self.execution
         named = placeholders(command)
         settings = ", ".join(setting.label for setting in self.settings.values())
@@ -210,17 +210,17 @@ class Cell:
 
 
 def sharing_devices(strategy: str, nodes: int, devices_per_node: int) -> int:
-    """Devices that share one copy of the state: hsdp has one on each node, every other strategy that shards one."""
+    """Return how many devices share one copy of the state: under hsdp those of a node, else those of all nodes."""
     return devices_per_node if strategy == "hsdp" else nodes * devices_per_node
 
 
 def _hash_of_config(config: dict[str, Any]) -> str:
-    """The first 16 hexadecimal digits of the sha256 of a configuration."""
+    """Return the first 16 hexadecimal digits of the sha256 of a configuration."""
     return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def expand_cells(campaign: Campaign) -> list[Cell]:
-    """All cells of a campaign: the product of `vary` without what `exclude` matches, then `cells`.
+    """Return all cells of a campaign: the product of `vary` without what `exclude` matches, then `cells`.
 
     Raises UserError where a combination is impossible, an `exclude` matches nothing, two cells would be the same, or
     there would be too many.
@@ -272,7 +272,7 @@ def _check_count(campaign: Campaign, axes: dict[str, list[Any]]) -> None:
 
 
 def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """The combinations of `axes` (name -> values) that no `exclude` matches, each as axis -> value.
+    """Return the combinations of `axes` (name -> values) that no `exclude` matches, each as axis -> value.
 
     Raises UserError for an `exclude` that matches no combination.
     """
@@ -296,7 +296,7 @@ def _combinations_to_run(campaign: Campaign, axes: dict[str, list[Any]]) -> list
 
 
 def _unmatched_text(campaign: Campaign, axes: dict[str, list[Any]], entry: dict[str, Any]) -> str:
-    """What to say of an `exclude` that matches no combination, with the values that the axes of `entry` have."""
+    """Return what to say of an `exclude` that matches no combination: also the values that its axes have."""
     present = {name: [str(value) for value in axes.get(name) or [_axis_value(campaign, {}, name)]] for name in entry}
     absent = [name for name, value in entry.items() if str(value) not in present[name]]
     given = "; ".join(f"{name} is {', '.join(present[name])}" for name in absent)
@@ -305,10 +305,7 @@ def _unmatched_text(campaign: Campaign, axes: dict[str, list[Any]], entry: dict[
 
 
 def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
-    """The two cells of an A/B comparison.
-
-    Raises UserError where they are one, or not the same work on the same devices.
-    """
+    """Return the two cells of an A/B comparison. Raises UserError unless they do the same work on equal devices."""
     choices = [_values_given(comparison.a), _values_given(comparison.b)]
     named = [*ALWAYS_NAMED, *choices[0], *choices[1]]
     a, b = (_make_cell(campaign, choice, named) for choice in choices)
@@ -327,19 +324,19 @@ def arms_of(campaign: Campaign, comparison: Comparison) -> tuple[Cell, Cell]:
 
 
 def tokens_of(cell: Cell) -> tuple[str, str]:
-    """What the token files of a cell are named after: corpus and tokenizer."""
+    """Return what the token files of a cell are named after: corpus and tokenizer."""
     return cell.workload.corpus, cell.workload.tokenizer
 
 
 def _axis_settings(axis: str, values: list[Scalar] | dict[str, Scalar]) -> list[Setting]:
-    """The values of an axis with a name of the user's: {label: value} keeps its labels, a list gets them, "lr0.1"."""
+    """Return the values of an axis of the user's own: {label: value} keeps its labels, a list gets some, "lr0.1"."""
     if isinstance(values, dict):
         return [Setting(label, str(value)) for label, value in values.items()]
     return [Setting.from_value(axis, value) for value in values]
 
 
 def _values_given(choice: Choice) -> dict[str, Any]:
-    """The values that a choice gives: name of an axis or of a placeholder of the command -> value."""
+    """Return the values that a choice gives: name of an axis, or of a placeholder of the command -> value."""
     declared = {
         name: getattr(choice, name)
         for name in choice.model_fields_set
@@ -349,14 +346,14 @@ def _values_given(choice: Choice) -> dict[str, Any]:
 
 
 def _axis_value(campaign: Campaign, choice: dict[str, Any], axis: str) -> Any:
-    """The value of an axis: from the choice, else from the campaign's section; None for a placeholder."""
+    """Return the value of an axis: from the choice, else from the campaign's section; None for a placeholder."""
     if axis in choice or axis not in AXES:
         return choice.get(axis)
     return getattr(getattr(campaign, AXES[axis][0]), axis)
 
 
 def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> Cell:
-    """The cell with the values of `choice` (axis -> value). `named`: axes whose values stand in its slug.
+    """Return the cell with the values of `choice` (axis -> value). `named`: axes whose values stand in its slug.
 
     Raises UserError where the values do not go together.
     """
@@ -390,7 +387,7 @@ def _make_cell(campaign: Campaign, choice: dict[str, Any], named: list[str]) -> 
 
 
 def _slug_part(prefix: str, value: Any) -> str:
-    """The part of a slug that says one value: "gb16", "nocompile", "v1m" for 1,000,000."""
+    """Return the part of a slug that says one value: "gb16", "nocompile", "v1m" for 1,000,000."""
     if isinstance(value, bool):
         return prefix if value else f"no{prefix}"
     if isinstance(value, int) and value >= 10**6 and value % 10**6 == 0:

@@ -52,12 +52,12 @@ class Setting(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """The label: how the value is called."""
+        """Return the label: how the value is called."""
         return self.label
 
     @classmethod
     def from_value(cls, name: str, value: Scalar) -> "Setting":
-        """The setting of a plain value of the axis `name`, which stands in the label of a number or a bool: "lr0.1"."""
+        """Return the setting of a plain value of axis `name`, which begins the label of numbers and bools: "lr0.1"."""
         if isinstance(value, bool):
             return cls(name if value else f"no{name}", str(value).lower())
         label = value if isinstance(value, str) else f"{name}{value}"
@@ -122,17 +122,17 @@ class PerStep(Section):
 
 
 def placeholders(text: str) -> list[str]:
-    """The names in braces, each once, in their order."""
+    """Return the names in braces, each once, in their order."""
     return list(dict.fromkeys(PLACEHOLDER.findall(text)))
 
 
 def free_axes(command: str) -> list[str]:
-    """The placeholders of a command that mean nothing by themselves: axes of the campaign."""
+    """Return the placeholders of a command that mean nothing by themselves: they are axes of the campaign."""
     return [name for name in placeholders(command) if name not in BUILT_IN]
 
 
 def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
-    """The content of a campaign file with placeholders of its command in `settings`, apart from the declared axes.
+    """Return a campaign file's content with values of its command's placeholders in `settings`, apart from the axes.
 
     In `vary`, `cells` and `exclude` people write both side by side.
     """
@@ -143,7 +143,7 @@ def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
         return data
 
     def apart(choice: object) -> object:
-        """A mapping of axes and placeholders to values, with the latter in `settings`."""
+        """Return a mapping of axes and placeholders to values, with the latter in `settings`."""
         if not isinstance(choice, dict):
             return choice
         settings = {name: value for name, value in choice.items() if name in free}
@@ -156,8 +156,9 @@ def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
 
 
 def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> None:
-    """Check that `settings`, names of free axes, are exactly the free placeholders of `command`, and that every axis
-    in `varied` changes it. Raises UserError.
+    """Check that each free placeholder of `command` has a value in `settings`, and each axis of `varied` an effect.
+
+    `settings`: names of free axes. Raises UserError, also for a name there that is no placeholder.
     """
     free = free_axes(command)
     for name in settings:
@@ -180,10 +181,10 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
 
 
 def fill_in(text: str, values: Mapping[str, object]) -> str:
-    """The text with every placeholder that has a value replaced; other braces stay."""
+    """Return the text with every placeholder that has a value replaced; other braces stay."""
 
     def value_of(match: re.Match[str]) -> str:
-        """What stands in the command in place of one pair of braces."""
+        """Return what stands in the command in place of one pair of braces."""
         whole, name = match[0], match[1]
         return str(values.get(name, whole))
 
@@ -191,7 +192,7 @@ def fill_in(text: str, values: Mapping[str, object]) -> str:
 
 
 def split_command(command: str) -> list[str]:
-    """A command in words, as a shell reads it; nothing of it is expanded. Raises UserError where a quote is open."""
+    """Split a command into words as a shell does, expanding nothing. Raises UserError where a quote is open."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -202,9 +203,9 @@ def split_command(command: str) -> list[str]:
 
 
 def existing_files(words: Iterable[str]) -> list[str]:
-    """The words of a command that name existing files, each once: scripts and configurations, no interpreter.
+    """Return the words of a command that name existing files, each once: scripts and configurations.
 
-    Files larger than LARGEST_FILE, which are data, are left out.
+    Interpreters, and files larger than LARGEST_FILE, which are data, are left out.
     """
     files = []
     for word in words:
@@ -216,7 +217,7 @@ def existing_files(words: Iterable[str]) -> list[str]:
 
 
 def evaluate_product(text: Amount, values: Mapping[str, object]) -> int:
-    """The value of a number or a product such as "{micro_batch} * {devices}": 32 for {"micro_batch": 8, "devices": 4}.
+    """Return the value of a number or a product: "{micro_batch} * {devices}" is 32 for micro_batch 8 and devices 4.
 
     Raises UserError for any other text.
     """

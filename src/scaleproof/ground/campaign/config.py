@@ -234,7 +234,7 @@ def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
 
 
 def _list_type(annotation: Any) -> Any:
-    """The type of several values of an axis."""
+    """Return the type of several values of an axis."""
     return Annotated[list[annotation], Field(min_length=1)]
 
 
@@ -351,7 +351,7 @@ class Campaign(Section):
     @field_validator("title")
     @classmethod
     def _read_title(cls, title: str) -> str:
-        """The title without the line end of a block (`title: |`); ValueError for characters that a terminal obeys."""
+        """Return the title without the line end of a block (`title: |`). Raises ValueError for control characters."""
         title = title.rstrip("\n")
         for place, character in enumerate(title, start=1):
             if not character.isprintable():
@@ -373,7 +373,7 @@ class Campaign(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_empty_sections(cls, data: Any) -> Any:
-        """The content of a file without empty sections: `vary:` with nothing under it, null in YAML, means nothing."""
+        """Return a file's content without empty sections: `vary:` with nothing under it is null in YAML."""
         is_mapping = isinstance(data, dict)
         return (
             move_placeholders_to_settings({key: value for key, value in data.items() if value is not None})
@@ -383,10 +383,10 @@ class Campaign(Section):
 
 
 def tokenizer_entries(tokenizer: str) -> int:
-    """Entries of a tokenizer by its name, end-of-text included."""
+    """Return how many entries a tokenizer has, by its name, end-of-text included."""
     return ENTRIES[tokenizer] if tokenizer in ENTRIES else int(tokenizer.removeprefix("bpe-"))
 
 
 def shape_of(model: str | Shape | TransformersModel) -> Shape | TransformersModel:
-    """The numbers behind a model's name; a model of transformers has none but those of its file."""
+    """Return the numbers behind a model's name; a model of transformers, which has its own file, as it is."""
     return SHAPES[model] if isinstance(model, str) else model

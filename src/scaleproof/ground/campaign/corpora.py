@@ -136,7 +136,7 @@ class Corpus(Section):
         return self
 
     def _missing_keys(self) -> Iterator[str]:
-        """Complaints about keys that the source needs."""
+        """Yield a complaint about keys that the source needs and that are not given."""
         names = [name for name in NEEDED[self.source] if not getattr(self, name)]
         if names == ["files"] and self.source in LOCAL:
             yield f"source {self.source} needs `files`, a list of paths or patterns such as [notes/*.txt]"
@@ -144,7 +144,7 @@ class Corpus(Section):
             yield f"source {self.source} needs {', '.join(f'`{name}`' for name in names)}"
 
     def _useless_keys(self) -> Iterator[str]:
-        """Complaints about keys that the source has no use for."""
+        """Yield complaints about keys that the source has no use for."""
         if self.gated and self.source not in ONLY_FOR["gated"]:
             yield "`gated` is for sources hub and dataset: tokens are sent nowhere else"
         for name, sources in ONLY_FOR.items():
@@ -154,7 +154,7 @@ class Corpus(Section):
             yield "`load` has three entries: owner/name, configuration (default where there is one only), split"
 
     def _wrong_fields(self) -> Iterator[str]:
-        """Complaints about `field`, `label` and `columns`."""
+        """Yield complaints about `field`, `label` and `columns`."""
         if "field" in self.model_fields_set and self.form == "text":
             yield "`field` is for rows with fields: jsonl, parquet or csv; of a text, `document` says what one is"
         if self.label and (self.form == "text" or self.source == "python-docs"):
@@ -168,7 +168,7 @@ class Corpus(Section):
                 yield f'"{name}" (field, label) is none of `columns`: {", ".join(self.columns)}'
 
     def _wrong_places(self) -> Iterator[str]:
-        """Complaints about `urls`, and about names of files that are downloaded."""
+        """Yield complaints about `urls`, and about names of files that are downloaded."""
         for url in self.urls:
             if not re.match(r"https?://[^/]", url):
                 yield f'urls: "{shortened(url)}" is no address; allowed: http://... or https://...'
@@ -242,7 +242,7 @@ class CorpusTable(RootModel[dict[CorpusName, Corpus]]):
 
 
 def folder_of(name: str, corpus: Corpus) -> str:
-    """The name of a corpus' folder below results/corpora: another revision or budget is another folder."""
+    """Return the name of a corpus' folder below results/corpora; another revision or budget is another folder."""
     parts = [corpus.revision[:12]] if corpus.revision else []
     if corpus.budget:
         parts.append(corpus.budget.replace(",", "").replace(" ", ""))
@@ -250,7 +250,7 @@ def folder_of(name: str, corpus: Corpus) -> str:
 
 
 def local_files(name: str, corpus: Corpus) -> list[str]:
-    """The local files that a corpus names, in order of path; empty for a corpus that is downloaded.
+    """Return the local files that a corpus names, in order of path; empty for a corpus that is downloaded.
 
     Raises UserError where a pattern matches nothing, or something that is not a file.
     """
@@ -266,7 +266,7 @@ def local_files(name: str, corpus: Corpus) -> list[str]:
 
 
 def _find_files(pattern: str, where: str) -> list[Path]:
-    """The regular files that a pattern matches, in order of path. Raises UserError if it matches none."""
+    """Return the regular files that a pattern matches, in order of path. Raises UserError if it matches none."""
     path = Path(pattern)
     if pattern.startswith(("~", "$")):
         written = os.path.expandvars(path.expanduser())
@@ -292,12 +292,12 @@ def _find_files(pattern: str, where: str) -> list[Path]:
 
 
 def _has_wildcard(pattern: str) -> bool:
-    """Whether a path is a pattern that several files may match."""
+    """Return whether a path is a pattern that several files may match."""
     return any(character in pattern for character in "*?[")
 
 
 def _fault_of_kind(path: Path) -> str | None:
-    """Why a path is no regular file, to be said after it: "is a folder; write ..."; None for a regular file."""
+    """Return why a path is no regular file, to be said after it: "is a folder; write ..."; None for a regular file."""
     if path.is_file():
         return None
     if path.is_dir():
@@ -322,7 +322,7 @@ def check_local(name: str, corpus: Corpus) -> None:
 
 
 def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
-    """What is wrong with a file that begins with the bytes `start`, to be said after its path; None where nothing is.
+    """Return what is wrong with a file that begins with the bytes `start`, to be said after its path; else None.
 
     A packed file without the suffix for it, a suffix without the packing, or a kind of file that is no corpus.
     """
@@ -335,7 +335,7 @@ def _fault_of_first_bytes(path: Path, start: bytes) -> str | None:
 
 
 def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
-    """What is wrong with a file of the corpus, by its first bytes `start`; None where nothing is."""
+    """Return what is wrong with a file of the corpus, by its first bytes `start`; None where nothing is."""
     if corpus.form == "parquet":
         return None if start.startswith(b"PAR1") else "cannot be read as parquet: it does not begin like one"
     if path.suffix in PACKED:
@@ -363,7 +363,7 @@ def _file_fault(path: Path, start: bytes, corpus: Corpus) -> str | None:
 
 
 def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
-    """What is wrong with a file whose fields are called `names`; None if all fields of the corpus are there."""
+    """Return what is wrong with a file whose fields are called `names`; None if all fields of the corpus are there."""
     for name in corpus.fields:
         if name not in names:
             if corpus.form == "csv" and len(names) == 1:
@@ -378,7 +378,7 @@ def absent_field_text(names: list[str], corpus: Corpus) -> str | None:
 
 
 def _expand_ranges(pattern: str) -> list[str]:
-    """A name with its ranges of numbers, `part-{00..79}`, written out."""
+    """Return the names that a name stands for, its ranges of numbers, `part-{00..79}`, written out."""
     match = RANGE.search(pattern)
     if not match:
         return [pattern]

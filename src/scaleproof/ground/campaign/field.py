@@ -26,16 +26,16 @@ def key(default: Any, description: str | None, unit: str, *, axis: str | None = 
 
 
 def unit_of(field: FieldInfo) -> str:
-    """The unit of a declared key."""
+    """Return the unit of a declared key."""
     return str(_declared_extra(field)["unit"])
 
 
 def axis_prefix(field: FieldInfo) -> str | None:
-    """The slug prefix of a declared key, or None where the key is not an axis."""
+    """Return the slug prefix of a declared key; None where the key is no axis."""
     axis = _declared_extra(field).get("axis")
     return None if axis is None else str(axis)
 
 
 def _declared_extra(field: FieldInfo) -> JsonDict:
-    """What `key` has declared beside pydantic's own: unit and axis."""
+    """Return what `key` has declared beside pydantic's own: unit and axis."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}

@@ -22,7 +22,7 @@ class Geometry(Section):
         return self.nodes * self.devices_per_node
 
     def slug(self) -> str:
-        """The geometry in the name of a cell: "2x4"."""
+        """Return the geometry in the name of a cell: "2x4"."""
         return str(self)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class Geometry(Section):
 
 
 def _read_geometry(value: Any) -> Any:
-    """The keys of a Geometry, of a text like "2x4"; any other value as it is, for pydantic to refuse."""
+    """Return the keys of a Geometry, from a text like "2x4"; any other value as it is, for pydantic to refuse."""
     geometry = re.match(GEOMETRY, value) if isinstance(value, str) else None
     return {"nodes": int(geometry[1]), "devices_per_node": int(geometry[2])} if geometry else value
 

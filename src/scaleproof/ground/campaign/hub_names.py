@@ -9,14 +9,14 @@ OF_FILES = (".txt", ".md", ".json", ".jsonl", ".parquet", ".csv", *PACKED)  # wh
 
 
 def refuse_hub_name(name: object) -> object:
-    """`name` as it is; raises ValueError, with the lines to write instead, for a data set of the hub (owner/name)."""
+    """Return `name` as it is. Raises ValueError, with what to write instead, for a data set of the hub (owner/name)."""
     if lines := lines_of_hub_name(name):
         raise ValueError(lines)
     return name
 
 
 def lines_of_hub_name(name: object) -> str | None:
-    """What to write in place of the name of a data set of the hub; None for any other name."""
+    """Return what to write in place of the name of a data set of the hub; None for any other name."""
     if not isinstance(name, str) or not HUB_NAME.fullmatch(name) or name.endswith(OF_FILES):
         return None
     row = re.sub(r"[^a-z0-9._-]+", "-", name.partition("/")[2].lower()).strip("-._") or "my-dataset"

@@ -42,6 +42,7 @@ class LoadedCampaign:
         `results`: the folder in which the micro-batches that trials have found are looked up.
         """
         self.path, self.name = path, path.stem
+        self._orders: dict[int, dict[str, int]] = {}  # repeat -> `_order`, which each of a thousand jobs asks for
         is_misnamed = path.suffix != ".yaml" or not NAME.fullmatch(self.name) or self.name in RESERVED
         if not path.is_file() or path.suffix not in (".yaml", ".yml") or (is_misnamed and not has_title(path)):
             raise no_campaign_error(path)
@@ -83,7 +84,7 @@ class LoadedCampaign:
         return 60 * self.campaign.resources.time_limit
 
     def _cells_to_trace(self) -> list[Cell]:
-        """The cells of which a trace is taken, in the order of `cells`. Raises UserError for an unknown name."""
+        """Return the cells of which a trace is taken, in the order of `cells`. Raises UserError for an unknown name."""
         selection = self.campaign.trace.cells
         if selection == "all":
             return self.cells
@@ -100,13 +101,13 @@ class LoadedCampaign:
         return [cell for cell in self.cells if cell.slug in selection]
 
     def _with_found_batch(self, cell: Cell, results: Path) -> Cell:
-        """The cell with the micro-batch that trials found; unchanged without trials, or before they were made."""
+        """Return the cell with the micro-batch that trials found; as it is without trials, or before they were made."""
         path = frontier_file(results, self.name, cell.slug)
         if cell.searched is None or not path.is_file():
             return cell
 
         def resolve_from_answer(data: bytes) -> Cell:
-            """The cell with the answer in the file's bytes."""
+            """Return the cell with the answer in the file's bytes."""
             answer = json.loads(data)
             if answer["planned_fingerprint"] != cell.planned_fingerprint:
                 return cell  # of an older campaign file: the trials will be made again
@@ -168,7 +169,7 @@ class LoadedCampaign:
         return {job.name: job for job in plan_shared_jobs(self.campaign, self._cells_in_order)}
 
     def shared_job(self, name: str) -> SharedJob:
-        """The job called `name`. Raises UserError where the campaign has no such job, or no longer has it."""
+        """Return the job called `name`. Raises UserError where the campaign has no such job, or no longer has it."""
         if name not in self.shared_jobs:
             raise UserError(
                 f'{self.path}: there is no job "{name}" of several runs.{did_you_mean(name, self.shared_jobs)} '
@@ -177,13 +178,13 @@ class LoadedCampaign:
         return self.shared_jobs[name]
 
     def records(self, results: Path, repeats: int | None = None) -> dict[Path, SharedJob]:
-        """Path of its record -> job that holds several runs; only jobs of the first `repeats`, if given."""
+        """Return path of its record -> job, of the jobs with several runs; only of the first `repeats`, if given."""
         last = repeats or self.repeats(results)
         folder = results / self.name / TOGETHER
         return {folder / f"{job.name}.json": job for job in self.shared_jobs.values() if job.rounds[0][0] <= last}
 
     def _cells_in_order(self, repeat: int) -> list[Cell]:
-        """The cells as they run in a repeat."""
+        """Return the cells as they run in a repeat."""
         return [self._by_slug[slug] for slug in self._order(repeat)]
 
     @property
@@ -197,7 +198,7 @@ class LoadedCampaign:
         return groups
 
     def held_out(self, cell: Cell) -> bool:
-        """Whether the cell runs after the forecast of it."""
+        """Return whether the cell is forecast first, and runs afterwards."""
         return cell.execution.geometry in self.campaign.forecast.hold_out
 
     @cached_property
@@ -206,7 +207,7 @@ class LoadedCampaign:
         return {cell.slug: cell for cell in self.cells}
 
     def cell(self, slug: str) -> Cell:
-        """The cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
+        """Return the cell called `slug`. Raises UserError, with the nearest name, for an unknown slug."""
         cells = self._by_slug
         if slug not in cells:
             hint = f"{did_you_mean(slug, cells)} Cells: {', '.join(cells)}"
@@ -214,7 +215,7 @@ class LoadedCampaign:
         return cells[slug]
 
     def count_witness_steps(self, cell: Cell, repeats: int) -> int:
-        """How many steps a run of `cell` makes once more after its window, each of them checked; none of a command.
+        """Return how many steps a run of `cell` makes once more after its window, each checked; 0 for a command.
 
         The share `resources.witness` of the steps of all `repeats` of the cell, but at most one run's steps.
         """
@@ -224,7 +225,7 @@ class LoadedCampaign:
         return min(steps, math.ceil(self.campaign.resources.witness * repeats * steps))
 
     def comparison(self, name: str) -> tuple[Comparison, Cell, Cell]:
-        """The comparison called `name` with its arms. Raises UserError, with the nearest name, for an unknown name."""
+        """Return the comparison called `name` with its arms. Raises UserError, with the nearest name, for others."""
         if name in self.comparisons:
             return self.comparisons[name]
         names = ", ".join(self.comparisons) or "none"
@@ -233,7 +234,7 @@ class LoadedCampaign:
         )
 
     def priority(self, slug: str, repeat: int) -> int:
-        """The priority of a run's job: jobs with a higher number start first.
+        """Return the priority of a run's job: jobs with a higher number start first.
 
         All first repeats come before any second one. The cells of a repeat come in a random order that depends on the
         names alone, so that it is the same in every invocation.
@@ -242,20 +243,15 @@ class LoadedCampaign:
         return (self.campaign.most_repeats - repeat) * len(order) + order[slug]
 
     def _order(self, repeat: int) -> dict[str, int]:
-        """Cell -> its number in a repeat; cells run from the highest number, that of all cells, down to 1."""
+        """Return cell -> its number in a repeat; the cell with the highest number, that of all cells, runs first."""
         if repeat not in self._orders:
             slugs = sorted(cell.slug for cell in self.cells)
             random.Random(f"{self.name} {repeat}").shuffle(slugs)
             self._orders[repeat] = {slug: number for number, slug in reversed(list(enumerate(slugs, start=1)))}
         return self._orders[repeat]
 
-    @cached_property
-    def _orders(self) -> dict[int, dict[str, int]]:
-        """Repeat -> what `_order` returned: it is asked several times for each of a thousand jobs."""
-        return {}
-
     def runs(self, results: Path, repeats: int | None = None) -> list[Path]:
-        """The folders of all runs, in the order of cells and repeats."""
+        """Return the folders of all runs, in the order of cells and repeats."""
         return [folder for folder, *_ in self.planned(results, repeats)]
 
     def planned(self, results: Path, repeats: int | None = None) -> list[tuple[Path, Cell, int]]:
@@ -264,7 +260,7 @@ class LoadedCampaign:
         return [(run_dir(results, self.name, cell.slug, k), cell, k) for cell in self.cells for k in numbers]
 
     def repeats(self, results: Path) -> int:
-        """How many runs each cell has: as planned, or with `repeats.resolve` as many as the looks so far ask for."""
+        """Return how many runs each cell has: as planned, or with `repeats.resolve` as many as looks so far ask for."""
         rule = self.campaign.repeat_until
         if rule is None:
             return self.campaign.most_repeats
@@ -291,7 +287,7 @@ class LoadedCampaign:
 
 @lru_cache
 def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
-    """The campaign called `name` in config/campaigns. Raises UserError, with the nearest name, for an unknown name."""
+    """Return the campaign called `name` in config/campaigns. Raises UserError, with the nearest name, for others."""
     path = CAMPAIGNS / f"{name}.yaml"
     if not path.is_file():
         names = [file.stem for file in sorted(CAMPAIGNS.glob("*.yaml"))]
@@ -302,7 +298,7 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
 
 
 def corpus_called(name: str, place: str = "") -> Corpus:
-    """The corpus called `name` in the table of corpora. Raises UserError with the nearest name, `place` before it."""
+    """Return the corpus called `name`. Raises UserError, `place` before it, with the nearest name in the table."""
     table = corpora()
     if name not in table:
         hint = f"{did_you_mean(name, table)} Corpora: {', '.join(table)}"
@@ -313,7 +309,7 @@ def corpus_called(name: str, place: str = "") -> Corpus:
 
 @lru_cache
 def corpora() -> dict[str, Corpus]:
-    """All rows of the table of corpora. Raises UserError."""
+    """Return all rows of the table of corpora. Raises UserError."""
     return load_corpora(CORPORA).root
 
 
@@ -325,7 +321,7 @@ def _check_unique(names: list[str]) -> None:
 
 
 def _rename_advice(path: Path) -> str:
-    """Advice for a campaign file: ` Rename it to "my-question.yaml".`; empty if no valid name resembles it."""
+    """Return ` Rename it to "my-question.yaml".` for a campaign file; "" if no valid name resembles its name."""
     name = valid_name(path.stem).replace(".", "-")
     meant = f"{name}.yaml"
     is_free = name and name not in RESERVED and meant != path.name
@@ -344,7 +340,7 @@ def _check_labels(cell: Cell) -> None:
 
 
 def corpus_of_folder(folder: str) -> tuple[str, Corpus]:
-    """Name and row of the corpus whose folder below results/corpora is called `folder`.
+    """Return name and row of the corpus whose folder below results/corpora is called `folder`.
 
     Raises UserError where the table names another revision or budget by now.
     """
@@ -356,36 +352,33 @@ def corpus_of_folder(folder: str) -> tuple[str, Corpus]:
 
 
 def frontier_file(results: Path, campaign: str, cell: str) -> Path:
-    """The answer of the trials that look for a cell's micro-batch."""
+    """Return the path of the answer of the trials that look for a cell's micro-batch."""
     return results / campaign / "frontier" / cell / "frontier.json"
 
 
 def run_dir(results: Path, campaign: str, cell: str, repeat: int) -> Path:
-    """The folder of a run."""
+    """Return the folder of a run."""
     return results.joinpath(campaign, "runs", cell, f"rep{repeat}")  # in one go: ten thousand are asked for
 
 
 def look_file(results: Path, campaign: str, repeats: int) -> Path:
-    """Where the look at the first `repeats` runs of each cell is written (conclude/analysis/stopping.py)."""
+    """Return the path of the look at the first `repeats` runs of each cell (conclude/analysis/stopping.py)."""
     return results / campaign / "looks" / f"{repeats}.json"
 
 
 def asks_for_more_repeats(look: Path) -> bool:
-    """Whether the look in the file `look` asked for more repeats; False without the file.
-
-    Raises UserError where the file is damaged.
-    """
+    """Return whether a look (a file) asked for more repeats; False without it. Raises UserError where it is damaged."""
     if not look.is_file():
         return False
     return read_record(look, lambda data: bool(json.loads(data)["goes_on"]))
 
 
 def tokens_dir(results: Path, cell: Cell) -> Path:
-    """Where the token files of a cell are."""
+    """Return the folder of a cell's token files."""
     name, tokenizer = tokens_of(cell)
     return results / "corpora" / folder_of(name, corpus_called(name)) / tokenizer
 
 
 def tokens_of_run(results: Path, cell: Cell) -> Path:
-    """The folder of the tokens of a cell; a command has none."""
+    """Return the folder of the tokens of a cell; Path() for a command, which has none."""
     return tokens_dir(results, cell) if cell.command is None else Path()

@@ -17,7 +17,7 @@ class ModelShape(Section):
     context: int = key(1024, "Rows of the position table; `seq_len` may not exceed it.", "tokens", ge=1, le=10**7)
 
     def slug(self) -> str:
-        """The shape in the name of a cell."""
+        """Return the shape in the name of a cell."""
         return f"l{self.layers}w{self.width}h{self.heads}c{self.context}"
 
 
@@ -41,7 +41,7 @@ class EncoderShape(Section):
         return self.d_model
 
     def slug(self) -> str:
-        """The shape in the name of a cell."""
+        """Return the shape in the name of a cell."""
         return f"l{self.layers}d{self.d_model}h{self.heads}f{self.feed_forward}c{self.context}"
 
 

@@ -10,7 +10,7 @@ from scaleproof.ground.campaign.geometry import GeometryKey
 
 
 def _read_percent(value: Any) -> Any:
-    """A text like "2 %" as a part, 0.02; any other value as it is, for pydantic to check."""
+    """Return a text like "2 %" as a part, 0.02; any other value as it is, for pydantic to check."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", value) if isinstance(value, str) else None
     return float(match[1]) / 100 if match else value
 

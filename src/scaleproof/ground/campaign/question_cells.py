@@ -6,10 +6,10 @@ from scaleproof.ground.errors import UserError, did_you_mean
 
 
 def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str, str | float] | None:
-    """The question with the full names of its cells: {"is": ..., "better_than" or "not_slower_than": ..., "by": ...}.
+    """Return the question with the full names of its cells: {"is": ..., "better_than": ..., "by": ...}.
 
-    None where the campaign asks nothing; `by` is the part of the rate in question. Raises UserError where a name means
-    no cell, or several.
+    Or "not_slower_than"; `by` is the part of the rate in question. None where the campaign asks nothing. Raises
+    UserError where a name means no cell, or several.
     """
     if question is None:
         return None
@@ -29,7 +29,7 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
 
 
 def _find_cell_meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
-    """The one cell that `name`, a slug or a strategy, means. `key`: of the question, for the message.
+    """Return the one cell that `name`, a slug or a strategy, means. `key`: of the question, for the message.
 
     Raises UserError where it means no cell, or several.
     """
@@ -54,7 +54,7 @@ def _find_cell_meant(key: str, name: str, question: Question, cells: list[Cell])
 
 
 def _short_names(cell: Cell) -> list[str]:
-    """Short names by which a question may mean a cell: its strategy, or the labels of its command's settings."""
+    """Return short names by which a question may mean a cell: its strategy, or the labels of its settings."""
     if cell.command is None:
         return [cell.execution.strategy]
     return [setting.label for setting in cell.settings.values()]

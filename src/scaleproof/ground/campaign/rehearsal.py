@@ -19,12 +19,12 @@ DROPPED = ("question", "forecast", "target_loss", "margin")
 
 
 def is_rehearsal(campaign: str) -> bool:
-    """Whether results of this name are of a rehearsal."""
+    """Return whether results of this name are of a rehearsal."""
     return campaign.startswith(PREFIX)
 
 
 def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
-    """Return the campaign's rehearsal.
+    """Return the campaign's rehearsal: tiny models, few steps, one repeat.
 
     `without_gpu`: what asks for CUDA devices is rehearsed on the CPU, by gloo. Models of transformers, batches and the
     lengths of commands that have no {steps} stay as they are.
@@ -71,7 +71,7 @@ def _replace(
     """Replace the values of `axis` wherever the campaign `small` gives some; equal values by equal ones.
 
     `section`: that of the axis; `value`: what it gives, which may be its default and not be written there.
-    `replacement(old, number)`: the new value in place of `old`, the campaign's value number `number`, from 0.
+    `replacement(old, place)` returns the new value for `old`, the campaign's value number `place`, from 0.
     """
     section[axis] = value
     seen: list[Any] = []  # the different values so far: the place of each is its number
@@ -96,7 +96,7 @@ def _mappings_with_axes(small: dict[str, Any], section: dict[str, Any]) -> Itera
 
 
 def _tiny_model(model: Any, place: int) -> Any:
-    """Return a tiny model of the kind of `model`, whose depth depends on `place`; a model of transformers as it is."""
+    """Return a tiny model of the kind of `model`, deeper by `place`, so that cells differ; transformers' as it is."""
     if isinstance(model, dict) and {"hub", "config", "module"} & set(model):
         return model
     shape = shape_of(model) if isinstance(model, str) else model
@@ -108,5 +108,5 @@ def _tiny_model(model: Any, place: int) -> Any:
 
 
 def _small_bucket(elements: Any, place: int) -> Any:
-    """Return an even number of elements that depends on `place`; "auto" as it is."""
+    """Return a small, even number of elements, another for each `place`, so that cells still differ; "auto" stays."""
     return elements if elements == "auto" else 10_000 * (place + 1)

@@ -53,7 +53,7 @@ class RepeatUntil(Section):
         return self
 
     def looks(self) -> Sequence[int]:
-        """The numbers of repeats after which results are looked at: 3, 4, 5, 7, 9, 12, if `at_most` is 12."""
+        """Return the numbers of repeats after which results are looked at: 3, 4, 5, 7, 9, 12, if `at_most` is 12."""
         return [*takewhile(lambda repeats: repeats < self.at_most, repeats_at_looks(self.at_least)), self.at_most]
 
 
@@ -66,7 +66,7 @@ def repeats_at_looks(first: int) -> Iterator[int]:
 
 
 def repeats_text(repeats: int | RepeatUntil) -> str:
-    """`3 repeats`, or `3 to 12 repeats` where results decide."""
+    """Return `3 repeats`, or `3 to 12 repeats` where results decide."""
     if isinstance(repeats, RepeatUntil):
         return f"{integer(repeats.at_least)} to {plural(repeats.at_most, 'repeat')}"
     return plural(repeats, "repeat")

@@ -8,7 +8,7 @@ Schema = dict[str, Any]  # JSON schema, or a part of it
 
 
 def follow_reference(node: Schema, schema: Schema) -> Schema:
-    """A node with the definition that its `$ref` names."""
+    """Return a node with the definition that its `$ref` names."""
     while "$ref" in node:
         name = node["$ref"].rsplit("/", 1)[1]
         node = schema["$defs"][name] | {key: value for key, value in node.items() if key != "$ref"}
@@ -16,7 +16,7 @@ def follow_reference(node: Schema, schema: Schema) -> Schema:
 
 
 def union_members(node: Schema, schema: Schema) -> list[Schema]:
-    """The schemas of which a value must match one: all members of a union (nested ones too), else the node itself."""
+    """Return the schemas of which a value must match one: a union's members, nested ones too, else the node itself."""
     node = follow_reference(node, schema)
     if "anyOf" not in node:
         return [node]
@@ -24,7 +24,7 @@ def union_members(node: Schema, schema: Schema) -> list[Schema]:
 
 
 def node_at(schema: Schema, place: Place) -> Schema:
-    """The schema of a place in the file; empty for an unknown place."""
+    """Return the schema of a place in the file; empty for an unknown place."""
     node = schema
     for step in place:
         inner: Schema = {}
@@ -42,7 +42,7 @@ def node_at(schema: Schema, place: Place) -> Schema:
 
 
 def properties_at(schema: Schema, place: Place) -> Schema:
-    """The keys that are allowed below a place -> their schemas."""
+    """Return the keys that are allowed below a place -> their schemas."""
     properties: Schema = {}
     for option in union_members(node_at(schema, place), schema):
         properties |= option.get("properties", {})
@@ -50,7 +50,7 @@ def properties_at(schema: Schema, place: Place) -> Schema:
 
 
 def hint_to_named_section(word: object, options: list[Schema], schema: Schema) -> str:
-    """A hint for the word of a section's `name` in place of the section, with a leading space; else empty."""
+    """Return ` Write {name: cosine}.` where the name of a section, one of `options`, stands in its place; else ""."""
     for option in options:
         names = choices_at(option.get("properties", {}).get("name", {}), schema)
         for name in names:
@@ -60,7 +60,7 @@ def hint_to_named_section(word: object, options: list[Schema], schema: Schema) -
 
 
 def choices_at(node: Schema, schema: Schema) -> list[str]:
-    """The words that are allowed at a node; none where it is not a choice of words."""
+    """Return the words that are allowed at a node; [] where it is not a choice of words."""
     choices: list[Any] = []
     for option in union_members(node, schema):
         choices += option.get("enum", [])

@@ -41,17 +41,17 @@ class SharedJob:
 
 
 def run_minutes(resources: Resources) -> int:
-    """Minutes that one run may take of its job."""
+    """Return the minutes that one run may take of its job."""
     return int(resources.time_limit) + SPARE_MINUTES
 
 
 def may_share_jobs(campaign: Campaign) -> bool:
-    """Whether a job of the campaign may hold several runs."""
+    """Return whether a job of the campaign may hold several runs."""
     return campaign.resources.same_allocation or campaign.resources.minutes_per_job is not None
 
 
 def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell]]) -> list[SharedJob]:
-    """The jobs of a campaign that hold several runs each, for all of its repeats.
+    """Return the jobs of a campaign that hold several runs each, for all of its repeats.
 
     `in_order(repeat)`: the cells as that repeat runs them. Raises UserError where a job has no time for its runs.
     """
@@ -70,9 +70,9 @@ def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell
 
 
 def _runs_per_job(resources: Resources, together: int) -> int:
-    """How many runs a job has room for: as their time limits allow; without minutes_per_job those of one repeat.
+    """Return how many runs a job has room for, by their time limits; without minutes_per_job, the `together` ones.
 
-    Raises UserError where it has none for the `together` runs that must share a job.
+    `together`: runs that must share a job. Raises UserError where it has no room for these.
     """
     if resources.minutes_per_job is None:
         return together
@@ -90,7 +90,7 @@ def _runs_per_job(resources: Resources, together: int) -> int:
 
 
 def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
-    """Yield first and last of repeats that run without a look at the results between them."""
+    """Yield the first and the last of each stretch of repeats without a look at the results in between."""
     until = campaign.repeat_until
     first = 1
     for last in until.looks() if until else [campaign.most_repeats]:
@@ -101,7 +101,7 @@ def _repeats_between_decisions(campaign: Campaign) -> Iterator[tuple[int, int]]:
 def _group_jobs(
     prefix: str, slugs: set[str], repeats: range, room: int, in_order: Callable[[int], Sequence[Cell]], same_nodes: bool
 ) -> Iterator[SharedJob]:
-    """The jobs for these repeats of a group of cells, of which `room` runs fit into one job.
+    """Yield the jobs for these repeats of a group of cells, of which `room` runs fit into one job.
 
     A job has as many whole rounds as there is room for; where a round does not fit, a part of a round.
     """

@@ -37,26 +37,26 @@ _OFFLOAD = "-offload"  # ends the name of a strategy whose optimizer is on the C
 
 
 def is_offloaded(strategy: str) -> bool:
-    """Whether the optimizer's state and step are on the CPU."""
+    """Return whether the optimizer's state and step are on the CPU."""
     return strategy.endswith(_OFFLOAD)
 
 
 def without_offload(strategy: str) -> str:
-    """The strategy that shards alike and keeps its optimizer on the devices: "zero1" for "zero1-offload"."""
+    """Return the strategy that shards alike and keeps its optimizer on the devices: "zero1" for "zero1-offload"."""
     return strategy.removesuffix(_OFFLOAD)
 
 
 def zero_stage(strategy: str) -> int | None:
-    """The stage of DeepSpeed ZeRO: 1 for "zero1-offload"; None for strategies that DeepSpeed does not run."""
+    """Return the stage of DeepSpeed ZeRO, 1 for "zero1-offload"; None for strategies that DeepSpeed does not run."""
     return STAGES.get(without_offload(strategy)) if is_deepspeed(strategy) else None
 
 
 def is_deepspeed(strategy: str) -> bool:
-    """Whether DeepSpeed's engine runs the strategy."""
+    """Return whether DeepSpeed's engine runs the strategy."""
     return strategy.startswith("zero")
 
 
 def simplicity(strategy: str) -> tuple[int, bool]:
-    """A key that sorts strategies, simple ones first, each before itself with offloading; unknown ones last."""
+    """Return a key that sorts simple strategies first, each before its offloaded form, and unknown ones last."""
     name = without_offload(strategy)
     return SIMPLEST_FIRST.index(name) if name in STAGES else len(STAGES), is_offloaded(strategy)

@@ -70,11 +70,11 @@ class TransformersModel(Section):
         return Path(self.config or str(self.module).partition(":")[0])
 
     def slug(self) -> str:
-        """A name for folders and tables."""
+        """Return a name for folders and tables."""
         return self.hub.partition("/")[2] if self.hub else self.file.stem
 
     def description(self) -> dict[str, JsonValue]:
-        """What is trained, in full: the content of the config.json, or the digest of the Python file.
+        """Return what is trained, in full: the content of the config.json, or the digest of the Python file.
 
         Raises UserError where the file is missing or describes a model that cannot be measured exactly.
         """
@@ -86,7 +86,7 @@ class TransformersModel(Section):
         return {"transformers": _architecture(str(self.file), data)}
 
     def _missing_text(self) -> str:
-        """What to say where the file is missing: how to fetch it, or the nearest one."""
+        """Return what to say where the file is missing: how to fetch it, or the nearest one."""
         if self.hub:
             fetch = f"scaleproof model fetch {self.hub} --revision {self.revision}"
             return f"workload.model: the configuration of {self.hub} is not here yet; fetch it once (2 kB): {fetch}"
@@ -107,13 +107,13 @@ class TransformersModel(Section):
 
 
 def fetched_config(hub: str, revision: str) -> Path:
-    """Where the configuration of a hub's model is kept."""
+    """Return the path at which the configuration of a hub's model is kept."""
     return FETCHED / f"{hub.replace('/', '--')}@{revision[:12]}.json"
 
 
 @lru_cache(maxsize=64)
 def _architecture(path: str, data: bytes) -> dict[str, JsonValue]:
-    """The content of the config.json at `path`, whose bytes are `data`.
+    """Return the content of the config.json at `path`, whose bytes are `data`.
 
     Raises UserError where it is not a config.json, or its model cannot be measured exactly.
     """

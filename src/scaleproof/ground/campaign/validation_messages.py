@@ -64,14 +64,14 @@ class Lines(dict[Place, int]):
     """The line of every place in a file: place (a tuple of keys and indices) -> line, counted from 1."""
 
     def place_prefix(self, path: Path, place: Place) -> str:
-        """How a message begins: "campaign.yaml, line 3: "; for a place not in the file, the line around it."""
+        """Return how a message begins, "campaign.yaml, line 3: ", by the line of a place, or of the place around it."""
         while place and place not in self:
             place = place[:-1]
         return f"{path}, line {self[place]}: " if place else f"{path}: "
 
 
 def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
-    """One message for each faulty place of a file, in the order of lines; at most 20. `data`: the content of the file.
+    """Return one message for each faulty place of a file, in the order of lines; at most 20. `data`: its content.
 
     Of places inside each other the deepest counts, and of its faults the first.
     """
@@ -93,7 +93,7 @@ def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Sch
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
-    """The errors of a union's meant alternative, the one that knows all keys which are given; all without such a one.
+    """Return the errors of a union's meant alternative, which knows all given keys; all errors without such a one.
 
     Each alternative reports errors of its own: as a shape of an encoder, a GPT-2 has unknown keys.
     """
@@ -115,13 +115,13 @@ def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> li
 
 
 def dotted(place: Place) -> str:
-    """A place as people write it: vary.strategy[0]."""
+    """Return a place as people write it: vary.strategy[0]."""
     parts = [f"[{step}]" if isinstance(step, int) else f".{step or EMPTY_KEY}" for step in place]
     return shortened("".join(parts).removeprefix("."), 200)
 
 
 def _file_place(loc: Place, data: Any) -> Place:
-    """The part of a pydantic location that exists in the file (unions add steps of their own)."""
+    """Return the part of a pydantic location that exists in the file; unions add steps of their own."""
     place: Place = ()
     for step in loc:
         inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
@@ -132,12 +132,12 @@ def _file_place(loc: Place, data: Any) -> Place:
 
 
 def _known_to_another(place: Place, error: ErrorDetails, schema: Schema) -> bool:
-    """Whether the key at `place`, which one alternative of a union does not know, is a key of another one."""
+    """Return whether the key at `place`, unknown to one alternative of a union, is a key of another."""
     return error["type"] == "extra_forbidden" and bool(place) and place[-1] in properties_at(schema, place[:-1])
 
 
 def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, schema: Schema, data: Any) -> str:
-    """What is said of pydantic's `error` at `place` of a file with the content `data`, beginning with path and line."""
+    """Return the message on pydantic's `error` at `place` of a file with the content `data`, after path and line."""
     at = lines.place_prefix(path, place)
     if error["type"] == "missing":
         return f"{at}{_missing_text(place, error['loc'][-1], schema)}"
@@ -159,20 +159,20 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
 
 
 def valid_name(text: str) -> str:
-    """A name of a campaign, a corpus or a comparison that resembles a text; empty if no letter of it is left."""
+    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
     plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
     name = re.sub(r"[^a-z0-9._-]", "-", plain[:60])
     return name.strip("-._")
 
 
 def nearest_valid_name(text: str) -> str:
-    """`Write "my-notes".` for "My Notes", with a leading space; empty if there is nothing to suggest."""
+    """Return ` Write "my-notes".` for "My Notes"; "" if there is nothing to suggest."""
     name = valid_name(text)
     return f' Write "{name}".' if name and name != text else ""
 
 
 def _missing_text(place: Place, name: Any, schema: Schema) -> str:
-    """What to say of a missing key, or entry of a list, `name` at `place`."""
+    """Return what to say of a missing key, or entry of a list, `name` at `place`."""
     if isinstance(name, int):
         items = union_members(node_at(schema, place), schema)
         number = next((item["minItems"] for item in items if item.get("minItems")), name + 1)
@@ -186,7 +186,7 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
-    """A hint for the unknown key at `place`, with a leading space. `known`: the keys that are allowed there.
+    """Return a hint for the unknown key at `place`, after a blank; else "". `known`: the keys that are allowed there.
 
     The key meant is one of this section by another word, one of another section, or one that resembles it.
     """
@@ -205,7 +205,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
 
 
 def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
-    """A hint to which section the key `name` belongs, or "". `of_cell`: the key stands in a cell's description."""
+    """Return a hint to which section the key `name` belongs, or "". `of_cell`: it stands in a cell's description."""
     places = []
     waiting: list[Place] = [()]  # sections that are still to be looked through
     while waiting:
@@ -223,7 +223,7 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
 
 
 def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
-    """What is allowed in place of a faulty `value`: `allowed: ...`, with a hint for the word or list that is meant."""
+    """Return what is allowed in place of a faulty `value`: `allowed: ...`, with a hint for the word or list meant."""
     node = node_at(schema, place)
     options = union_members(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
@@ -235,7 +235,7 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
 
 
 def _one_value_hint(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
-    """A hint at a key of one value: the nearest allowed word, or how to write the given list; else ""."""
+    """Return a hint at a key of one value: the nearest allowed word, or how to write the given list; else ""."""
     choices = [word for option in options for word in choices_at(option, schema)]
     if not isinstance(value, list):
         return (
@@ -256,7 +256,7 @@ def _one_value_hint(place: Place, value: object, options: list[Schema], schema: 
 
 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
-    """A hint for a number in quotes, with a unit, or with a point or an exponent, with a leading space; else empty."""
+    """Return a hint for a number in quotes, with a unit, a point or an exponent, after a blank; else ""."""
     text = str(value)
     minutes = _parse_minutes(text) if unit == "minutes" else None
     if minutes is not None and _is_allowed_alone(minutes, options, []):
@@ -276,7 +276,7 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
 
 def _parse_minutes(text: str) -> float | None:
-    """The minutes of a time as schedulers write it: 2h, 1 day, 1:30:00, 1-12:00:00; None for any other text."""
+    """Return the minutes of a time as schedulers write it: 2h, 1 day, 1:30:00, 1-12:00:00; None for any other text."""
     if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(h|hours?|d|days?)", text):
         return float(match[1]) * (60 if match[2].startswith("h") else 1440)
     if match := re.fullmatch(r"(?:([0-9]{1,3})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", text):
@@ -286,14 +286,14 @@ def _parse_minutes(text: str) -> float | None:
 
 
 def _truth_hint(value: object, options: list[Schema]) -> str:
-    """A hint for yes, on and the like, which YAML 1.2 takes for words, with a leading space; else empty."""
+    """Return a hint for yes, on and the like, which YAML 1.2 takes for words, after a blank; else ""."""
     word = str(value).casefold()
     takes = any(option.get("type") == "boolean" for option in options)
     return f" Write {TRUTHS[word]}." if takes and word in TRUTHS else ""
 
 
 def _own_text_hint(place: Place, value: object) -> str:
-    """A hint for the path of a file as the corpus, with a leading space; else empty."""
+    """Return a hint for the path of a file in place of a corpus, after a blank; else ""."""
     if place[-1:] != ("corpus",) or not FILE.search(str(value)):
         return ""
     name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
@@ -304,7 +304,7 @@ def _own_text_hint(place: Place, value: object) -> str:
 
 
 def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
-    """A hint with the allowed word, example or name that `value` resembles, with a leading space; else empty."""
+    """Return a hint with the allowed word, example or name that `value` resembles, after a blank; else ""."""
     if isinstance(value, bool | dict | None):
         return ""
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(str(value)):
@@ -323,7 +323,7 @@ def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
 
 
 def _list_hint(value: object, array: Schema, schema: Schema) -> str:
-    """A hint where a list is expected: ` Write [ddp].` for a value without brackets; else empty."""
+    """Return a hint where a list is expected: ` Write [ddp].` for a value without brackets; else ""."""
     if isinstance(value, list | None) or array.get("minItems", 0) > 1:
         return ""
     if isinstance(value, dict):
@@ -336,7 +336,7 @@ def _list_hint(value: object, array: Schema, schema: Schema) -> str:
 
 
 def _is_allowed_alone(value: object, options: list[Schema], choices: list[str]) -> bool:
-    """Whether a value from a list would be allowed without the brackets, by its type, pattern and limits."""
+    """Return whether a value from a list would be allowed without the brackets, by its type, pattern and limits."""
     if isinstance(value, str):
         patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
         free = [pattern for pattern in patterns if pattern or not choices]
@@ -349,7 +349,7 @@ def _is_allowed_alone(value: object, options: list[Schema], choices: list[str]) 
 
 
 def _words_for_allowed(node: Schema, schema: Schema) -> str:
-    """A few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
+    """Return a few words for what the schema takes at a node: "ddp; fsdp; ...", "a whole number >= 1 (samples)"."""
     words: list[str] = []
     for option in union_members(node, schema):
         words += _words_for_alternative(option, node, schema)
@@ -357,7 +357,7 @@ def _words_for_allowed(node: Schema, schema: Schema) -> str:
 
 
 def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list[str]:
-    """What one alternative of a node takes: its choices, or a few words such as "a whole number >= 1 (steps)"."""
+    """Return what one alternative of a node takes: its choices, or words such as "a whole number >= 1 (steps)"."""
     kind = option.get("type")
     if "enum" in option or "const" in option:
         return [str(choice) for choice in option.get("enum", [option.get("const")])]
@@ -378,7 +378,7 @@ def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list
 
 
 def _words_for_lists(option: Schema, schema: Schema) -> str:
-    """A few words for the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
+    """Return a few words for the lists that an alternative takes: "a list of at least 1 entry, each ..."."""
     least, most = option.get("minItems", 0), option.get("maxItems")
     inner: Schema = option.get("items") or next(iter(option.get("prefixItems", [])), {})
     each = f", each {_words_for_allowed(inner, schema)}" if inner else ""
@@ -391,7 +391,7 @@ def _words_for_lists(option: Schema, schema: Schema) -> str:
 
 
 def _words_for_texts(option: Schema, node: Schema) -> str:
-    """A few words for the texts that an alternative takes: what its pattern means, its length and examples."""
+    """Return a few words for the texts that an alternative takes: what its pattern means, its length and examples."""
     examples = option.get("examples") or node.get("examples")
     words = PATTERNS.get(option.get("pattern", ""), "text")
     if "maxLength" in option:

@@ -82,18 +82,18 @@ def load_corpora(path: Path) -> CorpusTable:
 
 
 def schema_text(model: type[BaseModel]) -> str:
-    """The JSON schema of a model as it is committed."""
+    """Return the JSON schema of a model as the repository has it."""
     return json.dumps(model.model_json_schema(), indent=2) + "\n"
 
 
 @lru_cache
 def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """For messages alone: it takes longer than reading a campaign."""
+    """Return the JSON schema of a model. It is for messages alone, as it takes longer than reading a campaign."""
     return model.model_json_schema()
 
 
 def no_campaign_error(path: Path) -> UserError:
-    """The error for a path that is not a campaign file, with the campaign that was meant, or all campaigns."""
+    """Return the error for a path that is not a campaign file, with the campaign that was meant, or all campaigns."""
     fault = path_fault(path)
     if fault and (os.path.lexists(path) or "not a folder" in fault):
         return UserError(f"{path}{fault}")
@@ -125,9 +125,9 @@ def no_campaign_error(path: Path) -> UserError:
 
 
 def other_folder_hint() -> str:
-    """A hint for the end of a message: `; this is ..., and campaigns are in ...: cd ...`, a folder around this one.
+    """Return the hint `; this is ..., and campaigns are in ...: cd ...` to a folder around this one; else "".
 
-    Empty where this folder has campaigns, or none around it has any.
+    "" where this folder has campaigns, or none around it has any.
     """
     here = Path.cwd()
     if (here / CAMPAIGNS).is_dir():
@@ -137,7 +137,7 @@ def other_folder_hint() -> str:
 
 
 def has_title(path: Path) -> bool:
-    """Whether a file begins like a campaign: other YAML files lie about as well."""
+    """Return whether a file begins like a campaign, with a title; other YAML files lie about as well."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -145,7 +145,7 @@ def has_title(path: Path) -> bool:
 
 
 def read_yaml(path: Path) -> tuple[Any, Lines]:
-    """The document of a YAML file, and the lines of its places. Raises UserError."""
+    """Return the document of a YAML file, and the lines of its places. Raises UserError."""
     if not path.is_file():
         raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
     lines = Lines()
@@ -153,7 +153,7 @@ def read_yaml(path: Path) -> tuple[Any, Lines]:
 
 
 def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
-    """A YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
+    """Return a YAML file as a `model`, and the lines of its places. Raises UserError with every fault, one per line."""
     data, lines = read_yaml(path)
     if isinstance(data, str) and data.startswith(LFS):
         raise UserError(f"{path} is {POINTER}")
@@ -174,7 +174,7 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
 
 
 def _parse_document(path: Path) -> Any:
-    """The document of a file as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text).
+    """Return the document of a file as ruamel.yaml reads it (YAML 1.2: `no`, `on` and `1:30` are text).
 
     Raises UserError, with the line if known, for a file that is not YAML or beyond the limits.
     """
@@ -207,7 +207,7 @@ def _parse_document(path: Path) -> Any:
 
 
 def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...", to stand after the path.
+    """Return where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...", to stand after the path.
 
     In the parser's words, which for the commonest slips are replaced by what the author probably meant.
     """
@@ -233,16 +233,13 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
 
 
 def _line_of(text: str, error: YAMLError) -> str:
-    """Where a character that YAML does not allow is, to stand after the path; empty where `error` does not say."""
+    """Return where a character is that YAML does not allow, to stand after the path; "" if `error` does not say."""
     place = getattr(error, "position", None)
     return f", line {text[:place].count(LINE_END) + 1}" if isinstance(place, int) else ""
 
 
 def _check_size(path: Path, text: str) -> None:
-    """Refuse a document with too many values or levels, by the events of a parser, which cost next to nothing.
-
-    Raises UserError with the line.
-    """
+    """Raise UserError for too many values or levels, by the events of a parser, which cost next to nothing."""
     anchors: list[str | None] = []  # of the collections around the event; None without an anchor
     values = 0
     try:
@@ -272,7 +269,7 @@ class _Reader:
         self.count = 0
 
     def to_plain(self, node: Any, place: Place) -> Any:
-        """The node at `place` as dicts, lists and scalars. Raises UserError for tags and beyond the limits."""
+        """Return the node at `place` as dicts, lists and scalars. Raises UserError for tags and beyond the limits."""
         self.count += 1
         if self.count > MOST_VALUES:
             raise UserError(
@@ -297,7 +294,7 @@ class _Reader:
             self.lines.setdefault(place, line + 1)
 
     def _key_text(self, node: CommentedMap, key: Any) -> str:
-        """A key of a mapping as text: "true" for true. Raises UserError for a list or a mapping."""
+        """Return a key of a mapping as text: "true" for true. Raises UserError for a list or a mapping."""
         if isinstance(key, tuple | list | Mapping):
             line = (node.lc.key(key)[0] if key in (node.lc.data or {}) else node.lc.line or 0) + 1
             raise UserError(
@@ -307,28 +304,28 @@ class _Reader:
         return words[key] if key is None or isinstance(key, bool) else str(key)
 
     def _entry_value(self, node: CommentedMap, key: Any, place: Place) -> Any:
-        """The plain value of a key of the mapping at `place`."""
+        """Return the plain value of a key of the mapping at `place`."""
         inside = (*place, self._key_text(node, key))
         if key in (node.lc.data or {}):  # not of a merged key (`<<`)
             self._note_line(inside, node.lc.key(key)[0])
         return self.to_plain(node[key], inside)
 
     def _item_value(self, node: Any, index: int, place: Place) -> Any:
-        """The plain value of an entry of the list at `place`."""
+        """Return the plain value of an entry of the list at `place`."""
         inside = (*place, index)
         if isinstance(node, CommentedSeq) and index in (node.lc.data or {}):
             self._note_line(inside, node.lc.item(index)[0])
         return self.to_plain(node[index], inside)
 
     def _tag_error(self, tag: object, place: Place) -> UserError:
-        """The error for a tag such as !!python/object."""
+        """Return the error for a tag such as !!python/object."""
         where = self.lines.place_prefix(self.path, place)
         return UserError(
             f"{where}{dotted(place)}: tags such as {shortened(tag)} are not allowed; write the value alone"
         )
 
     def _plain_scalar(self, value: Any, place: Place) -> Any:
-        """A scalar as None, bool, int, float or str, without ruamel's own types; dates as text of ISO 8601."""
+        """Return a scalar as None, bool, int, float or str, without ruamel's own types; dates as text of ISO 8601."""
         if isinstance(value, TaggedScalar):
             raise self._tag_error(value.tag.value, place)
         if value is None or isinstance(value, bool):

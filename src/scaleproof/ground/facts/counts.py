@@ -52,7 +52,7 @@ class Counts:
 
 
 def count_parameters_and_flops(inventory: Inventory, tokens_per_sample: float) -> Counts:
-    """Parameters of a network, and FLOPs of training on one token of a sample of `tokens_per_sample` tokens.
+    """Count a network's parameters, and the FLOPs of training on one token of a sample of `tokens_per_sample` tokens.
 
     GPT-2 small: 124,439,808 parameters, of which 123,532,032 take part in matrix products. Padding does not count. For
     an encoder `tokens_per_sample` is a mean, which gives the least FLOPs that samples of this mean take.
@@ -68,7 +68,7 @@ def count_parameters_and_flops(inventory: Inventory, tokens_per_sample: float) -
 
 
 def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inventory:
-    """The inventory of a GPT-2 with tied embeddings, or of an encoder with a classifier for `classes` classes.
+    """Return the inventory of a GPT-2 with tied embeddings, or of an encoder with a classifier for `classes` classes.
 
     A block of a GPT-2 of width d has 12 d^2 weights and 13 d biases and norms; an encoder layer 4 d^2 + 2 d f weights,
     with f the width of its feed-forward net.
@@ -98,5 +98,5 @@ def inventory_of_shape(shape: Shape, vocab_size: int, classes: int = 0) -> Inven
 
 
 def count_gpt2(shape: ModelShape, vocab_size: int, seq_len: int) -> Counts:
-    """Counts of a GPT-2 with tied embeddings."""
+    """Count parameters and FLOPs of a GPT-2 with tied embeddings."""
     return count_parameters_and_flops(inventory_of_shape(shape, vocab_size), seq_len)

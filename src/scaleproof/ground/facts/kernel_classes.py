@@ -63,7 +63,7 @@ _CLASSES = {name: re.compile("|".join(parts), re.IGNORECASE) for name, parts in 
 
 
 def collective_of(name: str) -> str | None:
-    """The collective that a kernel or event carries out: "all_reduce", ...; None for what is no communication.
+    """Return the collective that a kernel or event carries out, such as "all_reduce"; None if it does not communicate.
 
     "other" for an unknown name of NCCL, RCCL, gloo or another library for communication.
     """
@@ -74,7 +74,7 @@ def collective_of(name: str) -> str | None:
 
 
 def class_of(name: str) -> str:
-    """The class of a kernel, a memory operation or an operator of torch, by its name: "gemm", "communication", ..."""
+    """Return the class of a kernel, a memory operation or an operator of torch by its name: "gemm", "attention", ..."""
     if collective_of(name):
         return COMMUNICATION
     if INDUCTOR.search(name):
@@ -83,6 +83,6 @@ def class_of(name: str) -> str:
 
 
 def classify(names: Iterable[str]) -> tuple[list[str], list[str | None]]:
-    """The class and the collective (None: it is none) of each name. A trace of millions of kernels has some hundred."""
+    """Return the class and the collective (None: none) of each name, of which a trace has some hundred."""
     names = list(names)
     return [class_of(name) for name in names], [collective_of(name) for name in names]

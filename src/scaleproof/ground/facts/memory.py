@@ -9,7 +9,7 @@ MIXED = (2, 2, 12)
 
 
 def state_bytes(strategy: str, precision: str, parameters: int, devices: int) -> float:
-    """Bytes of weights, gradients and optimizer state on one of `devices` that share them; no activations.
+    """Return the bytes of weights, gradients and optimizer state on one of `devices` that share them; no activations.
 
     Autocast keeps fp32 weights and gradients; so does FSDP2, whose low-precision copies live only while a block is
     used. DeepSpeed's stages 1 to 3 keep low-precision weights. State that is offloaded to the host does not count.

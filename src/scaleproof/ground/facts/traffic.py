@@ -59,7 +59,7 @@ def step_traffic(
 
 
 def moved_bytes(collectives: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Logical bytes of one step by kind, from what a probe counted: {collective: {"bytes": ...}}."""
+    """Return the logical bytes of one step by kind, from what a probe counted: {collective: {"bytes": ...}}."""
     return {
         kind: sum(counted["bytes"] for name, counted in collectives.items() if name.startswith(prefixes))
         for kind, prefixes in KINDS.items()
@@ -67,6 +67,6 @@ def moved_bytes(collectives: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def fits_formula(moved: float, expected: Range) -> bool:
-    """Whether a count of bytes agrees with the range of its formula, to within TOLERANCE and SLACK_BYTES."""
+    """Return whether a count of bytes is within the range of its formula, to within TOLERANCE and SLACK_BYTES."""
     low, high = expected
     return low * (1 - TOLERANCE) - SLACK_BYTES <= moved <= high * (1 + TOLERANCE) + SLACK_BYTES

@@ -15,7 +15,7 @@ ANYBODYS = "auditor"  # the entry whose codes stand for anybody's results
 
 @cache
 def _load_codes(house: str) -> dict[str, Code]:
-    """The codes of the house with this entry point, each with its page."""
+    """Return the codes of the house with this entry point, each with its page."""
     (entry,) = entry_points(group=GROUP, name=house)
     codes: dict[str, Code] = entry.load()
     return codes
@@ -23,23 +23,26 @@ def _load_codes(house: str) -> dict[str, Code]:
 
 @cache
 def pages_by_code() -> dict[str, Code]:
-    """Code -> its page, of all houses; where two houses have one, the page for anybody's results."""
+    """Return code -> its page, of all houses; where two houses have one, the page for anybody's results."""
     # ANYBODYS last, so that its pages stand
     houses = sorted(entry_points(group=GROUP).names, key=lambda name: (name == ANYBODYS, name))
     return {code: page for house in houses for code, page in _load_codes(house).items()}
 
 
 def meaning_of(code: str) -> str:
-    """What a code means; "" where no house has a page for it. Checks of own runs are imported only for their codes."""
+    """Return what a code means; "" where no house has a page for it.
+
+    Checks of own runs are imported only for codes that nobody else can have, as that takes time.
+    """
     page = _load_codes(ANYBODYS).get(code) or pages_by_code().get(code)
     return page.what if page else ""
 
 
 def anybodys_codes() -> list[str]:
-    """Codes that may be found in anybody's results."""
+    """Return the codes that may be found in anybody's results."""
     return sorted(_load_codes(ANYBODYS))
 
 
 def own_only_codes() -> list[str]:
-    """Codes that only runs of this program can have: their checks need more than others write down."""
+    """Return the codes that only runs of this program can have: their checks need more than others write down."""
     return sorted(pages_by_code().keys() - set(anybodys_codes()))

@@ -35,7 +35,7 @@ class Correction(BaseModel):
         return f"{digits}{'' if self.unit in ('x', '') else ' '}{self.unit}"
 
     def __str__(self) -> str:
-        """The figure, and how it was derived where that is known."""
+        """Return the figure, and how it was derived where that is known."""
         return f"{self.figure}: {self.derivation}" if self.derivation else self.figure
 
 
@@ -77,17 +77,17 @@ class Findings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _upgrade_from_1_1(cls, data: Any) -> Any:
-        """The content of a file in today's form: in schema 1.1 a correction could be a sentence, not a mapping."""
+        """Return a file's content in today's form: in schema 1.1 a correction could be a sentence, not a mapping."""
         if not isinstance(data, dict) or data.get("schema_version") != "1.1":
             return data
         return data | {"findings": [_move_sentence_to_evidence(finding) for finding in data["findings"]]}
 
     def of(self, cell: str) -> list[Finding]:
-        """Findings about the figures of a cell: its runs and its place in a scaling series."""
+        """Return the findings about the figures of a cell: about its runs, and its place in a scaling series."""
         return [*self._findings_by_place.get(("runs", cell), ()), *self._findings_by_place.get(("scaling", cell), ())]
 
     def of_comparison(self, name: str) -> list[Finding]:
-        """Findings about an A/B comparison."""
+        """Return the findings about an A/B comparison."""
         return self._findings_by_place.get(("comparison", name), [])
 
     @property
@@ -96,7 +96,7 @@ class Findings(BaseModel):
         return {host for finding in self.findings if finding.code == "node-excluded" for host in finding.runs}
 
     def concerning(self, concern: Concern) -> list[Finding]:
-        """Findings about figures of one kind."""
+        """Return the findings about figures of one kind."""
         return [finding for finding in self.findings if finding.concerns == concern]
 
     @cached_property
@@ -110,12 +110,12 @@ class Findings(BaseModel):
 
 
 def read_findings(path: Path) -> Findings:
-    """The findings in the file `path`. Raises UserError where it is missing or damaged."""
+    """Return the findings in the file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, Findings.model_validate_json)
 
 
 def _move_sentence_to_evidence(finding: dict[str, Any]) -> dict[str, Any]:
-    """A finding of schema 1.1: a correction that is a sentence becomes the end of the evidence."""
+    """Return a finding of schema 1.1: a correction that is a sentence becomes the end of the evidence."""
     corrected = finding.get("corrected")
     if not isinstance(corrected, str):
         return finding
@@ -123,10 +123,10 @@ def _move_sentence_to_evidence(finding: dict[str, Any]) -> dict[str, Any]:
 
 
 def codes_above_note(findings: Iterable[Finding]) -> list[str]:
-    """The codes that a figure is shown with, each once, in the order of the findings."""
+    """Return the codes that a figure is shown with (not those of notes), each once, in the order of the findings."""
     return list(dict.fromkeys(finding.code for finding in findings if finding.severity != "note"))
 
 
 def count_text(findings: int, severity: str) -> str:
-    """How many findings of a severity there are, in words: "1 note", "2 notes", "2 invalid"."""
+    """Return how many findings of a severity there are, in words: "1 note", "2 notes", "2 invalid"."""
     return plural(findings, severity, "notes" if severity == "note" else severity)

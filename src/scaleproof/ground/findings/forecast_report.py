@@ -165,5 +165,5 @@ class ForecastReport(ResultPart):
 
 
 def read_forecast(path: Path) -> ForecastReport:
-    """The report in the file `path`. Raises UserError where it is missing or damaged."""
+    """Return the report in the file `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, ForecastReport.model_validate_json)

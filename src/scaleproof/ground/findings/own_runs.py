@@ -13,19 +13,19 @@ GROUP = "scaleproof.own_runs"
 
 @cache
 def _entry_point(name: str) -> Callable[..., Any]:
-    """The function of the entry point `name`, of which there must be exactly one."""
+    """Return the function of the entry point `name`, of which there must be exactly one."""
     (entry,) = entry_points(group=GROUP, name=name)
     checks: Callable[..., Any] = entry.load()
     return checks
 
 
 def audit(campaign: str, runs: Sequence[Run]) -> Findings:
-    """What the checks of own runs find in the runs of one campaign, invalid findings first."""
+    """Return what the checks of own runs find in the runs of one campaign, invalid findings first."""
     findings: Findings = _entry_point("audit")(campaign, runs)
     return findings
 
 
 def check_names() -> list[str]:
-    """The names of the checks of own runs."""
+    """Return the names of the checks of own runs."""
     names: list[str] = _entry_point("checks")()
     return names

@@ -91,7 +91,7 @@ RECORD_UNUSABLE = Code(
 
 
 def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
-    """The note that the check called `check` broke with `error`, which says nothing against the files it read."""
+    """Return the note that the check `check` broke with `error`, which says nothing against the files it read."""
     what = shortened(f"{type(error).__name__}: {error}", 160)
     return Finding(
         code=FILE_UNREADABLE.name,
@@ -104,7 +104,7 @@ def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (),
 
 
 def finding_on_unusable_record(run: str, cell: str, problem: str) -> Finding:
-    """The finding that the record of `run` cannot be checked; `problem`: what it lacks, in words."""
+    """Return the finding that the record of `run` cannot be checked; `problem`: what it lacks, in words."""
     return Finding(
         code=RECORD_UNUSABLE.name,
         severity=RECORD_UNUSABLE.severity,
@@ -126,12 +126,12 @@ class Check(Generic[Subject]):
     only_first: bool = False
 
     def __call__(self, subject: Subject) -> list[Finding]:
-        """The findings of this check on one subject; empty where nothing is wrong."""
+        """Return the findings of this check on one subject; empty where nothing is wrong."""
         flags = islice(self.function(subject), 1 if self.only_first else None)
         return [self._make_finding(flag, subject) for flag in flags]
 
     def findings_on(self, subject: Subject) -> list[Finding]:
-        """The findings on a subject; one note where the check itself breaks.
+        """Return the findings on a subject; one note where the check itself breaks.
 
         Raises UserError where a file that the check reads is at fault.
         """
@@ -143,7 +143,7 @@ class Check(Generic[Subject]):
             return [note_on_broken_check(self.name, error)]
 
     def _make_finding(self, flag: Flag, subject: Subject) -> Finding:
-        """The finding of a flag on `subject`; what the flag leaves out comes from its code and from the register."""
+        """Return the finding of a flag on `subject`; its code and the register fill in what the flag leaves out."""
         code = self._named_code(flag.code)
         about = flag.about or self.register.default_about(subject)
         cells_of_runs = {item.metrics.cell for item in about if isinstance(item, Run)}
@@ -159,7 +159,7 @@ class Check(Generic[Subject]):
         )
 
     def _named_code(self, name: str) -> Code:
-        """The code of that name; "" stands for the only one. Raises ValueError where the check has no such code."""
+        """Return the code of that name; "" means the only one. Raises ValueError where the check has no such code."""
         if not name and len(self.codes) == 1:
             return self.codes[0]
         for code in self.codes:
@@ -190,13 +190,13 @@ class Register(Generic[Subject]):
     def check(
         self, *codes: Code, only_first: bool = False
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """Decorator that makes a check of a function which yields flags with these codes, and registers it.
+        """Return a decorator that makes a check of a function which yields flags with these codes, and registers it.
 
         `only_first`: of several flags on a subject the first says enough; the function is asked for no other.
         """
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
-            """The check that `function` makes; it is one of the register's from now on."""
+            """Return the check that `function` makes; it is one of the register's from now on."""
             check = Check(function.__name__, codes, function, self, only_first)
             self._checks.append(check)
             return check
@@ -212,7 +212,7 @@ class Register(Generic[Subject]):
         """
 
         def register(function: Callable[[Subject], Iterable[Flag]]) -> Check[Subject]:
-            """The check that `function` makes."""
+            """Return the check that `function` makes."""
             text = re.sub(r"\s*\n\s*", " ", (function.__doc__ or "").strip())
             page = PAGE.fullmatch(text.format(**figures) if figures else text)
             if page is None:
@@ -223,22 +223,22 @@ class Register(Generic[Subject]):
         return register
 
     def __iter__(self) -> Iterator[Check[Subject]]:
-        """The checks, in the order in which they were registered."""
+        """Return the checks, in the order in which they were registered."""
         return iter(self._checks)
 
     def findings(self, subjects: Iterable[Subject]) -> list[Finding]:
-        """The findings of all checks on all subjects: check by check, within a check in the order of the subjects."""
+        """Return the findings of all checks on all subjects, check by check, in each in the order of the subjects."""
         subjects = list(subjects)
         return [finding for check in self for subject in subjects for finding in check(subject)]
 
     def findings_on(self, subjects: Iterable[Subject]) -> list[Finding]:
-        """As `findings`, with a note for each check that breaks."""
+        """Return the findings as `findings` does, with a note for each check that breaks."""
         subjects = list(subjects)
         return [finding for check in self for subject in subjects for finding in check.findings_on(subject)]
 
 
 def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:
-    """Every registered code by name. Raises ValueError where two checks explain one code differently."""
+    """Return every registered code by name. Raises ValueError where two checks explain one code differently."""
     codes: dict[str, Code] = {}
     for register in registers:
         for check in register:
@@ -249,9 +249,10 @@ def codes_of(*registers: Iterable[Check[Any]]) -> dict[str, Code]:
 
 
 def rules_version(codes: dict[str, Code], modules: Iterable[str] = ()) -> str:
-    """Version of a set of rules: "2" and a digest of codes, severities and thresholds, so that it cannot go stale.
+    """Return the version of a set of rules: "2" and a digest of codes, severities and thresholds.
 
-    Thresholds: numbers, alone or in tuples and dictionaries, that the `modules` of the checks name in capitals.
+    It cannot go stale, as it follows from them. Thresholds: numbers, alone or in tuples and dictionaries, that the
+    `modules` of the checks name in capitals.
     """
     lines = {f"{name} {codes[name].severity}" for name in codes}
     for module in modules:
@@ -261,14 +262,14 @@ def rules_version(codes: dict[str, Code], modules: Iterable[str] = ()) -> str:
 
 
 def _is_threshold(value: object) -> bool:
-    """Whether a constant is a number, or numbers in a tuple or as values of a dictionary."""
+    """Return whether a constant is a number, or numbers in a tuple or as values of a dictionary."""
     if isinstance(value, dict | tuple):
         return all(map(_is_threshold, value.values() if isinstance(value, dict) else value))
     return isinstance(value, int | float)
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, invalid ones first, then suspect ones, then notes; otherwise in the given order."""
+    """Return the findings, invalid ones first, then suspect ones, then notes; otherwise in the given order."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 

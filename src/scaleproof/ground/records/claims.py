@@ -48,7 +48,7 @@ class ClaimsReport(ResultPart):
 
 
 def word_of(ratio: Estimated) -> str:
-    """What the interval of a ratio supports: faster, slower, undecided; unclaimed without one."""
+    """Return what the interval of a ratio supports: faster, slower, undecided; unclaimed without an interval."""
     if ratio.bounds is None:
         return "unclaimed"
     if ratio.spans():

@@ -72,5 +72,5 @@ class ComparisonReport(ResultPart):
 
 
 def read_comparison(path: Path) -> ComparisonReport:
-    """The A/B comparisons in the file at `path`. Raises UserError where it is missing or damaged."""
+    """Return the A/B comparisons in the file at `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, ComparisonReport.model_validate_json)

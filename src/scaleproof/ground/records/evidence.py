@@ -25,5 +25,5 @@ CHECKED: dict[EvidenceLevel, str] = {
 
 
 def lowest_level(levels: Iterable[EvidenceLevel]) -> EvidenceLevel:
-    """The weakest of some levels: a comparison is worth no more than its weaker side. Without any, `built`."""
+    """Return the weakest of some levels: a comparison is worth no more than its weaker side. `built` without any."""
     return min(levels, key=LEVELS.index, default="built")

@@ -22,7 +22,7 @@ class ExcludedNode(BaseModel):
 
 
 def read_excluded_nodes(campaign: Path) -> list[ExcludedNode]:
-    """The excluded nodes of a campaign, sorted by name. Raises UserError for a damaged file.
+    """Return the excluded nodes of a campaign, sorted by name; [] without a file. Raises UserError for a damaged one.
 
     `campaign`: the folder of its results.
     """

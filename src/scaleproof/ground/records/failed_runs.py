@@ -17,7 +17,7 @@ EXIT_CODE = 3
 
 
 def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
-    """How many runs failed, why, and the command that repeats them; None if no run failed.
+    """Return how many runs failed, why, and the command that repeats them; None if no run failed.
 
     A cell that cannot run on this machine has not failed.
     """
@@ -39,7 +39,7 @@ def failed_runs_text(loaded: LoadedCampaign, results: Path) -> str | None:
 def ended_early_text(loaded: LoadedCampaign, results: Path, planned: Collection[Path]) -> str | None:
     """Return how a campaign goes on whose Snakemake was stopped or has failed; None where no run is left.
 
-    `planned`: all that it was to make. A run that is gone and was not planned needs another command.
+    `planned`: all that Snakemake was to make. A run that is gone and was not planned needs another command.
     """
     outputs = {folder / METRICS: folder / METRICS for folder in loaded.runs(results)}  # run -> what its job makes
     outputs |= {folder / METRICS: record for folder, record in records_of_runs(loaded, results).items()}
@@ -52,7 +52,7 @@ def ended_early_text(loaded: LoadedCampaign, results: Path, planned: Collection[
 
 
 def _failures(loaded: LoadedCampaign, results: Path) -> Iterator[tuple[Path, Failure]]:
-    """Folder and failure of each run that failed, or whose record is damaged."""
+    """Yield folder and failure of each run that failed, or whose record is damaged."""
     for folder in loaded.runs(results):
         if not (folder / METRICS).is_file():
             continue

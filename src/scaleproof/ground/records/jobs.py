@@ -27,7 +27,7 @@ class LedgerEntry(BaseModel):
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:
-    """The lines of a ledger; one that was cut off by a crash or a full disk is left out."""
+    """Return the lines of a ledger, without those that a crash or a full disk has cut off; [] without a file."""
     entries = []
     for line in path.read_text().splitlines() if path.is_file() else ():
         try:
@@ -38,9 +38,9 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
 
 
 def job_end_counts(runs: Iterable[Run]) -> str:
-    """How the jobs of `runs` ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL"; "" where unknown.
+    """Return how the jobs of `runs` ended, in the scheduler's words: "3 COMPLETED, 1 NODE_FAIL"; "" where unknown.
 
-    Read from the campaign's ledger, because a run's own record is written before its job ends.
+    The campaign's ledger says it, because a run's own record is written before its job ends.
     """
     jobs = set()
     for run in runs:  # a run's folder is CAMPAIGN/runs/CELL/REPEAT

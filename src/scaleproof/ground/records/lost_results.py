@@ -41,16 +41,16 @@ def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
 
 
 def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
-    """The files behind the results of a campaign that are missing now, though the campaign still plans them.
+    """Return the files behind the results of a campaign that are missing now, though the campaign still plans them.
 
-    `drawn`: the names of its tables and charts. Empty where nothing has been concluded yet.
+    `drawn`: the names of its tables and charts. [] where nothing has been concluded yet.
     """
     folder = results / loaded.name
     planned = {os.path.relpath(path, folder) for path in loaded.runs(results)}
     traced = {cell.slug for cell in loaded.traced}
 
     def is_planned(name: str) -> bool:
-        """Whether the campaign still plans the file, named relative to its folder."""
+        """Return whether the campaign still plans the file, named relative to its folder."""
         if match := RUN_FILE.fullmatch(name):  # those of shared jobs are found by records_without_runs
             return match[1] in planned and not loaded.shared_jobs
         if match := TRACE_FILE.fullmatch(name):
@@ -66,13 +66,13 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
 
 
 def records_of_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, Path]:
-    """Folder of a run -> the record of the job that makes it with others; empty where each run is a job."""
+    """Return folder of a run -> the record of the job that makes it with others; {} where each run is a job."""
     jobs = loaded.records(results).items()
     return {run_dir(results, loaded.name, cell.slug, k): record for record, job in jobs for cell, k in job.runs}
 
 
 def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
-    """The jobs of several runs that lack files: the path of each one's record -> the files that are missing.
+    """Return the jobs of several runs that lack files: path of the job's record -> the files that are missing.
 
     Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. A record
     that is gone counts where its runs stand behind results.
@@ -92,12 +92,12 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
 
 
 def _report_inputs(folder: Path) -> list[str]:
-    """The files that the report was made from; empty without a report: Snakemake removes it before its job."""
+    """Return the files that the report was made from; [] without a report, which Snakemake removes before its job."""
     return _listed_names(folder / MANIFEST, "files")
 
 
 def _table_inputs(folder: Path) -> Iterator[str]:
-    """The files behind the existing tables: those of each run, comparison and trace that they list.
+    """Yield the files behind the existing tables: those of each run, comparison and trace that they list.
 
     A report that failed leaves tables, but no list of its inputs for `_report_inputs`.
     """
@@ -110,9 +110,9 @@ def _table_inputs(folder: Path) -> Iterator[str]:
 
 
 def _listed_names(path: Path, key: str, part: str | None = None) -> list[str]:
-    """The names that a file of ours lists under `key`, as they are or as `part` of each entry.
+    """Return the names that a file of ours lists under `key`, as they are or as `part` of each entry.
 
-    Empty where it is damaged or missing: the stage that needs the file says so.
+    [] where it is damaged or missing: the stage that needs the file says so.
     """
     try:
         entries = json.loads(path.read_bytes())[key]
@@ -122,7 +122,7 @@ def _listed_names(path: Path, key: str, part: str | None = None) -> list[str]:
 
 
 def _runs_of_table(folder: Path) -> list[tuple[str, str]]:
-    """Cell and repeat of each row of the table of runs; none where it is missing or damaged."""
+    """Return cell and repeat of each row of the table of runs; none where it is missing or damaged."""
     try:
         with (folder / "runs.csv").open(encoding="utf-8", newline="") as table:
             return [(row["cell"], row["repeat"]) for row in csv.DictReader(table)]
@@ -131,7 +131,7 @@ def _runs_of_table(folder: Path) -> list[tuple[str, str]]:
 
 
 def lost_text(lost: Collection[Path]) -> str:
-    """What is missing, in words: "results/demo/runs/ddp-n1x2/rep1 is no longer complete; 3 files (...) are missing"."""
+    """Return in words what is missing: "results/demo/runs/ddp-n1x2/rep1 is no longer complete; 3 files are missing"."""
     runs = sorted({str(path.parent) for path in lost if path.parent.name.startswith("rep")})
     others = [str(path) for path in lost if str(path.parent) not in runs]
     texts = []

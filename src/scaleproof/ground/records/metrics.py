@@ -52,7 +52,7 @@ VERSION = "scaleproof_version"
 
 
 def current_names(env: Mapping[str, Value]) -> dict[str, Value]:
-    """The variables of a record's `env` as they are called today."""
+    """Return the variables of a record's `env` as they are called today."""
     return {OLD_NAMES.get(name, name): value for name, value in env.items()}
 
 
@@ -83,7 +83,7 @@ class Recorded(RecordSection):
     @field_validator("env", mode="before")
     @classmethod
     def _rename_variables(cls, env: Any) -> Any:
-        """The recorded environment with today's names of variables; anything but a mapping as it is."""
+        """Return the recorded environment with today's names of variables; anything but a mapping as it is."""
         return current_names(env) if isinstance(env, dict) else env
 
 
@@ -199,7 +199,7 @@ OF_A_COMMAND = re.compile(
 
 
 def parse_metrics(data: bytes | str) -> Measured | Printed | Failed:
-    """The metrics in the JSON text `data`. Raises pydantic.ValidationError where they are not of schema 3."""
+    """Return the metrics in the JSON text `data`. Raises pydantic.ValidationError where they are not of schema 3."""
     content = data.encode() if isinstance(data, str) else data
     adapter = _OF_COMMANDS if OF_A_COMMAND.search(content) else _METRICS
     return adapter.validate_json(content, strict=True)

@@ -25,7 +25,7 @@ YEARS = range(1971, 3000)  # beyond them a time cannot be reckoned with
 
 
 def _check_moment(text: str) -> str:
-    """`text` as it is. Raises ValueError for anything but a date and time with a time zone."""
+    """Return `text` as it is. Raises ValueError for anything but a date and time with a time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -47,7 +47,7 @@ class OrNull:
     """Lets null through, which no rank writes: what breaks on it names it."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """What pydantic validates by: the annotated type, or null."""
+        """Return what pydantic validates by: the annotated type, or null."""
         return nullable_schema(handler(source))
 
 
@@ -112,7 +112,7 @@ NUMBERS = ("_s", "_bytes", "_load", "_cpus", "_switches", "threads")
 
 
 def rank_fault(ranks: Sequence[Rank]) -> str:
-    """What is wrong with the first field of `ranks` that is not of the kind that the trainer writes; else empty."""
+    """Return what is wrong with the first field of `ranks` that the trainer would not have written so; else ""."""
     for place, rank in enumerate(ranks):
         if not isinstance(rank.get("cores"), list):
             return f"ranks.{place}.cores is {rank.get('cores')!r}, no list"
@@ -286,7 +286,7 @@ class RecordedCommand(TypedDict):
 
 
 def _configuration_tag(config: object) -> str:
-    """The tag of a recorded configuration: "command" where the cell runs a command, else "model"."""
+    """Return the tag of a recorded configuration: "command" where the cell runs a command, else "model"."""
     workload = config.get("workload") if isinstance(config, dict) else None
     return "command" if isinstance(workload, dict) and workload.get("task") == "command" else "model"
 

@@ -163,7 +163,7 @@ class Profile(ProfileSection):
 
 
 def read_profile(path: Path) -> Profile:
-    """The profile in the file `path`, or in profile_summary.json of the folder `path`.
+    """Return the profile in the file `path`, or in profile_summary.json of the folder `path`.
 
     Raises UserError where it is missing or not of schema 1.0.
     """
@@ -177,6 +177,6 @@ def read_profile(path: Path) -> Profile:
 
 
 def mean_of_field(profile: Profile, name: str) -> float | None:
-    """The mean of `name`, a field of TracedStep, over all steps and ranks; None where any value is unknown."""
+    """Return the mean of `name`, a field of TracedStep, over all steps and ranks; None where any value is unknown."""
     values = [getattr(row, name) for row in profile.per_step]
     return sum(values) / len(values) if values and None not in values else None

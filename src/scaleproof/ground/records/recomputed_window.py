@@ -20,7 +20,7 @@ class Step:
 
 
 def merge_steps(rows: Iterable[Row]) -> list[Step]:
-    """The steps in their order, each over all of its ranks. `rows`: one for each step of each rank, in any order."""
+    """Merge the rows of each step, one for each rank and in any order, into one; return the steps in order."""
     by_step: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_step[row[0]].append(row)  # the number of the step
@@ -28,7 +28,7 @@ def merge_steps(rows: Iterable[Row]) -> list[Step]:
 
 
 def _merge_ranks(ranks: list[Row]) -> Step:
-    """One step of the rows of all of its ranks."""
+    """Return one step, from the rows of all of its ranks."""
     _, seconds, waits, losses, samples, tokens = zip(*ranks, strict=True)
     total = sum(samples)
     loss = math.fsum(loss * count for loss, count in zip(losses, samples, strict=True)) / total
@@ -55,7 +55,7 @@ class WindowFigures:
 
 
 def window_figures(steps: Sequence[Step], wall_s: float) -> WindowFigures:
-    """The figures of the window in which `steps` were made in `wall_s` seconds."""
+    """Return the figures of the window in which `steps` were made in `wall_s` seconds."""
     count = len(steps)
     times = sorted(step.seconds for step in steps)
     tokens = sum(step.tokens for step in steps)
@@ -77,7 +77,7 @@ def window_figures(steps: Sequence[Step], wall_s: float) -> WindowFigures:
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """The quantile of `values` at `part` (0.5: the median), by linear interpolation between the two nearest values."""
+    """Return the quantile of `values` at `part` (0.5: the median), interpolated between the two nearest values."""
     ordered = sorted(values)
     place = part * (len(ordered) - 1)
     low = math.floor(place)

@@ -13,7 +13,7 @@ class ResultPart(BaseModel):
     )
 
     def figure(self, name: str) -> "Estimated | None":
-        """The estimate in the field of that name; None where it holds something else."""
+        """Return the estimate in the field of that name; None where it holds something else."""
         value = getattr(self, name)
         return value if isinstance(value, Estimated) else None
 
@@ -28,7 +28,7 @@ class Estimated(ResultPart):
 
     @classmethod
     def of(cls, estimate: Estimate) -> "Estimated":
-        """An estimate, in the form that files have."""
+        """Return an estimate in the form that files have."""
         return cls(value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n)
 
     @property
@@ -43,13 +43,13 @@ class Estimated(ResultPart):
         return self.model_copy(update={"value": 1 / self.value, "low": low, "high": high})
 
     def above(self, mark: float = 1.0) -> bool:
-        """Whether the quantity is shown to be above `mark`: its whole interval is; never without an interval."""
+        """Return whether the quantity is shown to be above `mark`: its whole interval is; False without an interval."""
         return self.low is not None and self.low > mark
 
     def below(self, mark: float = 1.0) -> bool:
-        """Whether the quantity is shown to be below `mark`: its whole interval is; never without an interval."""
+        """Return whether the quantity is shown to be below `mark`: its whole interval is; False without an interval."""
         return self.high is not None and self.high < mark
 
     def spans(self, mark: float = 1.0) -> bool:
-        """Whether its interval leaves open on which side of `mark` it is; never without an interval."""
+        """Return whether the interval leaves open on which side of `mark` the quantity is; False without one."""
         return self.bounds is not None and self.bounds[0] <= mark <= self.bounds[1]

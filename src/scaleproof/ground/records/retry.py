@@ -55,7 +55,7 @@ def _remove(folder: Path) -> None:
 
 
 def _has_made_one_of(record: Path, runs: set[str]) -> bool:
-    """Whether one of `runs` was made by the job of this record; True where it is damaged."""
+    """Return whether one of `runs` was made by the job of this record; True where it is damaged."""
     try:
         return not runs.isdisjoint(json.loads(record.read_text())["runs"])
     except (KeyError, OSError, ValueError, TypeError):
@@ -63,7 +63,7 @@ def _has_made_one_of(record: Path, runs: set[str]) -> bool:
 
 
 def _has_sound_trace(folder: Path) -> bool:
-    """Whether the folder holds a trace that was taken without a fault."""
+    """Return whether the folder holds a trace that was taken without a fault."""
     try:
         return bool(json.loads((folder / CAPTURE).read_text())["status"] == "ok")
     except (KeyError, OSError, ValueError):
@@ -71,7 +71,7 @@ def _has_sound_trace(folder: Path) -> bool:
 
 
 def _has_sound_run(folder: Path) -> bool:
-    """Whether the folder holds a measured run, with the series that belongs to it."""
+    """Return whether the folder holds a measured run, with the series that belongs to it."""
     try:
         run = read_run(folder)
         return run.ok and len(run.steps) > 0

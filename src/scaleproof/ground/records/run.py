@@ -55,7 +55,7 @@ class Run:
         return read_steps(self.steps_file().decode())
 
     def steps_file(self) -> bytes:
-        """The bytes of steps.csv. Raises UserError where it is not the file that the metrics were written with."""
+        """Return the bytes of steps.csv. Raises UserError where it is not the file that the metrics belong to."""
         path = self.folder / STEPS
         data = read_regular(path)
         if hashlib.sha256(data).hexdigest() != self.metrics.files.get(STEPS):
@@ -97,7 +97,7 @@ class Run:
         return np.ascontiguousarray(self.steps["data_wait_s"])
 
     def take_series(self, **series: Any) -> None:
-        """Keep properties of these names, which were read together with other runs, as if asked for."""
+        """Keep values of the properties of these names, which were read for many runs at once, as if asked for."""
         vars(self).update(series)
 
 
@@ -144,19 +144,19 @@ class MeasuredRun(TimedRun):
 
 
 def measured_runs(runs: Iterable[Run]) -> list[MeasuredRun]:
-    """The runs of the trainer that have numbers, in their order."""
+    """Return the runs of the trainer that have numbers, in their order."""
     return [run for run in runs if isinstance(run, MeasuredRun)]
 
 
 def timed_runs(runs: Iterable[Run]) -> list[TimedRun]:
-    """The runs that have numbers, of any evidence level, in their order."""
+    """Return the runs that have numbers, of any evidence level, in their order."""
     return [run for run in runs if isinstance(run, TimedRun)]
 
 
 def retry_command(campaign: Path, cells: Iterable[str], results: Path = RESULTS) -> str:
-    """The shell command that repeats `cells` and remakes the report, even where Snakemake takes them for done.
+    """Return the shell command that repeats `cells` and remakes the report, even where Snakemake takes them for done.
 
-    `campaign`: its file; `cells`: also single runs, CELL/repK, none for all that failed or are damaged; `results`: the
+    `campaign`: its file; `cells`: also single runs, CELL/repK; none: all that failed or are damaged. `results`: the
     folder that has its results.
     """
     options = "".join(f" --cell {cell}" for cell in cells)
@@ -165,7 +165,7 @@ def retry_command(campaign: Path, cells: Iterable[str], results: Path = RESULTS)
 
 
 def _retry_command_of_run(folder: Path, campaign: str, whole_cell: bool = False) -> str:
-    """The shell command that repeats the run in `folder`. `campaign`: what the run's record says.
+    """Return the shell command that repeats the run in `folder`. `campaign`: what the run's record says.
 
     A run in results/NAME/runs/CELL/REPEAT is of the campaign NAME, whatever its record says; for other folders the
     command names no run. `whole_cell`: measure the other runs of its cell as well.
@@ -178,7 +178,7 @@ def _retry_command_of_run(folder: Path, campaign: str, whole_cell: bool = False)
 
 
 def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
-    """The run in `folder`, which must be the one that was planned there. Raises UserError otherwise."""
+    """Return the run in `folder`. Raises UserError unless it is the one that was planned there."""
     run = read_run(folder)
     metrics = run.metrics
     if (metrics.cell, metrics.repeat, metrics.fingerprint) != (cell, repeat, fingerprint):
@@ -192,7 +192,7 @@ def read_planned(folder: Path, cell: str, repeat: int, fingerprint: str) -> Run:
 
 
 def read_run(folder: Path) -> Run:
-    """The run in `folder`. Raises UserError where its metrics are missing, DamagedMetrics where not of schema 3."""
+    """Return the run in `folder`. Raises UserError without metrics, DamagedMetrics for metrics not of schema 3."""
     path = folder / METRICS
     try:
         metrics = parse_metrics(read_regular(path))
@@ -206,7 +206,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """All runs below a folder, by path; those of one allocation where they were copied to. Raises UserError."""
+    """Return all runs below a folder, by path; those of one allocation where they were copied to. Raises UserError."""
     files = sorted(folder.rglob(METRICS))
     folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
     if not folders:

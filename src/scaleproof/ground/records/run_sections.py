@@ -61,7 +61,7 @@ class TrainingConfig(RecordSection):
 
     @classmethod
     def for_cell(cls, cell: Cell, **names: Any) -> "TrainingConfig":
-        """The section for a run of `cell`. `names`: the fields that say model and data in words."""
+        """Return the section for a run of `cell`. `names`: the fields that say model and data in words."""
         strategy, batch = cell.execution.strategy, cell.batch
         is_zero = is_deepspeed(strategy)
         return cls(

@@ -242,5 +242,5 @@ class ScalingReport(ResultPart):
 
 
 def read_scaling_report(path: Path) -> ScalingReport:
-    """The scaling report in the file at `path`. Raises UserError where it is missing or damaged."""
+    """Return the scaling report in the file at `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, ScalingReport.model_validate_json)

@@ -42,7 +42,7 @@ def read_series(runs: Iterable[TimedRun]) -> None:
 
 
 def _parse(contents: dict[TimedRun, bytes]) -> None:
-    """Give each run the series in its steps.csv; none to any where one of the files has another form."""
+    """Give each run the series in its steps.csv; none gets one where one of the files has another form."""
     with contextlib.suppress(ValueError):
         rows, ends = parse_series(list(contents.values()))
         rows_of_runs = np.split(rows, ends[:-1])
@@ -52,7 +52,7 @@ def _parse(contents: dict[TimedRun, bytes]) -> None:
 
 
 def parse_series(contents: Sequence[bytes]) -> tuple[np.ndarray, list[int]]:
-    """All rows of some steps.csv files, an array of ROW, and for each file the place at which its rows end.
+    """Return all rows of some steps.csv files, an array of ROW, and for each file the place at which its rows end.
 
     `contents`: of files of exactly the form that `write_steps` gives them. Raises ValueError for another form.
     """

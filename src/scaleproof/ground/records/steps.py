@@ -29,7 +29,7 @@ def write_steps(rows: np.ndarray, path: Path) -> None:
 
 
 def read_steps(text: str) -> np.ndarray:
-    """The rows of a steps.csv, an array of ROW. Raises ValueError where columns are missing or not numbers.
+    """Return the rows of a steps.csv, an array of ROW. Raises ValueError where columns are missing or not numbers.
 
     series.py reads the files of many runs together.
     """
@@ -46,12 +46,12 @@ def read_steps(text: str) -> np.ndarray:
 
 
 def window_steps(rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns with one value a step of the window: times are maxima over ranks, the loss the mean by samples."""
+    """Return columns with one value a step of the window: times are maxima over ranks, the loss the mean by samples."""
     return windows_of(rows, [len(rows)])[0]
 
 
 def windows_of(rows: np.ndarray, ends: Sequence[int]) -> list[dict[str, np.ndarray]]:
-    """The window's steps of several runs: for each run columns with one value a step, as `window_steps` has them.
+    """Return the window's steps of several runs: for each run, columns with one value a step, as `window_steps`.
 
     `rows`: those of all runs, one run after another; `ends`: the row behind the last of each run.
     """
@@ -71,19 +71,19 @@ def windows_of(rows: np.ndarray, ends: Sequence[int]) -> list[dict[str, np.ndarr
 
 
 def loss_series(rows: np.ndarray) -> np.ndarray:
-    """Loss of every step over all ranks, warm-up included."""
+    """Return the loss of every step over all ranks, warm-up included."""
     return losses_of(rows, [len(rows)])[0]
 
 
 def losses_of(rows: np.ndarray, ends: Sequence[int]) -> list[np.ndarray]:
-    """As `loss_series`, for each of several runs, whose rows are given as to `windows_of`."""
+    """Return the losses as `loss_series`, for each of several runs, whose rows are given as to `windows_of`."""
     by_step = _ByStep(rows, _run_numbers(ends), len(ends))
     losses = by_step.sum("loss", "samples") / by_step.sum("samples")
     return [run["loss"] for run in by_step.split({"loss": losses})]
 
 
 def step_ends_s(rows: np.ndarray) -> np.ndarray:
-    """Seconds from the begin of the window to the end of each step, on the rank that ends it last.
+    """Return the seconds from the begin of the window to the end of each step, on the rank that ends it last.
 
     `rows`: all rows of a run, warm-up included. Each rank's step times are summed by themselves.
     """
@@ -102,7 +102,7 @@ def step_ends_s(rows: np.ndarray) -> np.ndarray:
 
 
 def _is_in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
-    """Whether rows are in the order in which a run writes them: step by step, in each the ranks from 0 on.
+    """Return whether rows are in the order in which a run writes them: step by step, in each the ranks from 0 on.
 
     `steps`, `ranks`: columns of the rows as tables, steps x ranks.
     """
@@ -112,26 +112,26 @@ def _is_in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
 
 
 def rank_totals(rows: np.ndarray, column: str = "step_time_s") -> np.ndarray:
-    """Seconds of all steps of the window, of each rank; or those of another column."""
+    """Return the seconds of all steps of the window, or the sum of another column, for each rank."""
     window = _in_window(rows)
     return np.bincount(rows["rank"][window], rows[column][window])
 
 
 def median(values: np.ndarray) -> float:
-    """As np.median, which takes five times as long for a series of a few dozen steps. NaN where a value is NaN."""
+    """Return the median, NaN where a value is NaN. np.median takes five times as long for a few dozen steps."""
     ordered = np.sort(values)  # NaN comes last
     middle = 0.5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2])
     return float("nan") if np.isnan(ordered[-1]) else float(middle)
 
 
 def _in_window(rows: np.ndarray) -> np.ndarray:
-    """Which rows are of the window."""
+    """Return a mask of the rows of the window."""
     timed: np.ndarray = rows["phase"] == "window"
     return timed
 
 
 def _run_numbers(ends: Sequence[int]) -> np.ndarray:
-    """The number of the run of each row, from 0. `ends`: where the rows of each run end."""
+    """Return the number of the run of each row, from 0. `ends`: where the rows of each run end."""
     return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
 
 
@@ -159,17 +159,17 @@ class _ByStep:
         self.ends = np.searchsorted(run_of_step, np.arange(n_runs), side="right")
 
     def sum(self, name: str, weight: str | None = None) -> np.ndarray:
-        """The sum of a column over the rows of each step, each row times its value in the column `weight`, if given."""
+        """Return the sum of a column over the rows of each step, each row times its value in `weight`, if given."""
         values = self.rows[name] * (self.rows[weight] if weight else 1.0)
         return np.bincount(self.place, values, minlength=len(self.steps))
 
     def max(self, name: str) -> np.ndarray:
-        """The largest value of a column among the rows of each step."""
+        """Return the largest value of a column among the rows of each step."""
         largest = np.full(len(self.steps), -np.inf)
         np.maximum.at(largest, self.place, self.rows[name])
         return largest
 
     def split(self, columns: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-        """Columns with a value for each of `steps`, cut into those of each run."""
+        """Return columns with a value for each of `steps`, cut into those of each run."""
         bounds = list(zip([0, *self.ends[:-1]], self.ends, strict=True))
         return [{name: values[start:end] for name, values in columns.items()} for start, end in bounds]

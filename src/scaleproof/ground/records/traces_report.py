@@ -80,5 +80,5 @@ class TracesReport(ResultPart):
 
 
 def read_traces_report(path: Path) -> TracesReport:
-    """What is known of the traces, by the file at `path`. Raises UserError where it is missing or damaged."""
+    """Return what is known of the traces, by the file at `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, TracesReport.model_validate_json)

@@ -12,7 +12,7 @@ CONFIG_EDITED = "config is not what the fingerprint beside it stands for; it was
 
 
 def read_or_mark_unreadable(folder: Path, campaign: str, cell: Cell, repeat: int) -> Run:
-    """The run of `cell` planned in `folder`; one without numbers where its metrics are damaged or its config edited.
+    """Return the run of `cell` planned in `folder`; without numbers where its metrics are damaged or its config edited.
 
     Raises UserError where the folder has no metrics, or metrics of another run.
     """
@@ -26,13 +26,13 @@ def read_or_mark_unreadable(folder: Path, campaign: str, cell: Cell, repeat: int
 
 
 def unreadable_run(folder: Path, campaign: str, cell: Cell, repeat: int, problem: str) -> Run:
-    """The run that was planned in `folder`, as one without numbers. `problem`: what is wrong with its metrics."""
+    """Return the run that was planned in `folder`, as one without numbers. `problem`: what its metrics lack."""
     reason = problem.replace(str(folder / METRICS), f"{cell.slug}/{folder.name}/{METRICS}")
     return Run(folder, make_unreadable_run(campaign, cell, repeat, reason))
 
 
 def make_unreadable_run(campaign: str, cell: Cell, repeat: int, reason: str) -> UnreadableRun:
-    """The metrics of a planned run whose file is damaged: its plan, and `reason`, why it has no numbers."""
+    """Return the metrics of a planned run whose file is damaged: its plan, and `reason`, why it has no numbers."""
     return UnreadableRun(
         failure=Failure(failure_class=UNREADABLE, reason=reason),
         campaign=campaign,
@@ -52,5 +52,5 @@ def make_unreadable_run(campaign: str, cell: Cell, repeat: int, reason: str) -> 
 
 
 def is_readable(run: Run) -> bool:
-    """Whether its record says when and where it ran."""
+    """Return whether the record of a run says when and where it ran."""
     return not isinstance(run.metrics, UnreadableRun)

@@ -90,7 +90,7 @@ class WatchedRank(WatchedSection):
 
 
 def read_watched(folder: Path) -> list[WatchedRank]:
-    """All ranks below `folder`, in their order. Raises UserError where it has no rank, or a file is damaged."""
+    """Return all ranks below `folder`, in their order. Raises UserError where it has no rank, or a file is damaged."""
     files = sorted(folder.glob(PATTERN))
     if not files:
         raise UserError(f"{folder}: no {PATTERN}; scaleproof.watch writes one for each rank")

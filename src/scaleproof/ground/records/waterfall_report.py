@@ -44,5 +44,5 @@ class WaterfallReport(ResultPart):
 
 
 def read_waterfall(path: Path) -> WaterfallReport:
-    """The parts of the steps in the file at `path`. Raises UserError where it is missing or damaged."""
+    """Return the parts of the steps in the file at `path`. Raises UserError where it is missing or damaged."""
     return read_record(path, WaterfallReport.model_validate_json)

@@ -161,7 +161,7 @@ def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
 
 
 def _printed_number(text: str) -> float | None:
-    """Return A printed number, with any commas between thousands; None where `text` is no number."""
+    """Return a printed number, with any commas between thousands; None where `text` is no number."""
     try:
         return float(text.strip().rstrip(NUMBER_ENDS).replace(",", ""))
     except ValueError:

@@ -124,7 +124,7 @@ class SamplePlan:
         self._epoch = lru_cache(maxsize=2)(lambda epoch: np.random.RandomState((seed, epoch)).permutation(samples))
 
     def step(self, step: int) -> np.ndarray:
-        """Return sample ids of one optimizer step, int64 of shape (global_batch,)."""
+        """Return the sample ids of one optimizer step, int64 of shape (global_batch,)."""
         positions = np.arange(step * self.global_batch, (step + 1) * self.global_batch)
         epochs, places = np.divmod(positions, self.samples)  # a step may reach into the next epoch
         return np.concatenate([self._epoch(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)])

@@ -45,7 +45,7 @@ class RetryPolicy:
     wait: Callable[[float], None] = time.sleep
 
     def pause(self, failures: int) -> float:
-        """Return seconds to wait after so many `failures` in a row that brought no new byte."""
+        """Return the seconds to wait after so many `failures` in a row that brought no new byte."""
         return min(self.first_wait * 2 ** max(0, failures - 1), self.longest_wait)
 
 
@@ -194,7 +194,7 @@ def _write_all(file: RawIOBase, data: bytes, part: Path) -> None:
 
 
 def _total_bytes(answer: requests.Response) -> int | None:
-    """Return bytes of the whole file, by the answer's headers; None where they do not say."""
+    """Return the bytes of the whole file, by the answer's headers; None where they do not say."""
     ranged = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
     if ranged:
         return int(ranged[1])
@@ -209,7 +209,7 @@ def _version_tag(answer: requests.Response) -> str | None:
 
 
 def _wait_asked_for(answer: requests.Response) -> float | None:
-    """Return seconds that the server asks to wait; None where it does not ask."""
+    """Return the seconds that the server asks to wait; None where it does not ask."""
     text = answer.headers.get("Retry-After", "")
     if text.isdigit():
         return float(text)

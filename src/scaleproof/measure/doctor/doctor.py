@@ -62,7 +62,7 @@ class Report(BaseModel):
 
 
 def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], None], out: Path | None = None) -> Report:
-    """Return run the checks one after the other, and return a report with all verdicts.
+    """Run the checks one after the other, and return a report with all verdicts.
 
     `device`: the first GPU's name, or "cpu". `tell` is called with each verdict; the file `out` gets all of them so
     far. A check that raises has failed, and says how: the others go on.
@@ -90,7 +90,7 @@ def examine(checks: Iterable[Look], device: str, tell: Callable[[JudgedLook], No
 
 
 def _judge(check: Look) -> list[tuple[str, Verdict]]:
-    """Return run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
+    """Run a check; returns name and verdict of each of its parts, or one FAIL where it raises."""
     try:
         result = check.run()
         if isinstance(result, Verdict):
@@ -105,7 +105,7 @@ def _judge(check: Look) -> list[tuple[str, Verdict]]:
 
 
 def verdict_line(entry: JudgedLook) -> str:
-    """Return A verdict as the terminal shows it, with its advice, if any, on a second line."""
+    """Return a verdict as the terminal shows it, with its advice, if any, on a second line."""
     text = f"{entry.status:8}  {entry.name}: {entry.evidence}"
     return f"{text}\n          {entry.advice}" if entry.advice else text
 

@@ -36,7 +36,7 @@ def checks_of_cpu(folder: Path) -> list[Look]:
 
 
 def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -> Verdict:
-    """Return whether ranks get the whole time of the `allowed` cores.
+    """Judge whether ranks get the whole time of the `allowed` cores.
 
     `quota`: cores' worth of time that a control group grants; None where there is no limit. `threads`: hardware threads
     of a core; None where the system does not say.
@@ -57,13 +57,13 @@ def judge_cores(allowed: int, quota: float | None, threads: int | None = None) -
 
 
 def threads_per_core() -> int | None:
-    """Return hardware threads of a core of this machine; None where the system does not say."""
+    """Return the hardware threads of a core of this machine; None where the system does not say."""
     logical, physical = psutil.cpu_count(), psutil.cpu_count(logical=False)
     return logical // physical if logical and physical else None
 
 
 def cpu_quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
-    """Return CPU time that this control group (version 2) grants, in cores; None without a limit."""
+    """Return the CPU time that this control group (version 2) grants, in cores; None without a limit."""
     try:
         limit, period = path.read_text().split()
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def judge_steadiness(times: list[float]) -> Verdict:
 
 
 def check_clock() -> Verdict:
-    """Return whether perf_counter is fine enough, by its smallest step."""
+    """Judge whether perf_counter is fine enough, by its smallest step."""
     smallest = min(_clock_tick_s() for _ in range(1000))
     advice = "the system's clock source is slow (cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
     evidence = f"the smallest step of perf_counter is {smallest * 1e9:.0f} ns"
@@ -130,7 +130,7 @@ def _clock_tick_s() -> float:
 
 
 def check_disk(folder: Path) -> Verdict:
-    """Return whether the disk of `folder` has room and is fast, by writing PROBE_MB of random bytes."""
+    """Judge whether the disk of `folder` has room and is fast, by writing PROBE_MB of random bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f".doctor-{os.getpid()}"
     block = os.urandom(1 << 20)
@@ -148,7 +148,7 @@ def check_disk(folder: Path) -> Verdict:
 
 
 def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
-    """Return whether results and token files fit on the disk and are written fast enough."""
+    """Judge whether results and token files fit on the disk and are written fast enough."""
     evidence = f"{free_gb:.0f} GB free, {mb_per_s:.0f} MB/s written"
     advice = f"results and token files want {FREE_GB:g} GB and {WRITE_MB_S:g} MB/s: put results/ on another disk"
     ok = free_gb >= FREE_GB and mb_per_s >= WRITE_MB_S
@@ -156,7 +156,7 @@ def judge_disk(free_gb: float, mb_per_s: float) -> Verdict:
 
 
 def check_openmp() -> Verdict:
-    """Return whether two threads of torch run on two cores."""
+    """Judge whether two threads of torch run on two cores."""
     import torch
 
     if available_cores() < 2:
@@ -170,7 +170,7 @@ def check_openmp() -> Verdict:
 
 
 def _time_product_s(torch: Any, threads: int) -> float:
-    """Return seconds of a product of two 700 x 700 matrices with so many threads: the shortest of six."""
+    """Return the seconds of a product of two 700 x 700 matrices with so many threads: the shortest of six."""
     torch.set_num_threads(threads)
     matrix = torch.ones(700, 700)
     best = float("inf")
@@ -182,13 +182,13 @@ def _time_product_s(torch: Any, threads: int) -> float:
 
 
 def judge_openmp(ratio: float) -> Verdict:
-    """Return whether two threads do a matrix product enough faster than one: `ratio` times as fast."""
+    """Judge whether two threads do a matrix product enough faster than one: `ratio` times as fast."""
     advice = "threads share a core, or others use it: cells with threads_per_device above 1 would not be faster"
     return judged(ratio >= 1.3, f"two threads are {ratio:.2f} times as fast as one", advice, speedup=ratio)
 
 
 def check_compiler() -> Verdict:
-    """Return whether the host has what torch.compile needs: torch and a C++ compiler (CXX, else g++)."""
+    """Judge whether the host has what torch.compile needs: torch and a C++ compiler (CXX, else g++)."""
     has_compiler = shutil.which(os.environ.get("CXX", "g++")) is not None
     if importlib.util.find_spec("torch") is None:
         return judged(False, "torch is not installed", "install the environment (docs/environments.md)")

@@ -73,7 +73,7 @@ def _verdict_on_device(index: int, look: Callable[[], Verdict]) -> Verdict:
 
 
 def check_architecture() -> Verdict:
-    """Return whether the installed torch has kernels for the first device."""
+    """Judge whether the installed torch has kernels for the first device."""
     import torch
 
     name, capability = torch.cuda.get_device_name(0), torch.cuda.get_device_capability(0)
@@ -82,7 +82,7 @@ def check_architecture() -> Verdict:
 
 
 def check_uuids() -> Verdict:
-    """Return whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
+    """Judge whether NVML knows each of torch's devices by its UUID, and whether programs may use them."""
     import torch
 
     from scaleproof.measure.trainer.session import nvml_uuid
@@ -124,7 +124,7 @@ def check_readable() -> Verdict:
 
 
 def judge_readable(sample: dict[str, Any]) -> Verdict:
-    """Return whether the monitor's `sample` of a device has a value for power, clock, load and throttling."""
+    """Judge whether the monitor's `sample` of a device has a value for power, clock, load and throttling."""
     names = {"power": "power_w_mean", "clock": "sm_clock_mhz_mean", "utilization": "utilization_mean"}
     missing = [name for name, key in (names | {"throttling": "throttled"}).items() if sample[key] is None]
     text = ", ".join(f"{name} {sample[key]:.4g}" for name, key in names.items() if name not in missing)
@@ -134,7 +134,7 @@ def judge_readable(sample: dict[str, Any]) -> Verdict:
 
 
 def check_energy() -> Verdict:
-    """Return whether the energy counter agrees with the integral of power, over two seconds of matrix products."""
+    """Judge whether the energy counter agrees with the integral of power, over two seconds of matrix products."""
     product = _make_product(PRODUCT)
     _keep_busy(product, 2.0)
     (sample, *_) = _monitor_during(2.5, lambda: _keep_busy(product, 2.5))
@@ -152,7 +152,7 @@ def judge_energy(counter: float | None, integral: float | None) -> Verdict:
 
 
 def check_event_clock() -> Verdict:
-    """Return whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
+    """Judge whether CUDA's events and the host's clock agree on the time of kernels that spin for some cycles."""
     import torch
 
     spin = partial(torch.cuda._sleep, SPIN_CYCLES)  # private, and the only kernel of known length that torch has
@@ -162,7 +162,7 @@ def check_event_clock() -> Verdict:
 
 
 def judge_event_clock(events_s: float, wall_s: float) -> Verdict:
-    """Return whether two times of the same kernels agree: by CUDA's events and by the host's clock, in seconds."""
+    """Judge whether two times of the same kernels agree: by CUDA's events and by the host's clock, in seconds."""
     off = abs(events_s - wall_s) / wall_s
     evidence = f"events say {events_s:.4f} s, the host's clock {wall_s:.4f} s ({off:.2%} apart)"
     advice = "step times from events are not to be trusted on this device"
@@ -184,10 +184,7 @@ def check_attention() -> Verdict:
 
 
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
-    """Judge whether causal attention runs a fused kernel; attention with a mask is only told.
-
-    Both: the longest kernel's name, and microseconds of a call.
-    """
+    """Judge whether causal attention runs a fused kernel; `masked` is only told. Both: (kernel, microseconds)."""
     causal_kernel, causal_us = causal
     masked_kernel, masked_us = masked
     fused = any(part in causal_kernel.lower() for part in FLASH)
@@ -229,7 +226,7 @@ def check_matmul() -> Verdict:
 
 
 def judge_matmul(name: str, precision: str, rate: float, published: float | None) -> Verdict:
-    """Return whether `rate` is a plausible share of the `published` peak (None where it is unknown); both in FLOP/s."""
+    """Judge whether `rate` is a plausible share of the `published` peak (None where it is unknown); both in FLOP/s."""
     text = f"{rate / 1e12:.0f} TFLOP/s in {precision}"
     if published is None:
         return judged(True, f"{text}; no published peak for {name}, so that MFU is not given", "", flops=rate)
@@ -243,7 +240,7 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
 
 
 def check_copies() -> Verdict:
-    """Return whether copies from pinned host memory are fast enough, by two measured rates."""
+    """Judge whether copies from pinned host memory are fast enough, by two measured rates."""
     import torch
 
     host = torch.empty(COPIED, dtype=torch.uint8, pin_memory=True)
@@ -267,7 +264,7 @@ def judge_copies(from_host: float, in_device: float) -> Verdict:
 
 
 def check_pairs() -> Verdict:
-    """Return whether copies from each device to each later one are as fast as the link between them."""
+    """Judge whether copies from each device to each later one are as fast as the link between them."""
     import torch
 
     from scaleproof.measure.machine.provenance import links_between
@@ -303,15 +300,14 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
 def least_rate(link: str) -> float:
     """Return the GB/s in one direction that a sound link reaches: half of NVLink's 25 a link, else PCIe's.
 
-    NVLinks since Volta have that or more, and programs get 75 to 90 % of a link (p2pBandwidthLatencyTest of NVIDIA's
-    samples).
+    NVLinks since Volta have 25 or more; programs get 75 to 90 % of it (NVIDIA's sample p2pBandwidthLatencyTest).
     """
     match = re.fullmatch(r"NV(\d+)", link)
     return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S
 
 
 def check_read_ahead() -> Verdict:
-    """Return whether 400 micro-batches, read ahead while the device is kept busy, arrive as the plan has them."""
+    """Judge whether 400 micro-batches, read ahead while the device is kept busy, arrive as the plan has them."""
     import torch
 
     from scaleproof.ground.campaign.batch import Batch
@@ -330,14 +326,14 @@ def check_read_ahead() -> Verdict:
 
 
 def judge_read_ahead(differing: int, count: int) -> Verdict:
-    """Return whether all micro-batches reached the device unchanged; `differing` of `count` did not."""
+    """Judge whether all micro-batches reached the device unchanged; `differing` of `count` did not."""
     advice = "samples reach the device changed: no result of this machine counts; please report it with doctor.json"
     evidence = f"{differing} of {count} micro-batches differ from the plan while the device lags behind"
     return judged(differing == 0, evidence, advice, differing=differing)
 
 
 def check_compiled() -> Verdict:
-    """Return whether torch.compile works on the first device, and its result is right."""
+    """Judge whether torch.compile works on the first device, and its result is right."""
     import torch
 
     from scaleproof.measure.machine.applicable import gpu_compile_problem
@@ -356,7 +352,7 @@ def check_compiled() -> Verdict:
 
 
 def _make_product(size: int) -> Callable[[], Any]:
-    """Return A function that multiplies two square matrices of `size` in the device's fastest common format."""
+    """Return a function that multiplies two square matrices of `size` in the device's fastest common format."""
     import torch
 
     dtype = torch.bfloat16 if torch.cuda.get_device_capability() >= (8, 0) else torch.float16
@@ -366,7 +362,7 @@ def _make_product(size: int) -> Callable[[], Any]:
 
 
 def _time_on_device_s(call: Callable[[], Any], calls: int = 1) -> float:
-    """Return seconds that torch's current device takes for what `call` asks it to do, called `calls` times."""
+    """Return the seconds that torch's current device takes for what `call` asks it to do, called `calls` times."""
     import torch
 
     from scaleproof.measure.machine.accelerator import seconds_of

@@ -65,7 +65,7 @@ def look_at_cells(request: Request) -> Any:
 
 
 def time_all_reduce_s(session: Any) -> float | None:
-    """Return seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
+    """Return the seconds of an all-reduce of REDUCED bytes, on the slowest rank; None on CPUs and on a single rank."""
     import torch
     import torch.distributed as dist
 
@@ -145,7 +145,7 @@ def count_host_waits(device: Any) -> Iterator[Counter[str]]:
 
 
 def _count_operators(places: Counter[str]) -> Any:
-    """Return A context that counts in `places` the operators that would make the host wait for a GPU."""
+    """Return a context that counts in `places` the operators that would make the host wait for a GPU."""
     from torch.utils._python_dispatch import TorchDispatchMode  # as in trainer/probe.py
 
     class Waits(TorchDispatchMode):
@@ -182,7 +182,7 @@ def _top_package(frame: FrameType) -> str:
 
 
 def _line_of(frame: FrameType) -> str:
-    """Return A frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
+    """Return a frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
     path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
     packaged = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None
     folders = 0

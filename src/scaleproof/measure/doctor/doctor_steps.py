@@ -28,7 +28,7 @@ PROGRAM = "scaleproof.measure.doctor.doctor_ranks"
 
 
 def cells_of_strategies(devices: int, on_gpu: bool) -> list[Cell]:
-    """Return A small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
+    """Return a small cell of each strategy on `devices` devices of this node; on one device `single` as well."""
     strategies = STRATEGIES if devices > 1 else ("single", *STRATEGIES)
     data = {
         "title": "doctor",

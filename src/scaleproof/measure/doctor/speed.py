@@ -55,7 +55,7 @@ class MachineSpeed:
         return start + (self._speed("engine", [sys.executable, "-m", __name__, "engine"]) if engine else 0.0)
 
     def flops(self, layer: Layer) -> float:
-        """Return FLOP/s at which a GPU, or a core, trains such a layer: forward, backward and update."""
+        """Return the FLOP/s at which a GPU, or a core, trains such a layer: forward, backward and update."""
         words = json.dumps(asdict(layer))
         return self._speed(f"train {words}", [sys.executable, "-m", __name__, "train", words])
 
@@ -110,7 +110,7 @@ def this_machine(probes: bool = True) -> MachineSpeed:
 
 
 def _speed_printed_by(line: list[str]) -> float | None:
-    """Return run a program; returns the speed that it prints, else the CPU seconds it took; None where it fails."""
+    """Run a program; returns the speed that it prints, else the CPU seconds it took; None where it fails."""
     before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -124,13 +124,13 @@ def _speed_printed_by(line: list[str]) -> float | None:
 
 
 def _cpu_s_of_children() -> float:
-    """Return CPU seconds of all programs that this process has started and that have ended."""
+    """Return the CPU seconds of all programs that this process has started and that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _time_imports_s(engine: bool) -> float:
-    """Return CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
+    """Return the CPU seconds of importing what a rank imports; with `engine`, of importing DeepSpeed after that."""
     from scaleproof.measure.launch.local import DEEPSPEED, LIBRARIES
 
     began = time.process_time()

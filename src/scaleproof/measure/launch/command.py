@@ -44,7 +44,7 @@ WHOLE = "whole"  # workload.figures: of programs that are timed from start to en
 def attempt_command(
     request: Request, attempt: Path, log: Path, nodes: Allocation | None, read: ReadLog
 ) -> tuple[Printed | Failed, CommandOutcome]:
-    """Return run the command of the request's cell, and return its metrics and how it ended.
+    """Run the command of the request's cell, and return its metrics and how it ended.
 
     Writes steps.csv into the folder `attempt` and all output into the file `log`. `nodes`: the allocation, None on this
     machine; `read`: reads the lines that known programs print. Raises UserError where there is no such program,

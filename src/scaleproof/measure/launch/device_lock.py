@@ -25,7 +25,7 @@ def devices_of(cell: Cell, gpus: Sequence[Gpu]) -> list[str]:
 
 
 def device_names(gpus: Sequence[Gpu]) -> list[str]:
-    """Return names to lock devices by: the uuid of each of `gpus`, sorted; without any, "core-3" for each own core.
+    """Return the names to lock devices by: the uuid of each of `gpus`, sorted; without any, "core-3" for each own core.
 
     A run on a CPU locks all of its process' cores, because a program on one of them slows the others.
     """

@@ -67,7 +67,7 @@ def connect(libraries: list[list[str]]) -> socket.socket:
 
 
 def _start_from_smaller_server(path: Path, libraries: list[list[str]]) -> socket.socket:
-    """Return A connection to a new server with all `libraries`, forked from the one with all but the last group.
+    """Return a connection to a new server with all `libraries`, forked from the one with all but the last group.
 
     Raises OSError where the new one ends instead.
     """
@@ -105,7 +105,7 @@ def _start_server(path: Path, libraries: list[str]) -> socket.socket:
 
 
 def _connect_running(path: Path) -> socket.socket | None:
-    """Return A connection to the server at the socket `path`; None where no server listens."""
+    """Return a connection to the server at the socket `path`; None where no server listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(str(path))
@@ -123,7 +123,7 @@ def send(connection: socket.socket, request: ForkRequest) -> None:
 
 
 def receive(connection: socket.socket) -> tuple[ForkRequest, int]:
-    """Return A request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
+    """Return a request, and the descriptor that its output goes to. Raises EOFError where the client is gone."""
     header, descriptors, *_ = socket.recv_fds(connection, HEADER.size, 1)
     if len(header) < HEADER.size:
         raise EOFError("the client is gone")

@@ -35,7 +35,7 @@ def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIM
 
 
 def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
-    """Return fields of the reference: what a replay of `plan` computed in `limit_s` seconds, or why it ended early.
+    """Return the fields of the reference: what a replay of `plan` computed in `limit_s` seconds, or why it ended early.
 
     The replay is a child process that ends with this one.
     """

@@ -124,7 +124,7 @@ def run_supervised(
     remote: Callable[[str], None] | None = None,
     end_after: float | None = None,
 ) -> CommandOutcome:
-    """Return run `command` in its own process group for at most `limit` seconds, and return how it ended.
+    """Run `command` in its own process group for at most `limit` seconds, and return how it ended.
 
     `log`: the file that takes its output, without private paths. `heartbeat`: the marks of its ranks' progress.
     `remote`: sends a signal (a name without SIG) to processes that are no children of ours, as on other nodes.

@@ -46,7 +46,7 @@ def reset_peaks(device: torch.device) -> None:
 
 
 def memory_peaks(device: torch.device) -> dict[str, int] | None:
-    """Return peak bytes of tensors and of torch's cache, and the allocator's retries; None on a CPU."""
+    """Return the peak bytes of tensors and of torch's cache, and the allocator's retries; None on a CPU."""
     if not is_accelerator(device):
         return None
     return {
@@ -64,7 +64,7 @@ def mark_event(device: torch.device) -> torch.Event:
 
 
 def seconds_of(call: Callable[[], object], device: torch.device, calls: int = 1) -> float:
-    """Return seconds that the device takes for `calls` calls of `call`, one after the other."""
+    """Return the seconds that the device takes for `calls` calls of `call`, one after the other."""
     if not is_accelerator(device):
         began = time.perf_counter()
         for _ in range(calls):

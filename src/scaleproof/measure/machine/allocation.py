@@ -149,10 +149,7 @@ def job_id(facts: Mapping[str, str]) -> str:
 
 
 def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Return Slurm's description of a job (25, or 25_2): Slurm's name -> value; {} where no try gives it.
-
-    `patience`: seconds before each try.
-    """
+    """Return Slurm's description of a job (25, or 25_2), name -> value; {} if no try, each after `patience` s, gives it."""
     for seconds in patience:
         time.sleep(seconds)
         text = run_command("scontrol", "show", "job", "--oneliner", job)
@@ -181,7 +178,7 @@ def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
 
 
 def ask_how_job_ended(job: str) -> dict[str, str]:
-    """Return elapsed time, and state and reason if known (COMPLETING), of a job; {} where Slurm does not answer.
+    """Return the elapsed time, and state and reason if known (COMPLETING), of a job; {} where Slurm does not answer.
 
     Everything else stands as it was at the beginning, because Slurm no longer names a node that the job has lost.
     """

@@ -100,7 +100,7 @@ def nvmlSystemGetDriverVersion() -> str:
 
 
 def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
-    """Return A bit for each core of the device's NUMA node, in words of 64."""
+    """Return a bit for each core of the device's NUMA node, in words of 64."""
     try:
         listed = (NODES / f"node{_call('topo_get_numa_node_number', handle)}/cpumap").read_text()
     except OSError as error:

@@ -160,7 +160,7 @@ def arch_problem(name: str, capability: tuple[int, int], architectures: Sequence
 
 
 def dotted(version: tuple[int, int]) -> str:
-    """Return A compute capability as text: "8.0"."""
+    """Return a compute capability as text: "8.0"."""
     return ".".join(map(str, version))
 
 

@@ -5,7 +5,7 @@ import socket
 
 
 def short_host(host: str) -> str:
-    """Return A host's name without its domain."""
+    """Return a host's name without its domain."""
     return host.split(".", 1)[0]
 
 

@@ -71,7 +71,7 @@ class TransformersClassifier(_Wrapper):
         super().__init__(network, MASKED, checkpointing)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Return mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
+        """Return the mean loss over the samples; in evaluation mode `scores`, of shape (samples, 3).
 
         `samples` is int64 of shape (samples, seq_len + 1): token ids, negative where there is none, then the label.
         """

@@ -23,7 +23,7 @@ class Decoder(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return mean loss of the targets of each row; float32 of shape (rows,)."""
+        """Return the mean loss of the targets of each row; float32 of shape (rows,)."""
         logits = self.network(input_ids=rows[:, :-1]).logits
         losses = functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
         return losses.mean(dim=1)
@@ -61,7 +61,7 @@ class Encoder(nn.Module):
         nn.init.normal_(self.position_table.weight, std=0.02)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
+        """Return the loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         absent = tokens < 0
         places = torch.arange(tokens.shape[1], device=rows.device)
@@ -81,7 +81,7 @@ class ReplayedClassifier(nn.Module):
         self.network = network
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
+        """Return the loss of each row, which is tokens (negative: padding) and a label; float32 of shape (rows,)."""
         tokens, labels = rows[:, :-1], rows[:, -1]
         present = tokens >= 0
         logits = self.network(input_ids=tokens * present, attention_mask=present.long()).logits

@@ -29,7 +29,7 @@ def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
 
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
-    """Return seconds that the replay of a run of `total_steps` is expected to take. `step_s`: of one step."""
+    """Return the seconds that the replay of a run of `total_steps` is expected to take. `step_s`: of one step."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
     # The least number of steps, or the most where they are made within the budget.
@@ -65,7 +65,7 @@ class PlannedSteps:
         return self._samples("val")
 
     def _samples(self, split: str) -> SplitSamples:
-        """Return A split as samples, with labels for classification. Raises as `train_split`."""
+        """Return a split as samples, with labels for classification. Raises as `train_split`."""
         labelled = self.workload["task"] == "classification"
         return SplitSamples(self.tokens, split, self.workload["seq_len"], labelled)
 

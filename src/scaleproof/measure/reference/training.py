@@ -59,11 +59,7 @@ class TrainedSteps:
 
     def fields(self) -> dict[str, Any]:
         """Return the steps as fields of a Reference or a Repetition."""
-        return {
-            "losses": self.losses,
-            "gradient_norms": self.gradient_norms,
-            "validation_loss": self.validation_loss,
-        }
+        return {"losses": self.losses, "gradient_norms": self.gradient_norms, "validation_loss": self.validation_loss}
 
 
 def make_steps(
@@ -155,16 +151,9 @@ def make_adamw(model: nn.Module, options: dict[str, Any], fused: bool = False) -
     """Return AdamW with weight decay on tensors of two or more dimensions; each step sets the learning rate."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     others = [parameter for parameter in model.parameters() if parameter.dim() <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": options["weight_decay"]},
-        {"params": others, "weight_decay": 0.0},
-    ]
+    groups = [{"params": matrices, "weight_decay": options["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(
-        groups,
-        lr=options["learning_rate"],
-        betas=tuple(options["betas"]),
-        eps=options["eps"],
-        fused=fused or None,
+        groups, lr=options["learning_rate"], betas=tuple(options["betas"]), eps=options["eps"], fused=fused or None
     )
 
 
@@ -242,7 +231,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _left_by_control_groups() -> list[int]:
-    """Return bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
+    """Return the bytes left by the memory limit of each control group (version 2) of this process, innermost first."""
     left = []
     with suppress(OSError, ValueError, StopIteration):
         line = next(line for line in CGROUP.read_text().splitlines() if line.startswith("0::"))  # that of version 2

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from scaleproof.ground.facts.kernel_classes import COMMUNICATION, LEAST_CLASSIFIED, UNCLASSIFIED, classify
-from scaleproof.ground.records.profile_schema import Collective, Kernel, Slowest, TraceCoverage, TracedStep
+from scaleproof.ground.records.profile_schema import Collective, Kernel, TraceCoverage, TracedStep
 from scaleproof.measure.trace.events import Trace
 from scaleproof.measure.trace.ranges import largest_ranges_and_calls, range_tree
 from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows, subtract
@@ -240,7 +240,7 @@ class StepBreakdown:
         return phases
 
     def _mean_ms(self, spans: dict[int, Spans]) -> float:
-        """Return milliseconds that `spans` (by rank) take within the steps: mean per step and rank."""
+        """Return the milliseconds that `spans` (by rank) take within the steps: mean per step and rank."""
         total_ns = 0
         for rank, of_rank in spans.items():
             total_ns += int(ns_in_windows(of_rank, self.windows[rank].starts, self.windows[rank].ends).sum())
@@ -286,10 +286,6 @@ class StepBreakdown:
         step = np.searchsorted(window.host_starts, launched, side="right") - 1  # -1: before the first
         inside = (step >= 0) & (launched < window.host_ends[np.maximum(step, 0)])
         return int(inside.sum())
-
-    def slowest(self) -> Slowest | None:
-        """Return the rank that the others wait for most often; None where nobody waits, or that is not known."""
-        return self.waits.slowest if isinstance(self.waits, Waiting) else None
 
     def kernels(self) -> list[Kernel]:
         """Return the TOP kernels by device time; figures are per step and rank, or totals of a trace without steps."""
@@ -341,7 +337,7 @@ class StepBreakdown:
             "communication_share": share,
             "collectives": self.collectives(),
             "calls_by_kernel": {str(name): int(count) for name, count in calls.items() if count},
-            "slowest": self.slowest(),
+            "slowest": self.waits.slowest if isinstance(self.waits, Waiting) else None,
             "ranges": range_tree(self.trace.ranges, self.steps or 1, len(self.ranks)),
             "kernels_top": self.kernels(),
             **largest_ranges_and_calls(self.trace),
@@ -349,7 +345,7 @@ class StepBreakdown:
 
 
 def _step_ms(spans: Spans, window: Windows) -> np.ndarray:
-    """Return milliseconds that `spans` take in each step of `window`."""
+    """Return the milliseconds that `spans` take in each step of `window`."""
     return ns_in_windows(spans, window.starts, window.ends) / 1e6
 
 

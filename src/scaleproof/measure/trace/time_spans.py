@@ -34,17 +34,17 @@ def subtract(a: Spans, b: Spans) -> Spans:
 
 
 def total_ns(spans: Spans) -> int:
-    """Return nanoseconds of all spans together."""
+    """Return the nanoseconds of all spans together."""
     return int((spans[1] - spans[0]).sum())
 
 
 def ns_in_windows(spans: Spans, starts: NDArray, ends: NDArray) -> NDArray[np.int64]:
-    """Return nanoseconds of `spans` within each of the windows [start, end)."""
+    """Return the nanoseconds of `spans` within each of the windows [start, end)."""
     return _covered_before(spans, np.asarray(ends, np.int64)) - _covered_before(spans, np.asarray(starts, np.int64))
 
 
 def _covered_before(spans: Spans, times: NDArray) -> NDArray[np.int64]:
-    """Return nanoseconds of `spans` (sorted, disjoint) that lie before each of `times`."""
+    """Return the nanoseconds of `spans` (sorted, disjoint) that lie before each of `times`."""
     starts, ends = spans
     if not len(starts):
         return np.zeros(len(times), np.int64)

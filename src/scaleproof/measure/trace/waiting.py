@@ -103,9 +103,4 @@ def _slowest_rank(waits: np.ndarray, ranks: list[int]) -> Slowest | None:
     place = int(np.bincount(last_of_step, minlength=len(ranks)).argmax())  # of the slowest rank
     waits_for_it = waits[last_of_step == place]  # the steps in which it was the last
     caused = np.delete(waits_for_it, place, axis=1) - waits_for_it[:, [place]]  # by how much longer the others wait
-    return Slowest(
-        rank=ranks[place],
-        steps_last=len(waits_for_it),
-        of_steps=len(waits),
-        caused_ms=float(caused.mean()),
-    )
+    return Slowest(rank=ranks[place], steps_last=len(waits_for_it), of_steps=len(waits), caused_ms=float(caused.mean()))

@@ -53,10 +53,7 @@ class Batches:
         return self._read_micro_batch(step, micro)[1].to(self.device)
 
     def _read_micro_batch(self, step: int, micro: int) -> tuple[np.ndarray, Tensor]:
-        """Return the sample ids and tokens of a micro-batch.
-
-        For a GPU the tokens are pinned, so that they can be copied while it computes.
-        """
+        """Return sample ids and tokens of a micro-batch; for a GPU pinned, so that copying waits for nothing."""
         ids = np.concatenate([self.plan.ids_of_rank(step, self.batch, device)[micro] for device in self.shares])
         tokens = torch.from_numpy(self.file.read(ids))
         return ids, tokens.pin_memory() if accelerator.is_accelerator(self.device) else tokens

@@ -51,7 +51,7 @@ class HostLoad:
 
 
 def _read_counters(cores: list[int]) -> dict[str, float | None]:
-    """Return counters of this process, of the machine and of its `cores`, as they are now; times in seconds."""
+    """Return the counters of this process, of the machine and of its `cores`, as they are now; times in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     machine = psutil.cpu_times()
     per_core = psutil.cpu_times(percpu=True) if cores else []
@@ -78,7 +78,7 @@ def busy_s(times: Any) -> float:
 
 
 def _bytes_written() -> int | None:
-    """Return bytes that this process has written to files on disks; None where the kernel does not count them."""
+    """Return the bytes that this process has written to files on disks; None where the kernel does not count them."""
     try:
         return int(psutil.Process().io_counters().write_bytes)
     except (AttributeError, OSError, RuntimeError, ValueError, psutil.Error):  # of systems without such counters

@@ -61,12 +61,7 @@ class RankRecord:
 
 
 def summarise_run(
-    request: Request,
-    plan: SamplePlan,
-    file: TokenFile,
-    ranks: list[RankRecord],
-    began: float,
-    scored: list[Scored],
+    request: Request, plan: SamplePlan, file: TokenFile, ranks: list[RankRecord], began: float, scored: list[Scored]
 ) -> Measured:
     """Write steps.csv, and return the metrics of a run from the records of all `ranks`, in their order.
 

@@ -77,7 +77,7 @@ class GpuMonitor:
             return float("nan")
 
     def _power_w(self, handle: Any) -> float:
-        """Return watts that the device draws now; NaN where unknown.
+        """Return the watts that the device draws now; NaN where unknown.
 
         nvmlDeviceGetPowerUsage is the mean of the last second on Hopper and Ada (NVML's documentation).
         """
@@ -90,7 +90,7 @@ class GpuMonitor:
         return self._nvml_answer("nvmlDeviceGetPowerUsage", handle) / 1e3
 
     def _utilization(self, handle: Any) -> float:
-        """Return share of the last moments in which a kernel ran, 0 to 1; NaN where unknown."""
+        """Return the share of the last moments in which a kernel ran, 0 to 1; NaN where unknown."""
         try:
             return self.nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except self.nvml.NVMLError:
@@ -143,15 +143,12 @@ class Monitor(ExitStack):
         return self
 
     def result(self) -> dict[str, Any]:
-        """Return resident memory, and `gpus` with one entry per GPU; `gpus` is None where there are none."""
-        return {
-            "rss_bytes": psutil.Process().memory_info().rss,
-            "gpus": self.gpus.result() if self.gpus else None,
-        }
+        """Return the resident memory, and `gpus` with one entry per GPU; `gpus` is None where there are none."""
+        return {"rss_bytes": psutil.Process().memory_info().rss, "gpus": self.gpus.result() if self.gpus else None}
 
 
 def _gpu_monitor(device: torch.device, uuids: list[str]) -> GpuMonitor | None:
-    """Return A monitor of this rank's GPUs; None on a CPU, and where NVML does not answer."""
+    """Return a monitor of this rank's GPUs; None on a CPU, and where NVML does not answer."""
     if not is_accelerator(device):
         return None
     nvml = driver_library()

@@ -55,7 +55,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Return run the collective `func`; with a clock, wait for it with the clock paused. Returns its result."""
+        """Run the collective `func`; with a clock, wait for it with the clock paused. Returns its result."""
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.leave_out():
@@ -174,7 +174,7 @@ class Probe(OperationCounter):
 
 
 def measure_state_bytes(device: torch.device) -> int:
-    """Return bytes of all floating-point tensors: allocated memory on a GPU, distinct storages on the CPU."""
+    """Return the bytes of all floating-point tensors: allocated memory on a GPU, distinct storages on the CPU."""
     if is_accelerator(device):
         return torch.accelerator.memory_allocated(device)
     gc.collect()
@@ -203,5 +203,5 @@ def _tensors_in(value: object) -> list[Tensor]:
 
 
 def _largest_argument_bytes(args: tuple) -> int:
-    """Return bytes of the largest argument of a collective; a list of tensors counts as a whole."""
+    """Return the bytes of the largest argument of a collective; a list of tensors counts as a whole."""
     return max(sum(tensor.numel() * tensor.element_size() for tensor in _tensors_in(argument)) for argument in args)

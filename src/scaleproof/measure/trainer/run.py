@@ -20,14 +20,7 @@ from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.reference.control import has_control, time_bare_loop
 from scaleproof.measure.trainer.beside import time_other_functions
-from scaleproof.measure.trainer.measure import (
-    TIGHT,
-    Ready,
-    make_probed_step,
-    measure_in,
-    print_on_rank_0,
-    set_up,
-)
+from scaleproof.measure.trainer.measure import TIGHT, Ready, make_probed_step, measure_in, print_on_rank_0, set_up
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
@@ -37,16 +30,7 @@ FEWEST_OF_CONTROL, MOST_OF_CONTROL = 3, 10  # its steps
 PLAIN = 5  # steps after those of the witness, with nobody looking
 TIME_SHARE = 0.5  # of what is left of a run's time limit
 # What a step ran. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
-KIND = (
-    "linear_flops",
-    "batched_flops",
-    "attention",
-    "updates",
-    "collectives",
-    "products",
-    "nodes",
-    "tokens_inside",
-)
+KIND = ("linear_flops", "batched_flops", "attention", "updates", "collectives", "products", "nodes", "tokens_inside")
 
 
 def make_run(request: Request, began: float) -> Session:
@@ -144,7 +128,7 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
 
 
 def _time_step_s(run: Ready, step: int) -> float:
-    """Return CPU seconds that this thread takes to make step `step`, with nothing watching it."""
+    """Return the CPU seconds that this thread takes to make step `step`, with nothing watching it."""
     began = time.thread_time()
     run.steps(step, 1)
     return time.thread_time() - began

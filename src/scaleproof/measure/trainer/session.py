@@ -175,7 +175,7 @@ def bind_to_cores(local_rank: int, threads: int) -> list[int]:
 
 
 def _one_thread_per_core_first(allowed: list[int]) -> list[int]:
-    """Return logical CPUs, the first thread of each core before any second thread."""
+    """Return the logical CPUs, the first thread of each core before any second thread."""
 
     def threads_of_core(cpu: int) -> str:
         """Return the threads of the core of `cpu`, as Linux lists them."""

@@ -122,7 +122,7 @@ def active_modes() -> int:
 
 
 def slowing_modes() -> list[str]:
-    """Return names of modes on in this process that watch or slow every operation, though training needs none."""
+    """Return the names of modes on in this process that watch or slow every operation, though training needs none."""
     # Of the profiler and of hooks on all modules torch tells by private names alone.
     states = {
         "torch's profiler": torch.autograd._profiler_enabled(),

@@ -40,10 +40,7 @@ class Watched(Generic[Batch]):
         return len(self._batches)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield each batch as it is; write the record when the last one is done, or when the loop is left.
-
-        Another epoch replaces it by its own.
-        """
+        """Yield each batch as it is; write the record, in place of the last epoch's, when the loop ends or is left."""
         self._watcher = self._new_watcher()
         self._watcher.start()
         try:

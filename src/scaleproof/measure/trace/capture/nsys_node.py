@@ -28,7 +28,7 @@ ON_GPU = ("--trace=cuda,nvtx,osrt", "--capture-range=cudaProfilerApi", "--captur
 
 
 def main(request_path: Path, command: list[str]) -> int:
-    """Return run `command` under nsys, copy the trace to the run's folder, and return the exit code.
+    """Run `command` under nsys, copy the trace to the run's folder, and return the exit code.
 
     On a node that is not to be traced the command replaces this process.
     """

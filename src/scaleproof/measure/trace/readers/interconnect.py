@@ -120,14 +120,14 @@ def read_interconnect(path: Path) -> tuple[str, Any]:
 
 
 def _short_transport(via: str) -> str:
-    """Return A channel's transport in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
+    """Return a channel's transport in short: P2P/CUMEM/read -> P2P; NET/IB/0/GDRDMA -> NET/IB (GPU direct)."""
     parts = via.split("/")
     name = "/".join(parts[:2]) if parts[0] == "NET" else parts[0]
     return f"{name} (GPU direct)" if "GDRDMA" in parts else name
 
 
 def _link_in_words(cell: str) -> str:
-    """Return A cell of the matrix in words: NV12 -> NVLink x12; an unknown one as it is."""
+    """Return a cell of the matrix in words: NV12 -> NVLink x12; an unknown one as it is."""
     for key, meaning in LINKS.items():
         if cell.startswith(key):
             return f"{meaning} x{cell.removeprefix(key)}" if key == "NV" else meaning

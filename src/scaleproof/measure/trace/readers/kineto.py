@@ -128,7 +128,7 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
 
 
 def _are_collectives(events: pd.DataFrame) -> pd.Series:
-    """Return A boolean mask: which events are named like a collective."""
+    """Return a boolean mask: which events are named like a collective."""
     return events["name"].map(lambda name: collective_of(name) is not None)
 
 

@@ -58,10 +58,7 @@ class Export:
         return table in self.columns and all(name in self.columns[table] for name in columns)
 
     def read_integers(self, table: str, *columns: str, where: str = "") -> list[np.ndarray]:
-        """Return columns of a table as int64 arrays; -1 stands for NULL and for a column that the file lacks.
-
-        `where`: an SQL clause, or empty.
-        """
+        """Return columns of a table as int64 arrays, -1 for NULL or no such column. `where`: an SQL clause, or ""."""
         terms = [f"IFNULL({name}, -1)" if name in self.columns[table] else "-1" for name in columns]
         query = f'SELECT {", ".join(terms)} FROM "{table}" {where}'
         # Columns are gathered by Arrow's driver: Python's own makes an object of each of thirty million numbers.

@@ -57,7 +57,7 @@ def _has_events(path: Path) -> bool:
 
 
 def _capture_below(folder: Path) -> str:
-    """Return A hint that names the first capture below `folder`; "" where there is none."""
+    """Return a hint that names the first capture below `folder`; "" where there is none."""
     for pattern in ("", "traces/", "*/traces/"):
         for capture in folder.glob(f"{pattern}*/{CAPTURE}"):
             return f' Did you mean "{capture.parent}"?'

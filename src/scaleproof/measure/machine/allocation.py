@@ -149,7 +149,7 @@ def job_id(facts: Mapping[str, str]) -> str:
 
 
 def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Return Slurm's description of a job (25, or 25_2), name -> value; {} if no try, each after `patience` s, gives it."""
+    """Return Slurm's description of a job (25, or 25_2), name -> value; {} if no try gives it, each after `patience` s."""
     for seconds in patience:
         time.sleep(seconds)
         text = run_command("scontrol", "show", "job", "--oneliner", job)

@@ -53,7 +53,7 @@ class _Stop:
     """What stopped the command: Ctrl-C (SIGINT) or SIGTERM, whose exceptions a library may turn into others."""
 
     def __init__(self) -> None:
-        """Install the handlers of SIGINT and SIGTERM, unless they are ignored, and of errors that cannot be raised."""
+        """Catch SIGINT and SIGTERM, unless they are ignored, and errors that Python cannot raise."""
         self.number: signal.Signals | None = None
         self._process = os.getpid()
         self._before: dict[signal.Signals, Any] = {}

@@ -223,7 +223,7 @@ def pdf(args: argparse.Namespace) -> None:
 
 
 def _page_inputs(args: argparse.Namespace, loaded: "LoadedCampaign", planned: "PlannedRuns") -> "PageInputs":
-    """Read all that the report of a campaign is made from."""
+    """Read all that the report of a campaign is made from. Raises UserError where a file is missing or damaged."""
     from scaleproof.conclude.report.chart_catalog import charts_of
     from scaleproof.conclude.report.page_facts import PageInputs, collect_run_facts
     from scaleproof.conclude.report.read_results import read_inputs, read_traces
@@ -304,7 +304,7 @@ def _compare_page(args: argparse.Namespace, compared: "list[Compared]", alone: l
 
 
 def _load_runs(args: argparse.Namespace, repeats: int | None = None) -> "tuple[LoadedCampaign, list[Run]]":
-    """Return the campaign and all of its runs, or the first `repeats` of each cell."""
+    """Load the campaign of `args` and all of its runs, or the first `repeats` of each cell."""
     loaded, planned = _load_planned_runs(args, repeats)
     return loaded, _read(loaded, planned)
 

@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that names the nearest command, choice or option when it does not know a word."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Begin a parser as ArgumentParser does, without abbreviations, each option once."""
+        """Begin a parser as ArgumentParser does, but without abbreviations, and with each option at most once."""
         options.setdefault("allow_abbrev", False)  # an abbreviation would change its meaning with the next option
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **options)
@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {what}") from None
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2 and argparse's `message`, or a clearer one; control characters are spelled out."""
+        """End with exit code 2 and argparse's `message`, in clearer words where it is of a known kind."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         known = self._option_string_actions
         options = [word for word in sys.argv[1:] if re.match("--?[a-z]", word)]
@@ -205,7 +205,7 @@ def add_campaign_command(
 
 
 def add_subcommands(group: Group, name: str, doc: str) -> Group:
-    """Return a group of commands with a common first word."""
+    """Add the word `name`, which several commands begin with, and return the group that they are added to."""
     return group.add_parser(name, help=doc, description=doc).add_subparsers(required=True, metavar="COMMAND")
 
 

@@ -214,7 +214,7 @@ def frontier(args: argparse.Namespace) -> None:
 def _find_frontier(
     loaded: "LoadedCampaign", cell: "Cell", tokens: Path, out: Path, limit: float | None, compare_speed: bool
 ) -> None:
-    """Find the frontier of a cell by trials; write it to `out` and print it.
+    """Find the largest micro-batch of a cell by trials; write it to `out` and print it.
 
     `limit`: memory of a device in bytes; None: that of the GPU. `compare_speed`: also time a half and a quarter.
     """

@@ -114,7 +114,7 @@ def stoppable(consequence: str) -> Iterator[None]:
 
 
 def reference(args: argparse.Namespace) -> None:
-    """Replay the first steps of a cell's workload, and write the losses."""
+    """Replay the first steps of a cell's workload, write their losses, and print how many steps they are."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.replay import replay_cell
     from scaleproof.measure.reference.schema import workload_name
@@ -138,7 +138,7 @@ def reference(args: argparse.Namespace) -> None:
 
 
 def pairs(args: argparse.Namespace) -> None:
-    """Make all pairs of one A/B comparison."""
+    """Make all pairs of one A/B comparison. Raises UserError where it was changed meanwhile."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.pairs import first_pair, run_pairs
     from scaleproof.measure.launch.run import run_one_of_several

@@ -90,7 +90,7 @@ class Pace:
 
     @property
     def round_s(self) -> float:
-        """Seconds of a further round."""
+        """Seconds that a further round takes."""
         return self.runs_s + START_OF_ROUND * self._around_s
 
     def rounds_in(self, minutes: float) -> int:
@@ -105,7 +105,7 @@ def make_campaign(
     """Return the content of the campaign file that compares the two commands of `request`.
 
     `rounds`: the most that there is time for. `chance`: of claiming a difference that is not there (None: 5 %).
-    `seconds`: after how many a run is ended.
+    `seconds`: after which a run is ended (None: it ends by itself).
     """
     workload: dict[str, Any] = {"command": "{program}"}
     workload["figures"] = dict(request.patterns) or request.figures
@@ -137,7 +137,7 @@ def make_campaign(
 
 
 def _run_lengths_to_try(request: AbRequest) -> list[float | None]:
-    """Run lengths in seconds to try until one suffices, the shortest first; [None]: runs end by themselves."""
+    """Return lengths of runs to try until one suffices, in seconds, the shortest first; [None]: runs end themselves."""
     if request.figures == "whole":
         return [None]
     if request.seconds:

@@ -86,7 +86,7 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
 
 
 def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
-    """Raise UserError where there are `changed` runs, which cannot be kept: cell -> what is wrong with one of them."""
+    """Raise UserError if runs were `changed` (cell -> what is wrong with one of its runs): these cannot be kept."""
     if changed:
         raise UserError(
             f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "

@@ -103,7 +103,7 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
 
 
 def _judge_run(folder: Path, cell: Cell, current_code: str, file: Seen | None) -> _StaleRun | None:
-    """Return a finished run with the reason to measure it again; None where there is none.
+    """Return a finished run with the reason to measure it again; None where there is no reason.
 
     `file`: how Snakemake sees the file of the job; None where that is not known.
     """

@@ -79,7 +79,7 @@ def code_sha256(*entries: str) -> str:
 
 
 def code_hash(path: Path) -> str:
-    """sha256 of a file; of Python code, of its syntax tree without comments and docstrings."""
+    """Return the sha256 of a file; of Python code, of its syntax tree without comments and docstrings."""
     data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     if path.suffix != ".py":
@@ -92,7 +92,7 @@ def code_hash(path: Path) -> str:
 
 @lru_cache
 def _known_hashes() -> dict[str, str]:
-    """Hashes of code that earlier processes made: Python version and sha256 of the file -> hash; empty without any."""
+    """Return the hashes that earlier processes made: Python version and sha256 of a file -> hash of its code."""
     try:
         known: dict[str, str] = json.loads(HASHES.read_text())
         return known

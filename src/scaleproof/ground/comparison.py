@@ -42,9 +42,9 @@ class Compared:
 
 
 def claim_on(compared: Compared, claims: int = 1) -> str:
-    """FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL without one.
+    """Return FASTER, SLOWER or UNDECIDED, by where the interval lies; NO_INTERVAL without one.
 
-    `claims`: of how many cells it shall hold at once; 1 where the interval is simultaneous already.
+    `claims`: how many intervals shall hold at once; 1 where this one is simultaneous already.
     """
     low, high = _simultaneous_bounds(compared, claims)
     if low is None or high is None:

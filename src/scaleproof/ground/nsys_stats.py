@@ -61,7 +61,7 @@ class KernelSums:
 
     @property
     def communication_share(self) -> float | None:
-        """Of the time of all kernels; None where it is unknown."""
+        """Which share of the time of all kernels communicates; None where that is unknown."""
         return self.communication_ns / self.total_ns if self.total_ns and self.unknown is None else None
 
 

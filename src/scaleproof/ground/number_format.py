@@ -58,7 +58,7 @@ def seconds(time: float, decimals: int = 3) -> str:
 
 
 def megabytes(count: float) -> str:
-    """So many bytes in units of a million: "12.3 MB"."""
+    """Return a number of bytes in units of a million: "12.3 MB"."""
     return f"{count / 1e6:.1f} MB"
 
 

@@ -25,7 +25,7 @@ def show_progress(items: Iterable[Item], total: int, label: str, unit: str) -> I
 
 @contextmanager
 def show_bytes(total: int | None, label: str, done: int = 0) -> Iterator[Callable[[int], None]]:
-    """Show progress in bytes; yields a function to call with the number of bytes that have come since the last call.
+    """Show progress in bytes; yield a function to call with the number of bytes that came since its last call.
 
     `total`: bytes in all, if known; `done`: bytes that were there before.
     """

@@ -32,7 +32,7 @@ def results_option(results: Path | str) -> str:
 
 
 def options_for(target: Path) -> str:
-    """Snakemake's options for `target`: those by which its campaign was run, else those for one machine."""
+    """Return Snakemake's options for `target`: those by which its campaign was run, else those for one machine."""
     for folder in (target, *target.parents):
         noted = _read_part(folder / NOTE, lambda note: str(note["options"]))
         if options := noted or _recorded_options(folder):
@@ -51,7 +51,7 @@ def _recorded_options(campaign: Path) -> str | None:
 
 
 def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | None:
-    """Snakemake's options by what the records of runs say of their scheduler; None where there was none."""
+    """Return Snakemake's options by what records of runs say of their scheduler; None where there was none."""
     return ON_CLUSTER if any(scheduler and scheduler.get("type") == "slurm" for scheduler in schedulers) else None
 
 

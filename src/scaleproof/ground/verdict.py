@@ -17,7 +17,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the machine: PASS, or nothing to look at."""
+        """Whether nothing speaks against what was looked at: PASS, or nothing to look at."""
         return self.status != "FAIL"
 
 

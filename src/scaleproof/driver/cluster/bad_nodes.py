@@ -40,9 +40,10 @@ class BadNodes:
     """
 
     def __init__(self, scheduler: Scheduler, given: Iterable[str] = (), results: Path = RESULTS) -> None:
-        """Begin with `given`, nodes that the user excludes.
+        """Begin with the nodes `given`, which the user excludes.
 
-        `scheduler`: says what has ended well where. `results`: where campaigns get a record of excluded nodes.
+        `scheduler`: says which jobs have ended well, and where. `results`: where campaigns get a record of excluded
+        nodes.
         """
         self._scheduler = scheduler
         self._given = set(given)

@@ -40,7 +40,7 @@ class Nodes(NamedTuple):
 
     @property
     def minutes(self) -> float:
-        """The longest time of a job."""
+        """The longest time of a job on these nodes, in minutes; infinity without a limit."""
         return allocation.limit_minutes(self.longest)
 
     @property

@@ -117,7 +117,7 @@ class Executor(RemoteExecutor):
             self._submit(jobs)
 
     def _submit(self, jobs: Sequence[Any]) -> None:
-        """Submit `jobs`: several as an array."""
+        """Submit `jobs`, several as an array; hold them back if the refusal may pass, else report that they failed."""
         submission = self._make_submission(jobs)
         try:
             number = self._scheduler.submit(submission)
@@ -294,7 +294,7 @@ class Executor(RemoteExecutor):
 
 
 def jobs_left(scheduler: Scheduler, ledger: Ledger, folder: Path) -> list[str]:
-    """Return the jobs of an earlier Snakemake in `folder` that have not ended; notes in the ledger which have.
+    """Return the jobs of an earlier Snakemake in `folder` that have not ended; note in the ledger those that have.
 
     Raises WorkflowError where the scheduler does not answer.
     """
@@ -324,5 +324,5 @@ def _make_scheduler(settings: ExecutorSettings, variables: set[str]) -> Schedule
 
 
 def _split_names(text: str) -> set[str]:
-    """Return the names in "NAME,NAME"."""
+    """Return the names in "NAME,NAME", as a set."""
     return set(text.replace(",", " ").split())

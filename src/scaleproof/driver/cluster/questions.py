@@ -50,27 +50,27 @@ class QueueRequest:
 
     @property
     def minutes(self) -> int:
-        """The time asked for."""
+        """Minutes that each job asks for."""
         return int(self.resources["runtime"])
 
     @property
     def nodes(self) -> int:
-        """The nodes asked for."""
+        """How many nodes each job asks for."""
         return int(self.resources["nodes"])
 
     @property
     def node_hours(self) -> float:
-        """At most: all nodes for all of the time asked for."""
+        """Node hours of all these jobs, if each uses its nodes for all of the time that it asks for."""
         return self.jobs * self.nodes * self.minutes / 60
 
     @property
     def with_devices(self) -> bool:
-        """Whether GPUs are asked for."""
+        """Whether these jobs ask for GPUs."""
         return bool(self.resources["gres"]) or "gpus" in str(self.resources["slurm_extra"])
 
     @property
     def who(self) -> str:
-        """The first name, and how many more."""
+        """What the jobs run: the first name, and how many more."""
         return self.names[0] if len(self.names) == 1 else f"{self.names[0]} and {len(self.names) - 1} more"
 
 
@@ -134,7 +134,7 @@ def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, st
 
 
 def with_profile_values(resources: Mapping[str, int | str], replaced: Mapping[str, str]) -> dict[str, int | str]:
-    """Return resources with what the profile puts in their place. `replaced`: name -> value, of set-resources."""
+    """Return resources with the values that the profile puts in their place. `replaced`: name -> value."""
     numbers = {name: int(replaced[name]) for name in NUMBERS if replaced.get(name, "").isdigit()}
     return {**resources, "gres": replaced.get("gres", resources["gres"]), **numbers}
 

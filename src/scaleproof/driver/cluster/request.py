@@ -50,7 +50,7 @@ def request_of_replay(cell: Cell, resources: Resources) -> JobRequest:
 
 
 def request_of_shared_job(cells: Sequence[Cell], resources: Resources) -> JobRequest:
-    """Return the request for one run of each of `cells`, one after the other: room for the largest, time for all."""
+    """Return the request for one run of each of `cells`, in turn: room for the largest, and time for all."""
     jobs = [request_of_run(cell, resources) for cell in cells]
     return JobRequest(
         nodes=max(request.nodes for request in jobs),

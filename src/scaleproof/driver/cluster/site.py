@@ -123,7 +123,7 @@ class Site:
         return common
 
     def _gpus(self, devices: int) -> tuple[str, list[str]]:
-        """Return the generic resource and the further options by which this site's Slurm gives GPUs."""
+        """Return the generic resource, or "", and the further options by which this site's Slurm gives GPUs."""
         if not devices or self.gpu_option == "none":
             return "", []
         number = f"{self.gpu_type}:{devices}" if self.gpu_type else str(devices)

@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def command(self) -> str | None:
-        """The command that it runs instead of the trainer; what only a run knows, such as {steps}, is left open."""
+        """The command that this cell runs, or None; what only a run knows, such as {steps}, is left open."""
         if self.workload.command is None:
             return None
         return fill_in(self.workload.command, {name: setting.text for name, setting in self.settings.items()})
@@ -81,14 +81,14 @@ class Cell:
 
     @cached_property
     def per_step(self) -> int | None:
-        """Tokens or samples of a step of its command, where the campaign says so. Raises UserError."""
+        """Tokens or samples of a step of the cell's command; None where the campaign does not say. Raises UserError."""
         given = self.workload.per_step
         texts = {name: setting.text for name, setting in self.settings.items()}
         return evaluate_product(given.amount, self.values_of_command() | texts) if given else None
 
     @cached_property
     def words(self) -> list[str]:
-        """The command line of a run; empty without a command. Raises UserError."""
+        """The command line of a run, in words; [] without a command. Raises UserError."""
         return split_command(fill_in(self.command, self.values_of_command())) if self.command is not None else []
 
     @property
@@ -111,7 +111,7 @@ class Cell:
 
     @property
     def vocab_size(self) -> int:
-        """Rows of the model's token table."""
+        """How many rows the model's token table has."""
         rows, multiple = self.workload.vocab_size, self.workload.vocab_multiple
         if rows != "derive":
             return rows
@@ -119,7 +119,7 @@ class Cell:
 
     @property
     def processes_per_node(self) -> int:
-        """Ranks on a node: one per device, but one for all of them under nn.DataParallel."""
+        """How many ranks a node has: one per device, but one for all of them under nn.DataParallel."""
         return 1 if self.execution.strategy == "dp" else self.execution.geometry.devices_per_node
 
     @property
@@ -130,7 +130,7 @@ class Cell:
 
     @property
     def world_size(self) -> int:
-        """Ranks of a run, as torch.distributed counts them; `batch.n_devices` is what they drive."""
+        """How many ranks a run has, as torch.distributed counts them; `batch.n_devices` is what they drive."""
         return self.execution.geometry.nodes * self.processes_per_node
 
     @cached_property
@@ -155,7 +155,7 @@ class Cell:
 
     @property
     def _batch_keys(self) -> dict[str, int]:
-        """The three keys of the campaign that say its batch."""
+        """The values of the campaign's three keys on the batch, by name."""
         batch = self.batch
         return {"global_batch": batch.global_, "micro_batch": batch.micro, "accumulation": batch.accumulation}
 
@@ -205,7 +205,7 @@ class Cell:
 
     @property
     def planned_batch(self) -> str:
-        """The arithmetic of its batch in words, the same before and after a search."""
+        """The arithmetic of the cell's batch in words, the same before and after a search."""
         return f"{self.batch.global_} ({self.searched} micro-batch)" if self.searched else str(self.batch)
 
 

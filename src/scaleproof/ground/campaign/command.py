@@ -103,7 +103,7 @@ class PerStep(Section):
 
     @model_validator(mode="after")
     def _check_one_key(self) -> "PerStep":
-        """Check that there is one key, and no more. Raises ValueError."""
+        """Check that exactly one key is given. Raises ValueError."""
         if len(self.model_dump(exclude_none=True)) != 1:
             raise ValueError("give one of tokens, samples and steps")
         return self
@@ -143,7 +143,7 @@ def move_placeholders_to_settings(data: dict[str, object]) -> dict[str, object]:
         return data
 
     def apart(choice: object) -> object:
-        """Return a mapping of axes and placeholders to values, with the latter in `settings`."""
+        """Return a choice's values with those of placeholders in `settings`; anything but a mapping as it is."""
         if not isinstance(choice, dict):
             return choice
         settings = {name: value for name, value in choice.items() if name in free}
@@ -184,7 +184,7 @@ def fill_in(text: str, values: Mapping[str, object]) -> str:
     """Return the text with every placeholder that has a value replaced; other braces stay."""
 
     def value_of(match: re.Match[str]) -> str:
-        """Return what stands in the command in place of one pair of braces."""
+        """Return what stands in place of a pair of braces: the value, or the braces as they are."""
         whole, name = match[0], match[1]
         return str(values.get(name, whole))
 

@@ -234,7 +234,7 @@ def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
 
 
 def _list_type(annotation: Any) -> Any:
-    """Return the type of several values of an axis."""
+    """Return the type of a list of an axis' values, for the key of `vary`."""
     return Annotated[list[annotation], Field(min_length=1)]
 
 
@@ -285,7 +285,7 @@ class Comparison(Section):
     @field_validator("pairs")
     @classmethod
     def _check_even_pairs(cls, pairs: int) -> int:
-        """Check that the number of pairs is even."""
+        """Check that the number of pairs is even, so that A and B go first equally often. Raises ValueError."""
         if pairs % 2:
             raise ValueError(
                 f"{pairs} is odd, so A and B cannot go first equally often; allowed: even numbers, e.g. {pairs + 1}"
@@ -335,7 +335,7 @@ class Campaign(Section):
 
     @property
     def repeat_until(self) -> RepeatUntil | None:
-        """The rule by which repeats end, if their number is not fixed."""
+        """The rule by which repeats end; None where their number is fixed."""
         return self.repeats if isinstance(self.repeats, RepeatUntil) else None
 
     @property

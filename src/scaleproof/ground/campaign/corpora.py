@@ -129,7 +129,7 @@ class Corpus(Section):
 
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> "Corpus":
-        """Raise ValueError with the first complaint about the keys."""
+        """Check that the keys go with the source and with each other. Raises ValueError with the first complaint."""
         for complaints in (self._missing_keys, self._useless_keys, self._wrong_fields, self._wrong_places):
             for complaint in complaints():
                 raise ValueError(complaint)
@@ -190,7 +190,7 @@ class Corpus(Section):
 
     @property
     def remote(self) -> bool:
-        """Whether it consists of files that are downloaded."""
+        """Whether the corpus consists of files that are downloaded."""
         return self.source in ("hub", "http")
 
     @property

@@ -107,7 +107,7 @@ class LoadedCampaign:
             return cell
 
         def resolve_from_answer(data: bytes) -> Cell:
-            """Return the cell with the answer in the file's bytes."""
+            """Return the cell with the micro-batch in the bytes of the trials' answer."""
             answer = json.loads(data)
             if answer["planned_fingerprint"] != cell.planned_fingerprint:
                 return cell  # of an older campaign file: the trials will be made again
@@ -189,7 +189,7 @@ class LoadedCampaign:
 
     @property
     def communicating_groups(self) -> dict[str, str]:
-        """Geometry with two or more devices -> slug of the first cell of the trainer in which its ranks communicate."""
+        """Geometry of two or more devices -> the first cell (slug) of the trainer whose ranks communicate there."""
         groups: dict[str, str] = {}
         for cell in self.cells:
             has_ranks = cell.command is None and cell.execution.strategy != "dp"
@@ -203,7 +203,7 @@ class LoadedCampaign:
 
     @cached_property
     def _by_slug(self) -> dict[str, Cell]:
-        """Name -> cell: asked several times for each of a thousand jobs."""
+        """The cells by name; they are asked for several times for each of a thousand jobs."""
         return {cell.slug: cell for cell in self.cells}
 
     def cell(self, slug: str) -> Cell:
@@ -255,7 +255,7 @@ class LoadedCampaign:
         return [folder for folder, *_ in self.planned(results, repeats)]
 
     def planned(self, results: Path, repeats: int | None = None) -> list[tuple[Path, Cell, int]]:
-        """Folder, cell and repeat of all runs; the first `repeats` of each cell, if given."""
+        """Return folder, cell and repeat of all runs; of each cell the first `repeats`, if given."""
         numbers = range(1, (repeats or self.repeats(results)) + 1)
         return [(run_dir(results, self.name, cell.slug, k), cell, k) for cell in self.cells for k in numbers]
 

@@ -8,7 +8,7 @@ Schema = dict[str, Any]  # JSON schema, or a part of it
 
 
 def follow_reference(node: Schema, schema: Schema) -> Schema:
-    """Return a node with the definition that its `$ref` names."""
+    """Return a node with the definition that its `$ref`, if it has one, names."""
     while "$ref" in node:
         name = node["$ref"].rsplit("/", 1)[1]
         node = schema["$defs"][name] | {key: value for key, value in node.items() if key != "$ref"}
@@ -24,7 +24,7 @@ def union_members(node: Schema, schema: Schema) -> list[Schema]:
 
 
 def node_at(schema: Schema, place: Place) -> Schema:
-    """Return the schema of a place in the file; empty for an unknown place."""
+    """Return the schema of a place in the file; {} for an unknown place."""
     node = schema
     for step in place:
         inner: Schema = {}
@@ -42,7 +42,7 @@ def node_at(schema: Schema, place: Place) -> Schema:
 
 
 def properties_at(schema: Schema, place: Place) -> Schema:
-    """Return the keys that are allowed below a place -> their schemas."""
+    """Return the keys that are allowed below a place, each with its schema."""
     properties: Schema = {}
     for option in union_members(node_at(schema, place), schema):
         properties |= option.get("properties", {})

@@ -31,7 +31,7 @@ class SharedJob:
 
     @property
     def cells(self) -> list[Cell]:
-        """Its cells, each once, in the order of their names."""
+        """The cells of this job, each once, in the order of their names."""
         return sorted({cell.slug: cell for cell, _ in self.runs}.values(), key=lambda cell: cell.slug)
 
     @property

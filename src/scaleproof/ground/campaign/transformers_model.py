@@ -70,7 +70,7 @@ class TransformersModel(Section):
         return Path(self.config or str(self.module).partition(":")[0])
 
     def slug(self) -> str:
-        """Return a name for folders and tables."""
+        """Return a name for folders and tables: of the hub's model, or of the file."""
         return self.hub.partition("/")[2] if self.hub else self.file.stem
 
     def description(self) -> dict[str, JsonValue]:
@@ -100,7 +100,7 @@ class TransformersModel(Section):
 
     @property
     def context(self) -> int | None:
-        """Tokens of the longest sample, where the configuration says so."""
+        """Tokens of the longest sample; None where the configuration does not say."""
         architecture = self.description().get("transformers")
         sizes = [architecture.get(name) for name in CONTEXTS] if isinstance(architecture, dict) else []
         return next((size for size in sizes if isinstance(size, int)), None)

@@ -207,9 +207,9 @@ def _parse_document(path: Path) -> Any:
 
 
 def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
-    """Return where and why a document is not YAML: ", line 3, column 5: not valid YAML: ...", to stand after the path.
+    """Return where and why a document is not YAML, to stand after its path: ", line 3, column 5: not valid YAML: ...".
 
-    In the parser's words, which for the commonest slips are replaced by what the author probably meant.
+    The parser says it; for the commonest slips, what the author probably meant stands in place of its words.
     """
     conflict = next((n for n, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))), None)
     if conflict:

@@ -36,7 +36,7 @@ class Inventory(BaseModel):
 
     @property
     def is_encoder(self) -> bool:
-        """Whether it has no head that multiplies each token: it classifies samples."""
+        """Whether the network has no head that multiplies each token: it classifies samples."""
         return self.token_weights == 0
 
 

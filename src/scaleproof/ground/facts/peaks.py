@@ -74,7 +74,7 @@ def mfu(flops_per_s: float, device_name: str, precision: str) -> float | None:
 
 @lru_cache
 def peak(device_name: str, precision: str) -> DevicePeak | None:
-    """Dense peak of a device for a precision of FORMATS; None where the device is not listed or has no such format.
+    """Return the dense peak of a device for a precision of FORMATS; None for unlisted devices and absent formats.
 
     `device_name`: as the driver gives it. Raises UserError for another precision.
     """

@@ -92,7 +92,7 @@ class Findings(BaseModel):
 
     @property
     def hosts_left_out(self) -> set[str]:
-        """Nodes that the driver asked for no more."""
+        """The nodes that the driver asked for no more."""
         return {host for finding in self.findings if finding.code == "node-excluded" for host in finding.runs}
 
     def concerning(self, concern: Concern) -> list[Finding]:
@@ -101,7 +101,7 @@ class Findings(BaseModel):
 
     @cached_property
     def _findings_by_place(self) -> dict[tuple[str, str], list[Finding]]:
-        """(what is concerned, cell or name) -> the findings there."""
+        """The findings by what they concern, and the cell or name: ("runs", "ddp-n1x2") -> findings."""
         by_place: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
             for cell in dict.fromkeys(finding.cells):

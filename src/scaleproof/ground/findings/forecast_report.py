@@ -100,7 +100,7 @@ class SweepRow(ResultPart):
 
     @property
     def spread(self) -> float:
-        """By which part the slowest launch is slower than the fastest."""
+        """By which part of the fastest launch's time the slowest launch is slower."""
         return self.high / self.low - 1
 
 
@@ -160,7 +160,7 @@ class ForecastReport(ResultPart):
 
     @property
     def hosts(self) -> set[str]:
-        """Nodes that a sweep has measured in pairs."""
+        """The nodes that a sweep has measured in pairs."""
         return {host for sweep in self.sweeps for pair in sweep.node_pairs for host in (pair.first, pair.second)}
 
 

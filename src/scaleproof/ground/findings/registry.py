@@ -126,7 +126,7 @@ class Check(Generic[Subject]):
     only_first: bool = False
 
     def __call__(self, subject: Subject) -> list[Finding]:
-        """Return the findings of this check on one subject; empty where nothing is wrong."""
+        """Return the findings of this check on one subject; [] where nothing is wrong."""
         flags = islice(self.function(subject), 1 if self.only_first else None)
         return [self._make_finding(flag, subject) for flag in flags]
 
@@ -206,7 +206,7 @@ class Register(Generic[Subject]):
     def finds(
         self, name: str, severity: Severity, only_first: bool = False, **figures: object
     ) -> Callable[[Callable[[Subject], Iterable[Flag]]], Check[Subject]]:
-        """As `check` with one code, whose page is the docstring of the function, with `figures` in their places.
+        """Do as `check`, with one code, whose page is the docstring of the function; `figures` fill its places.
 
         Raises ValueError where the docstring is not a page.
         """

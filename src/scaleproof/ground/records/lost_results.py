@@ -31,7 +31,7 @@ def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) ->
 
 
 def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return the look behind a table of runs that `repeats.resolve` asks for, if it has not been taken."""
+    """Return, in a list, the look that `repeats.resolve` needs behind the table of runs, if it is missing."""
     rule = loaded.campaign.repeat_until
     if rule is None or not (results / loaded.name / "runs.csv").is_file():
         return []

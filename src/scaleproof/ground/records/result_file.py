@@ -33,12 +33,12 @@ class Estimated(ResultPart):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Both ends of its interval; None without an interval."""
+        """Both ends of the interval; None without an interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def inverse(self) -> "Estimated":
-        """The ratio the other way round."""
+        """The estimate of the ratio the other way round."""
         low, high = (1 / self.high, 1 / self.low) if self.high and self.low else (None, None)
         return self.model_copy(update={"value": 1 / self.value, "low": low, "high": high})
 

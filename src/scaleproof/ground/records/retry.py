@@ -18,7 +18,7 @@ MEASURED = (
 
 
 def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces: Sequence[Path] = ()) -> list[Path]:
-    """Remove the folders in `runs` and `traces` whose run or trace failed or is damaged; returns them.
+    """Remove the folders in `runs` and `traces` whose run or trace failed or is damaged; return these folders.
 
     `campaign`: the folder of its results; `anyway`: remove sound folders, too. Everything computed from them goes as
     well, because Snakemake does not miss an input as long as the file made from it is there.

@@ -41,17 +41,17 @@ class Run:
 
     @property
     def name(self) -> str:
-        """How findings and tables name it: CELL/repN, or its `label`."""
+        """What findings and tables call this run: CELL/repN, or its `label`."""
         return self.label or f"{self.metrics.cell}/rep{self.metrics.repeat}"
 
     @property
     def ok(self) -> bool:
-        """Whether it has numbers."""
+        """Whether this run has numbers."""
         return isinstance(self, TimedRun)
 
     @cached_property
     def steps(self) -> np.ndarray:
-        """The raw series. Raises UserError where the file is not the one that the metrics were written with."""
+        """The rows of steps.csv. Raises UserError where the file is not the one that the metrics belong to."""
         return read_steps(self.steps_file().decode())
 
     def steps_file(self) -> bytes:
@@ -123,7 +123,7 @@ class MeasuredRun(TimedRun):
 
     @property
     def n_devices(self) -> int:
-        """Devices that came up, over all ranks."""
+        """How many devices came up, over all ranks."""
         return self.metrics.n_devices
 
     @property
@@ -134,12 +134,12 @@ class MeasuredRun(TimedRun):
 
     @property
     def is_on_cpus(self) -> bool:
-        """Whether its devices were cores of CPUs."""
+        """Whether the devices of this run were cores of CPUs."""
         return self.metrics.ranks[0]["device_name"] == "cpu"
 
     @property
     def is_classifier(self) -> bool:
-        """Whether it trained a classifier of documents, not a model of language."""
+        """Whether this run trained a classifier of documents, not a model of language."""
         return self.metrics.config["workload"].get("task") == "classification"
 
 
@@ -206,7 +206,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """Return all runs below a folder, by path; those of one allocation where they were copied to. Raises UserError."""
+    """Return all runs below a folder, by path; copies beside the record of a shared job do not count. Raises UserError."""
     files = sorted(folder.rglob(METRICS))
     folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
     if not folders:

@@ -93,7 +93,7 @@ class ScalingSeries(ResultPart):
 
     @property
     def points(self) -> list[ScalingPoint]:
-        """Its sizes, the smallest first."""
+        """The sizes of this series, the smallest first."""
         return list(self.runs.values())
 
 
@@ -109,13 +109,13 @@ class RankedCell(ResultPart):
 
     @property
     def ratio(self) -> Estimated:
-        """Its rate over the fastest cell's. Only for comparable cells other than the fastest."""
+        """The cell's rate over the fastest cell's; only comparable cells other than the fastest have it."""
         assert self.relative_to_fastest is not None, self.cell
         return self.relative_to_fastest
 
     @property
     def fastest_over(self) -> Estimated | None:
-        """The rate of the fastest cell relative to its own, as people read it."""
+        """The rate of the fastest cell over this one's, as people read it; None where they are not compared."""
         return self.relative_to_fastest and self.relative_to_fastest.inverse
 
 
@@ -178,7 +178,7 @@ class AnsweredQuestion(ResultPart):
 
     @property
     def base(self) -> str:
-        """The cell that is compared with."""
+        """The cell that the subject is compared with."""
         return self.better_than or self.not_slower_than or ""
 
     @property

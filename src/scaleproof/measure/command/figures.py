@@ -100,9 +100,9 @@ def step_rows(
     losses: Sequence[float | None],
     warmup: Sequence[bool] | None = None,
 ) -> np.ndarray:
-    """Return the rows of steps.csv of one process. `warmup`: for each step, whether it is of the warm-up.
+    """Return the rows of steps.csv of one process. `warmup`: for each step, whether it belongs to the warm-up.
 
-    No wait for data is known. A loss that was not printed, or is infinite, is NaN.
+    Waiting for data is unknown, and stands as 0. A loss that was not printed, or is infinite, is NaN.
     """
     finite = [math.nan if loss is None or not math.isfinite(loss) else loss for loss in losses]
     rows = zip(seconds, amounts, finite, warmup or [False] * len(seconds), strict=True)
@@ -116,7 +116,7 @@ def step_rows(
 
 
 def _read_log(log: Path, reader: str, read: ReadLog) -> PrintedLog:
-    """Return the file `log` as `reader` understands it; without steps where no line is understood."""
+    """Read the file `log` by `reader`; a log without steps where no line is understood."""
     printed = read(log, reader)
     is_misread = printed and printed.guessed and printed.runs > 1  # numbers of lines, or of epochs, taken for steps
     return PrintedLog(reader) if printed is None or is_misread else printed
@@ -136,7 +136,7 @@ def _no_figures_text(cell: Cell, last: str = "") -> str:
 
 
 def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
-    """Return the log with a step for each of its `lines` in which `patterns` find a time, a rate or a step.
+    """Return a log with a step for each of `lines` in which `patterns` find a time, a rate or a step.
 
     Losses may stand on lines of their own: each step has the last one up to its line.
     """
@@ -203,7 +203,8 @@ def count_lost_at_end(losses: Sequence[float | None]) -> int:
 def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
     """Return the unit of work, and how much of it a step is; None where each step has a rate and a time of its own.
 
-    As the campaign says, else as the log says, tokens before samples. Raises NoFigures where nothing says it.
+    The campaign says it, else the log, which may give tokens and samples: tokens come first. Raises NoFigures where
+    nothing says it.
     """
     given = cell.workload.per_step
     if given:
@@ -288,7 +289,7 @@ def _work_per_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
     """Return the figures of a log with times of epochs, or of a whole training; each is a row of the window.
 
-    Programs that may be ended make different numbers of epochs: the first one, which is slower, is then left out.
+    Programs that may be ended make different numbers of epochs, so that their first, which is slower, is left out.
     Raises NoFigures where none has a time, or their work is not known.
     """
     spans = [span for span in printed.spans if span.seconds]

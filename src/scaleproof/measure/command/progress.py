@@ -130,14 +130,14 @@ def _find_number(line: str, pattern: Callable[[str], re.Match[str] | None]) -> C
 
 
 def _unit_of_word(word: str) -> WorkUnit:
-    """Return the unit that is counted by a number behind `word`, which may be empty."""
+    """Return the unit that a number counts by the word before it; "items" for other words, and for ""."""
     return next((unit for unit, begins in UNITS.items() if f"{word.lower()} ".startswith(begins)), "items")
 
 
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
-    """Return the progress between lines that follow each other; where the number falls, a new epoch has begun.
+    """Return the progress from each line to the next; where the number falls, a new epoch has begun.
 
-    `losses`: of lines, by their places. The time between two epochs is in no entry.
+    `losses`: place of a line -> its loss. The time between two epochs is in no entry.
     """
     last, first = counts[0]
     counted = first.number

@@ -85,7 +85,7 @@ def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
 
 
 def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
-    """Return whether the file has rows. Raises NotADocument where it is no Parquet file, or its fields are not text."""
+    """Return whether the file has rows. Raises NotADocument where it is no Parquet file, or a field is not text."""
     try:
         file = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:

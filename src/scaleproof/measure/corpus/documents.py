@@ -89,7 +89,7 @@ class _DocumentWriter:
         self._writer.close()
 
     def add(self, text: str, label: str | None) -> bool:
-        """Keep a document, unless it is empty or exceeds the budget; returns whether the budget leaves room for more.
+        """Keep a document, unless it is empty or exceeds the budget; return whether the budget leaves room for more.
 
         `label`: None where the corpus has no classes.
         """
@@ -126,10 +126,10 @@ class _DocumentWriter:
 def _read_documents(
     name: str, corpus: Corpus, remote: Remote, sources: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield text and label of each document of the corpus `name`, in order; the label is None where it has none.
+    """Yield text and label of each document of the corpus `name`, in order; without classes the label is None.
 
-    Each remote file is read when it is its turn. A description of each file is appended to `sources`; of a data set
-    its commit.
+    Each remote file is downloaded when its turn comes. A description of each file, or of a data set its commit, is
+    appended to `sources`.
     """
     if corpus.source == "python-docs":
         yield from ((text, None) for text in python_docs())

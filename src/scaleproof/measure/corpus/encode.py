@@ -113,7 +113,7 @@ class _TokenWriter:
 
     @property
     def description(self) -> dict[str, Any]:
-        """The entry of tokens.json about what has been written so far."""
+        """What has been written so far, as tokens.json describes a split."""
         return {"documents": self.documents, "bytes": self.file.tell(), "sha256": self.digest.hexdigest()}
 
 

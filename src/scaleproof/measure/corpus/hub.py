@@ -44,7 +44,7 @@ class _WithoutQueries(logging.Filter):
     """Removes the query of each address from the library's warnings: it may hold a signature."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, its addresses without their queries."""
+        """Take the queries out of the addresses in a record, and let every record through."""
         record.msg, record.args = re.sub(r"\?[^\s'\"]*", "", record.getMessage()), ()
         return True
 
@@ -88,9 +88,9 @@ class HubFile:
 
 
 def download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:
-    """Have the file as `target`, from huggingface_hub's cache or the hub; returns its record, as `keep_or_fetch` does.
+    """Get the file as `target`, from huggingface_hub's cache or the hub; return its record, as `keep_or_fetch` does.
 
-    The next process goes on where this one was ended. Raises UserError where the file is not to be had.
+    An interrupted download is continued by the next process. Raises UserError where the file is not to be had.
     """
     advice = f"\nWithout a network, put the file at {target}"
     return keep_or_fetch(target, file.size, file.sha256, {file.url: lambda: _fetch_file(file, target)}, advice)

@@ -30,10 +30,10 @@ def order_classes(corpus: str, names: Collection[str]) -> list[str]:
 
 
 def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Path) -> dict[str, dict[str, Any]]:
-    """Write `out`/{train,val}.labels: one uint16 per document, in the order of the token files.
+    """Write `out`/{train,val}.labels, one uint16 per document in the order of the token files; return their entries.
 
-    `classes`: the labels in the order of their numbers, none for a corpus without labels; `held_out`: True for the
-    documents of the validation split. Returns what tokens.json says of the files; nothing for a corpus without labels.
+    `classes`: the labels in the order of their numbers; `held_out`: True for documents of the validation split. Returns
+    what tokens.json says of the files; {} for a corpus without labels, whose files are empty.
     """
     labels = np.zeros(0, DTYPE)  # of all documents; none of a corpus without labels
     if classes:

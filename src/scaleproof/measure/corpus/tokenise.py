@@ -121,10 +121,10 @@ def _is_finished(shard: Shard, folder: Path) -> bool:
 
 
 def _encode_groups(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Encode the shards with `work`, in any order; yields None once for each row group that is done.
+    """Encode the shards, in any order; yield None once for each row group that is done.
 
-    `work`: encodes a shard and returns the number of its row groups, which are done all at once. `processes`: at most,
-    None for one a core. Raises UserError where a process is killed.
+    `work`: encodes a shard and returns the number of its row groups, which are done all at once. `processes`: at most;
+    None: one a core. Raises UserError where a process is killed.
     """
     cores = available_cores()
     workers = min(processes or cores, cores, len(shards))

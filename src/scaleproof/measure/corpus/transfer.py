@@ -45,7 +45,7 @@ class RetryPolicy:
     wait: Callable[[float], None] = time.sleep
 
     def pause(self, failures: int) -> float:
-        """Return the seconds to wait after so many `failures` in a row that brought no new byte."""
+        """Return the seconds to wait after `failures` tries in a row that brought no new byte."""
         return min(self.first_wait * 2 ** max(0, failures - 1), self.longest_wait)
 
 
@@ -149,9 +149,9 @@ def _accepted_length(answer: requests.Response, remote_file: RemoteFile) -> int 
 def _append_answer(
     answer: requests.Response, part: Path, total: int | None, have: int, policy: RetryPolicy, label: str
 ) -> None:
-    """Append the bytes of the answer to `part`, which has `have` bytes. `total`: bytes of the whole file, if known.
+    """Append the answer's bytes to `part`, which has `have` bytes. `total`: bytes of the whole file, if known.
 
-    Raises BrokenOff where it is cut or too slow, Denied where it is a web page.
+    Raises BrokenOff where the answer is cut or too slow, Denied where it is a web page.
     """
     # Unbuffered: what a full disk did not take must not be tried again by close().
     with part.open("ab" if have else "wb", buffering=0) as file, show_bytes(total, label, have) as show_progress:

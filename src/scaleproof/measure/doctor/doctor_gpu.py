@@ -251,7 +251,7 @@ def check_copies() -> Verdict:
 
 
 def _measure_copy_gb_s(copy: Callable[[], Any]) -> float:
-    """Return GB/s of a copy of COPIED bytes, the mean of ten."""
+    """Measure a copy of COPIED bytes in GB/s, the mean of ten."""
     copy()
     return 10 * COPIED / 1e9 / _time_on_device_s(copy, 10)
 

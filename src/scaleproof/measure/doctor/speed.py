@@ -89,7 +89,7 @@ class MachineSpeed:
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Make `folder`, and return whether files can be written there: a speed that is not kept is measured each time."""
+    """Make `folder`, and return whether files can be written there, so that a measured speed can be kept."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -98,7 +98,7 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def this_machine(probes: bool = True) -> MachineSpeed:
-    """Speeds of this machine with the versions installed; usual ones without torch, or where VARIABLE is empty.
+    """Return the speeds of this machine with the versions installed; usual ones without torch, or if VARIABLE is empty.
 
     `probes`: whether what is not kept yet is measured.
     """

@@ -29,8 +29,8 @@ def srun_command(
 ) -> list[str]:
     """Return the command line of srun: one task on each of the cell's nodes, the first ones of the allocation.
 
-    `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them.
-    Every option is given: what srun would take from the job's environment is gone in the jobs of Snakemake's plugin.
+    `request`: the file that `program`, a module, gets; `port`: where the nodes meet, on the first of them. No option is
+    left to the job's environment, which is gone in the jobs of Snakemake's plugin.
     """
     return [
         *srun_words(cell, allocation),
@@ -52,7 +52,7 @@ def srun_words(cell: Cell, allocation: Allocation) -> list[str]:
 def torchrun_words(cell: Cell, request: Path, first: str, port: int, run_id: str, program: str) -> list[str]:
     """Return the command line of torchrun on one node, which runs `program` on each of its ranks.
 
-    `request`: the file that it gets; `first`, `port`: the node where all meet, and its port.
+    `request`: the file that `program` gets; `first`, `port`: the node where all meet, and its port.
     """
     return [
         *(sys.executable, "-m", local.TORCHRUN),

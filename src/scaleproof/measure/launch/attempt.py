@@ -72,11 +72,10 @@ def run_ranks(
 ) -> CommandOutcome:
     """Start the module `program` on every rank of the request, watch it until it ends, and return how it ended.
 
-    `log`: the file that takes all output. `nodes`: the allocation, None on this machine.
-    `steps`: all that it makes, `warmup_steps` of them before the window, for a bar of progress.
-    `under`: a command that runs each node's launcher (a profiler). `variables`: further ones of the ranks' environment.
-    `forked`: on one machine, ranks come from the fork server.
-    Raises Interrupted if the launcher was told to stop, UserError if the disk of the results is full.
+    `log`: the file that takes all output. `nodes`: the allocation, None on this machine. `steps`: how many it makes,
+    the first `warmup_steps` of them untimed, for a bar of progress. `under`: a command that runs each node's launcher
+    (a profiler). `variables`: further ones of the ranks' environment. `forked`: on one machine, ranks come from the
+    fork server. Raises Interrupted if the launcher was told to stop, UserError if the disk of the results is full.
     """
     cell, path = request.cell, Path(request.out) / REQUEST
     heartbeat = Heartbeat(cell.processes_per_node, steps, warmup_steps)

@@ -91,7 +91,7 @@ def _command_words(request: Request, nodes: Allocation | None, steps: int) -> li
 
 
 def _local_rendezvous(command: str) -> dict[str, object]:
-    """Return values of the placeholders `host`, and `port` if the command has it: where ranks of one machine meet."""
+    """Return where ranks of one machine meet: values of the placeholders `host`, and `port` if the command has it."""
     if "{port}" not in command:
         return {"host": "127.0.0.1"}
     with socket.socket() as probe:

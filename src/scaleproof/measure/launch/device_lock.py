@@ -85,7 +85,7 @@ def _wait_for_lock(file: IO[str], device: str, pause: Callable[[float], None]) -
 
 
 def _lock_holder(file: IO[str]) -> str:
-    """Who holds a lock, by the content of its file: the owner's text and process number."""
+    """Return who holds a lock, by the content of its file: the owner's text and process number."""
     file.seek(0)
     try:
         content = json.loads(file.read())

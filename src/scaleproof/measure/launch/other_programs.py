@@ -37,7 +37,7 @@ class OtherPrograms:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Read the counters again."""
+        """Read the counters again, and work out `share`."""
         capacity = (psutil.cpu_count() or 1) * (seconds := time.monotonic() - self._began)
         busy = busy_s(psutil.cpu_times()) - self._busy
         self._ended.set()

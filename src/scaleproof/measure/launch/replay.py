@@ -21,7 +21,7 @@ SPARE_S = 60.0  # a replay that is so much later than it planned hangs
 
 
 def replay_cell(cell: Cell, campaign: str, tokens: Path, time_limit: float = LIMIT_S) -> Reference:
-    """Replay the workload of `cell`; returns its reference, which has no losses where the replay is killed or hangs.
+    """Replay the workload of `cell`, and return its reference; without losses where the replay is killed or hangs.
 
     `time_limit`: of a run, seconds. Waits while a run uses the same devices of this machine. Raises UserError where a
     token file is missing or not the one that its tokens.json describes.
@@ -63,7 +63,7 @@ def _replay_in_process(plan: PlannedSteps, limit_s: float) -> dict[str, Any]:
 def _send_replay(
     plan: PlannedSteps, limit_s: float, results: Connection, parent: Connection, alive: Connection
 ) -> None:
-    """In the child process: replay `plan` and send the result. Ends with its parent, when `parent` closes."""
+    """Replay `plan` and send the result, as the child process. It ends with its parent, when `parent` closes."""
     alive.close()  # this process' copy, which would keep `parent` open
     threading.Thread(target=_end_after_parent, args=(parent,), daemon=True).start()
     # Threads that wait sleep: where other programs run beside them, spinning makes a replay five times as long.

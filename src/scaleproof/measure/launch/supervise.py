@@ -191,7 +191,7 @@ class _Stop(NamedTuple):
 
 @contextlib.contextmanager
 def _catch_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in the list that is yielded, instead of ending this process, during the block."""
+    """Collect SIGINT and SIGTERM, during the block, in the list that is yielded; they do not end this process."""
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.signal(number, lambda caught, _: received.append(caught)) for number in numbers}

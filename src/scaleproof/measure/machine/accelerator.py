@@ -11,7 +11,7 @@ from torch import accelerator
 
 
 def is_accelerator(device: torch.device) -> bool:
-    """Return whether the device works beside the host, which runs ahead of it, and has memory of its own."""
+    """Return whether the device works beside the host, with memory of its own: any but a CPU."""
     return device.type != "cpu"
 
 

@@ -109,7 +109,7 @@ def shared_nodes_job() -> str | None:
 
 
 def without_job(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` without the job's variables (but for KEPT), from which srun would take options."""
+    """Return `environment` without the job's variables (but for KEPT), from which srun would take options."""
     return {
         name: value
         for name, value in environment.items()
@@ -149,7 +149,7 @@ def job_id(facts: Mapping[str, str]) -> str:
 
 
 def describe_job(job: str, patience: Sequence[float] = PATIENCE) -> dict[str, str]:
-    """Return Slurm's description of a job (25, or 25_2), name -> value; {} if no try gives it, each after `patience` s."""
+    """Return Slurm's description of a job (25, or 25_2), name -> value; {} if it is silent. `patience`: pauses, s."""
     for seconds in patience:
         time.sleep(seconds)
         text = run_command("scontrol", "show", "job", "--oneliner", job)
@@ -178,9 +178,10 @@ def ask_for_table(*command: str, columns: Sequence[str]) -> list[list[str]]:
 
 
 def ask_how_job_ended(job: str) -> dict[str, str]:
-    """Return the elapsed time, and state and reason if known (COMPLETING), of a job; {} where Slurm does not answer.
+    """Return a job's elapsed time, and state and reason if known; {} where Slurm does not answer.
 
-    Everything else stands as it was at the beginning, because Slurm no longer names a node that the job has lost.
+    A job that is still RUNNING has neither. All else is recorded at the begin, because Slurm no longer names a node
+    that the job has lost.
     """
     return {name: value for name, value in _recorded_facts(describe_job(job, patience=(0,))).items() if name in AT_END}
 
@@ -215,7 +216,7 @@ def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def ask_slurm_config() -> dict[str, str]:
-    """`scontrol show config` as name -> value; {} where there is no Slurm or its controller does not answer."""
+    """Return `scontrol show config` as name -> value; {} if there is no Slurm or its controller does not answer."""
     lines = run_command("scontrol", "show", "config", timeout_s=ANSWER_S)
     return dict(re.findall(r"^(\S+)\s*=\s*(.*?)\s*$", lines, re.MULTILINE))
 
@@ -242,8 +243,8 @@ def limit_minutes(limit: str) -> float:
 def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
     """Return the most jobs that the user may have queued; None where no limit is set.
 
-    The least of the limits of their association with `account` ("": any account), of `qos` ("": their default QOS), and
-    of the partition's QOS.
+    It is the least of the limits of their association with `account` ("": any account), of `qos` ("": their default
+    QOS), and of the partition's QOS.
     """
     ask = ("sacctmgr", "--noheader", "--parsable2", "show")
     chosen = [f"accounts={account}"] if account else []

@@ -57,7 +57,7 @@ def nvmlInit() -> None:
 
 
 def nvmlShutdown() -> None:
-    """torch uses the same session."""
+    """Do nothing: torch uses the same session."""
 
 
 def nvmlDeviceGetCount() -> int:
@@ -84,7 +84,7 @@ def nvmlDeviceGetName(handle: Any) -> str:
 
 
 def nvmlDeviceGetCudaComputeCapability(handle: Any) -> tuple[int, int]:
-    """As torch has it: gfx942 is (9, 4)."""
+    """Return major and minor version as torch has them: gfx942 is (9, 4)."""
     version = re.match(r"gfx(\d+)([0-9a-f])[0-9a-f]$", _call("get_gpu_asic_info", handle)["target_graphics_version"])
     if not version:
         raise NVMLError("no version of its instructions")
@@ -115,7 +115,7 @@ def nvmlDeviceGetPowerUsage(handle: Any) -> float:
 
 
 def nvmlDeviceGetTotalEnergyConsumption(handle: Any) -> float:
-    """Millijoules; the counter's unit is so many microjoules."""
+    """Return millijoules; the counter is in units of `counter_resolution` microjoules."""
     count = _call("get_energy_count", handle)
     return _first_number(count, "energy_accumulator") * _first_number(count, "counter_resolution") / 1e3
 

@@ -160,7 +160,7 @@ def cores_near(uuid: str) -> list[int]:
 
 
 def driver_library() -> Any:
-    """pynvml, or for a torch built for AMD's devices the module `amd`, which answers as pynvml does."""
+    """Return pynvml, or for a torch built for AMD's devices the module `amd`, which answers as pynvml does."""
     if torch_has_rocm():
         from scaleproof.measure.machine import amd
 
@@ -191,9 +191,9 @@ def unsupported_vendor() -> str | None:
 
 
 def _torch_built_for(name: str) -> str | None:
-    """Return the version of `name` (cuda, hip, xpu) that torch was built with; None where torch was built without it.
+    """Return the version of `name` (cuda, hip, xpu) that torch was built with; None where it was built without.
 
-    Read from its version file, since importing torch takes seconds.
+    torch's version file says it, since importing torch takes seconds.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:

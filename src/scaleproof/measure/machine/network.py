@@ -12,7 +12,7 @@ def short_host(host: str) -> str:
 def interface_to(hosts: list[str]) -> str | None:
     """Return the network interface by which this node reaches the others of `hosts`; None where none is known.
 
-    Not the one of this node's own name, which many systems let point to themselves (127.0.1.1).
+    The one of this node's own name will not do: many systems let that point to themselves (127.0.1.1).
     """
     import psutil
 

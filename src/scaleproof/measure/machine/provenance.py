@@ -201,7 +201,7 @@ def parse_infiniband_ports(text: str) -> list[dict[str, str]]:
 
 
 def read_network_speeds(root: Path = Path("/sys/class/net")) -> dict[str, int]:
-    """Network interface -> speed in Mb/s, for those whose speed the system knows."""
+    """Return network interface -> speed in Mb/s, for those whose speed the system knows."""
     speeds = {}
     for path in sorted(root.glob("*/speed")):
         try:

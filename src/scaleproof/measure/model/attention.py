@@ -96,7 +96,7 @@ def _refuse_mask(mask: Tensor | None) -> None:
 
 
 def make_mask_always(*arguments: Any, **options: Any) -> Tensor | None:
-    """transformers' mask for torch's fused attention, made even where it lets each token see all others."""
+    """Return transformers' mask for torch's fused attention, made even where it lets each token see all others."""
     return sdpa_mask(*arguments, **options | {"allow_is_bidirectional_skip": False})
 
 

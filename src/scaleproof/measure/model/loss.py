@@ -119,7 +119,7 @@ class FusedCrossEntropy(torch.autograd.Function):
 
 
 def score_samples(logits: Tensor, targets: Tensor) -> Tensor:
-    """For each sample its summed loss, its number of targets, and how many of them have the highest logit.
+    """Return for each sample its summed loss, its targets, and how many of these have the highest logit.
 
     `logits` (samples, targets, classes), `targets` (samples, targets); returns float32 of shape (samples, 3).
     """

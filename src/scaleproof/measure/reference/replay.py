@@ -100,7 +100,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
     )
 
     def train(rows: int, rounding: Rounding, goes_on: GoesOn) -> tuple[TrainedSteps, str | None]:
-        """Train from the initial weights; returns the steps, and why they ended early (None: they did not)."""
+        """Train from the initial weights; return the steps, and why they ended early (None: they did not)."""
         steps, model = TrainedSteps(rows), deepcopy(original).to(device)
         return steps, _train_and_validate(plan, model, steps, rounding, goes_on, PATIENCE * limit_s)
 

@@ -42,7 +42,7 @@ class OtherSource(Exception):
 
 
 def read_source(described: dict[str, Any], store: Path, corpus: Corpus, downloads: Path) -> tuple[int, str, list[str]]:
-    """Compare the documents of a corpus with its source.
+    """Compare the documents of a corpus with its source, as far as that can be read here.
 
     `described`: corpus.json; `store`: documents.parquet beside it; `corpus`: what the campaign names; `downloads`:
     where downloaded files are. Returns how many documents were compared, why not all, and what differs, a sentence

@@ -205,7 +205,7 @@ def bytes_of_row(workload: dict[str, Any]) -> int:
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
-    """Layers, width and heads of a model; zeros for a Python function, which is not called for them.
+    """Return layers, width and heads of a model; zeros for a Python function, which is not called for them.
 
     A configuration of transformers has these numbers under the names of its family: `AutoConfig` knows them all.
     """

@@ -41,7 +41,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Forward and backward pass of one micro-batch; returns this rank's mean loss, without waiting for it."""
+        """Make forward and backward pass of one micro-batch; return this rank's mean loss, without waiting for it."""
 
     @abstractmethod
     def update(self, step: int) -> None:
@@ -99,12 +99,12 @@ class Native(Strategy):
     def synchronising(self, boundary: bool) -> AbstractContextManager:
         """Return the context of a micro-batch's passes; gradients are exchanged if it is the step's last (`boundary`).
 
-        Here it does nothing: there is nobody to exchange them with.
+        This one does nothing, as for one device: there is nobody to exchange them with.
         """
         return nullcontext()
 
     def micro_step(self, tokens: Tensor, boundary: bool) -> Tensor:
-        """Forward and backward pass of one micro-batch in the cell's precision; fp16 scales the loss."""
+        """Make forward and backward pass of one micro-batch in the cell's precision; fp16 scales the loss."""
         with self.synchronising(boundary):
             with self.precision.autocast():
                 loss = self.module(tokens).mean()  # nn.DataParallel returns one loss a device

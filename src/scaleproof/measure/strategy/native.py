@@ -128,7 +128,7 @@ class FSDP(Native):
     def _mesh(self) -> DeviceMesh:
         """Return the mesh of the devices that share: one row for each replica.
 
-        Without a mesh torch takes that of the machine's accelerator, for a cell on the CPU as well.
+        It is stated, because torch would take that of the machine's accelerator, for a cell on the CPU as well.
         """
         ranks = dist.get_world_size()
         sharing = self.cell.sharing_devices

@@ -170,7 +170,7 @@ class StepBreakdown:
 
     @cached_property
     def waits(self) -> Waiting | str:
-        """When ranks waited for others within collectives, or why that is not known."""
+        """When ranks waited for others within collectives; a text where that is not known: why."""
         if not self.knows_communication:
             return self.unknown["communication"]
         if self.coverage.missing_ranks:
@@ -229,7 +229,7 @@ class StepBreakdown:
         return rows
 
     def _phase_times(self, rank: int, window: Windows) -> dict[str, np.ndarray]:
-        """Return phase of the program (forward, ...) -> milliseconds that it took on the host in each step."""
+        """Return phase of the program (forward, ...) -> milliseconds that it took on the host, for each step."""
         own = self.trace.ranges[self.trace.ranges["rank"] == rank]
         phases = {}
         for name in PHASES:

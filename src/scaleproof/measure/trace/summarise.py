@@ -48,10 +48,11 @@ def summarise_capture(folder: Path) -> Profile:
 
 
 def _add_bandwidth(profile: Profile, captured: Captured) -> None:
-    """Give each collective of `profile` its bus bandwidth: its bytes in the probed step x factor / its transfer.
+    """Give each collective of `profile` its bus bandwidth: its bytes in the probed step x factor / its transfer time.
 
     For n ranks the factor is 2 (n - 1) / n for an all-reduce, else (n - 1) / n, which makes it the speed of the slowest
-    link whatever n is (nccl-tests, doc/PERFORMANCE.md). None where the bytes or the time of transfer are unknown.
+    link whatever n is (nccl-tests, doc/PERFORMANCE.md). It stays None where the bytes or the time of transfer are
+    unknown.
     """
     ranks = captured.world_size
     sizes: dict[str, int] = {}  # bytes by collective, names without underscores

@@ -63,9 +63,9 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
 
 
 def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
-    """Return the calls that begin inside of a step, with two more columns: `step`, and `call`, which counts from 0.
+    """Return the calls that begin inside of a step, with two more columns: `step`, and `call`.
 
-    `call`: how many-th it is of its rank and collective in that step, so that the same call of all ranks is matched.
+    `call` counts, from 0, the calls of a rank and collective in that step: equal numbers of all ranks are one call.
     """
     parts = []
     for rank, (starts, ends) in windows.items():

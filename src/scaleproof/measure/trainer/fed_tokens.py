@@ -28,7 +28,7 @@ class FedTokens:
         return (rows * self._powers[length]).sum(dim=1)
 
     def _note_rows(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        """The hook before a forward pass, whose first argument is the rows of tokens."""
+        """Hash the rows of tokens that enter: torch's hook before a forward pass, whose first argument they are."""
         self.sums.append(self._hash_rows(arguments[0]))
 
     @contextmanager
@@ -65,7 +65,7 @@ class TokensInside:
         self.tokens: int | None = 0 if self._table else None
 
     def _count(self, module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        """The hook before a look into the table, whose first argument is the tokens."""
+        """Count the tokens that are looked up: torch's hook before a look into the table, whose argument they are."""
         assert self.tokens is not None
         self.tokens += arguments[0].numel()
 
@@ -81,6 +81,6 @@ class TokensInside:
 
 
 def powers_of_multiplier(length: int) -> Tensor:
-    """MULTIPLIER to the powers 1 to `length`, modulo 2^64, as int64."""
+    """Return MULTIPLIER to the powers 1 to `length`, modulo 2^64, as int64."""
     powers = np.cumprod(np.full(length, MULTIPLIER, dtype=np.uint64), dtype=np.uint64)
     return torch.from_numpy(powers.view(np.int64))

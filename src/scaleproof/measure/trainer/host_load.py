@@ -86,7 +86,7 @@ def _bytes_written() -> int | None:
 
 
 def _run_delay_s() -> float | None:
-    """Return seconds that this process' threads have waited for a core; None where the kernel does not count them."""
+    """Return the seconds that this process' threads have waited for a core; None where nothing counts them."""
     try:
         nanoseconds = 0
         for task in SCHEDSTAT.iterdir():
@@ -119,11 +119,11 @@ class IdleClock:
         self.idle_s: float | None = 0.0 if counts else None
 
     def start(self) -> None:
-        """Start to count."""
+        """Start to count, or go on."""
         self._last = self._read_clocks()
 
     def stop(self) -> None:
-        """Add the time since the last `start`."""
+        """Add the time since the last `start` to `busy_s` and `idle_s`."""
         if self.busy_s is None or self.idle_s is None:
             return
         now = self._read_clocks()

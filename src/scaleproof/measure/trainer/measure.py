@@ -119,7 +119,7 @@ class WarmUp(NamedTuple):
 
 
 def warm_up(ready: Ready, count: int) -> WarmUp:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe."""
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe, so that a clean one follows it."""
     probed = count - AFTER_PROBE - 1  # number of the probed step
     series = [ready.steps(0, 1)]
     if probed > 1:
@@ -181,7 +181,7 @@ def _make_step_as_written(ready: Ready, step: int) -> Series:
 
 
 def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow:
-    """Make the steps of the window, with nothing beside them that costs time; returns what was seen of them."""
+    """Make the steps of the window, with nothing beside them that costs time; return what was seen of them."""
     cell = request.cell
     work = cell.work
     device = session.device
@@ -315,7 +315,7 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
 def _write_metrics(
     session: Session, request: Request, run: Ready, ranks: list[RankRecord], scored: list[Scored], began: float
 ) -> Measured:
-    """Write the run's metrics and steps.csv from the records of all ranks; returns the metrics."""
+    """Write the run's metrics and steps.csv from the records of all ranks; return the metrics."""
     if any(rank.out_of_memory for rank in scored):
         print_on_rank_0(
             session, "validation: a device ran out of memory, so there is none; the window is not touched by that"

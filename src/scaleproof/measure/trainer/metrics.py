@@ -249,8 +249,8 @@ def make_ledger(
 ) -> TokenLedger:
     """Return the work that ranks did in `count` steps from `first`, beside the work that was planned.
 
-    `taken` holds, for each rank, the sample ids of each step's micro-batches; `tokens`, for each rank, the counted
-    tokens of each step. A sample that two micro-batches of one step consumed is `shared`.
+    `taken`: for each rank, step -> sample ids of each micro-batch; `tokens`: for each rank, step -> counted tokens. A
+    sample that two micro-batches of one step consumed is `shared`.
     """
     steps = range(first, first + count)
     consumed = [np.concatenate([ids for rank in taken for ids in rank[step]]) for step in steps]
@@ -271,7 +271,7 @@ def make_ledger(
 def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
     """Return how many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
 
-    A tiny corpus repeats within a step. A sample that is not in the plan at all may be there once.
+    They may stand there several times: a tiny corpus repeats within a step. A sample that is in no plan may come once.
     """
     times_planned = Counter(planned.tolist())
     times_consumed = Counter(consumed.tolist())

@@ -55,7 +55,7 @@ class OperationCounter(TorchDispatchMode):
         return result
 
     def _run_collective(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Run the collective `func`; with a clock, wait for it with the clock paused. Returns its result."""
+        """Run the collective `func` and return its result; with a clock, wait for it with the clock paused."""
         if self.clock is None:
             return func(*args, **kwargs)
         with self.clock.leave_out():
@@ -78,7 +78,7 @@ class OperationCounter(TorchDispatchMode):
             self.updates[name] += 1
 
     def _note_collective(self, called: str, args: tuple) -> None:
-        """Count a call of a collective, by torch's name (allreduce_), and its bytes; a barrier has none."""
+        """Count a call of a collective, `called` as in torch (allreduce_), and its bytes; barriers have none."""
         tensors = _tensors_in(args)
         if not tensors:
             return
@@ -98,7 +98,7 @@ class OperationCounter(TorchDispatchMode):
         }
 
     def dtypes(self) -> dict[str, str]:
-        """Return dtypes of matrix products, gradients and reduced tensors; "none" where there were no such tensors."""
+        """Return the dtypes of matrix products, gradients and reduced tensors; "none" where there were none."""
         reduced: dict[str, int] = defaultdict(int)
         for name, moved in self.moved.items():
             if "reduce" in name:

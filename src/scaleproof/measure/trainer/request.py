@@ -79,7 +79,7 @@ class Request:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """tokens.json of the corpus."""
+        """What tokens.json of the corpus says."""
         return json.loads((Path(self.tokens) / "tokens.json").read_text())
 
     def known(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ KIND = ("linear_flops", "batched_flops", "attention", "updates", "collectives", 
 
 
 def make_run(request: Request, began: float) -> Session:
-    """Make the run that `request` asks for; rank 0 writes its metrics. Returns the session, for the caller to leave.
+    """Make the run that `request` asks for; rank 0 writes its metrics. Return the session, for the caller to leave.
 
     `began`: when this program started (epoch seconds).
     """
@@ -97,7 +97,7 @@ def count_steps_to_witness(session: Session, request: Request, probed_s: float) 
 
 
 def make_witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
-    """Set the cell up anew, make its first `steps` steps, each under a probe; returns their record."""
+    """Set the cell up anew, make its first `steps` steps, each under a probe, and return their record."""
     began = time.monotonic()
     run = set_up(session, request, watched=False)
     losses: list[float] = []

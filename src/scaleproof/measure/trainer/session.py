@@ -130,8 +130,8 @@ class Session:
         """End this process without waiting for long: not even a rank that is gone can make the others hang.
 
         Rank 0 says through the store that the results are written; there is no barrier. gloo's threads may crash the
-        interpreter as it shuts down, therefore the last collective's objects are collected first, and the process ends
-        by os._exit.
+        interpreter as it shuts down: therefore the objects of the last collective are collected first, and the process
+        ends by os._exit.
         """
 
         def leave_group() -> None:

@@ -43,7 +43,7 @@ def score_held_out(
     device: torch.device,
     entrance: nn.Module,
 ) -> Scored:
-    """Score this rank's part of `count` held-out samples of `file`; empty where there are none, or memory runs out.
+    """Score this rank's part of `count` held-out samples of `file`; nothing is scored if memory runs out.
 
     `shares`: the devices that this rank feeds, counted over all ranks; `entrance`: the module where tokens are noted.
     """

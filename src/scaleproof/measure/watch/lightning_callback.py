@@ -21,17 +21,17 @@ class LightningWatch(Callback):
         self._folder = folder
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Hook the first optimizer."""
+        """Make a watcher of the module and its first optimizer, and start it."""
         batches = trainer.num_training_batches  # infinite for a stream
         self._watcher = Watcher(pl_module, trainer.optimizers[0], self._folder, batches)
         self._watcher.start(by_hooks=False)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any) -> None:
-        """Count the batch."""
+        """Note what enters the model: the batch."""
         self._watcher.record_inputs((batch,))
 
     def on_before_backward(self, trainer: Trainer, pl_module: LightningModule, loss: Tensor) -> None:
-        """Note the loss, which Lightning has divided by the number of accumulated batches."""
+        """Note the loss; Lightning has divided it by the number of accumulated batches, which is undone."""
         self._watcher.see_loss(loss * trainer.accumulate_grad_batches)
 
     def on_before_optimizer_step(self, *_: Any) -> None:

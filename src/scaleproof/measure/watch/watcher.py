@@ -216,7 +216,7 @@ class Watcher:
                 hook.remove()
 
     def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note the precision of a layer in training."""
+        """Count the dtype of what a layer returns in training: torch's hook after its forward pass."""
         if layer.training and torch.is_grad_enabled() and isinstance(output, Tensor):
             self.layer_dtypes[output.dtype] += 1
 
@@ -292,7 +292,7 @@ class Watcher:
         return parts[: max(few, 1)]
 
     def finish(self) -> WatchedRank:
-        """Take the hooks away, write the file of this rank, and return what it holds."""
+        """Take the hooks away, stop the clock, write the file of this rank, and return what it holds."""
         atexit.unregister(self.finish)
         self.probing.close()
         for hook in (*self._hooks, *self._hooks_of_gradient):
@@ -360,7 +360,7 @@ def _batches_of_loader(loader: object) -> int | None:
 
 
 def _operations(counter: OperationCounter) -> ProbedOperations:
-    """Return what was counted in the probed step."""
+    """Return the record of what was counted in the probed step."""
     dtypes = counter.dtypes()
     return ProbedOperations(
         step=PROBED_STEP,
@@ -379,7 +379,7 @@ def _backward_passes(steps: list[Step]) -> list[int] | None:
 
 
 def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:
-    """Return the mean loss of each step; None where a step has none."""
+    """Return the mean loss of each step; None where a step has no loss, or there is no step."""
     if not losses or not all(losses):
         return None
     return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]

@@ -92,7 +92,7 @@ def mark_ranges(strategy: Strategy, batches: Batches, push: Push, pop: Pop) -> I
 
 
 def _call_in_range(push: Push, pop: Pop, name: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call `call` with what follows it, within the range `name`; returns what it returns."""
+    """Call `call` with the arguments behind it, within the range `name`; return what it returns."""
     push(name)
     try:
         return call(*args, **kwargs)

@@ -62,7 +62,7 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
 
 
 def _whole_ns(microseconds: pd.Series) -> np.ndarray:
-    """Return whole nanoseconds, as int64, of floats in microseconds with three decimals."""
+    """Return microseconds, floats with three decimals, as whole nanoseconds (int64)."""
     times = microseconds.to_numpy(float)
     whole = np.floor(times)  # apart: the float of a whole time in nanoseconds would lose its last digits
     return whole.astype(np.int64) * 1000 + np.rint((times - whole) * 1000).astype(np.int64)
@@ -133,6 +133,6 @@ def _are_collectives(events: pd.DataFrame) -> pd.Series:
 
 
 def _thread_numbers(ids: pd.Series) -> list[int]:
-    """Thread ids as numbers, 0 for a missing one; the profiler writes some as text."""
+    """Return thread ids as numbers, 0 for a missing one; the profiler writes some as text."""
     numbers = [re.search(r"-?\d+", str(thread)) for thread in ids]
     return [int(number[0]) if number else 0 for number in numbers]

@@ -124,7 +124,7 @@ def _read_export(export: Export, first_rank: int) -> Trace:
 
 
 def _read_work(export: Export) -> pd.DataFrame:
-    """Kernels, copies and graphs, one row each: process, device, stream, name, launched, start, end."""
+    """Return kernels, copies and graphs, one row each: process, device, stream, name, launched, start, end."""
     parts: list[list[np.ndarray]] = []  # columns of each table
     texts: list[str] = []  # names, of which some may be equal
     codes: list[np.ndarray] = []  # of each table: for every row the place of its name in `texts`
@@ -200,7 +200,7 @@ def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, 
 
 
 def _read_ranges(export: Export) -> pd.DataFrame:
-    """NVTX ranges, one row each: process, thread, name, start, end."""
+    """Return the NVTX ranges, one row each: process, thread, name, start, end."""
     empty = pd.DataFrame({"process": [], "thread": [], "start": [], "end": []}, dtype=np.int64).assign(
         name=pd.Categorical([])
     )
@@ -287,7 +287,7 @@ def _read_diagnostics(export: Export) -> list[str]:
 
 
 def _count_lost_events(text: str) -> int:
-    """Return how many events a message says are lost; 1 where it gives no number."""
+    """Return how many events a message says are lost; 1 where it gives no number, 0 where it says nothing of it."""
     if not LOST.search(text):
         return 0
     number = re.search(r"\d[\d,]*", text)

@@ -262,17 +262,16 @@ def compare(args: argparse.Namespace) -> None:
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
     from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 
+    if Path("-") in (args.a, args.b):
+        raise UserError("compare reads files and folders, not standard input: write each log into a file of its own")
     for place in (args.a, args.b):
-        if place == Path("-"):
-            raise UserError(
-                "compare reads files and folders, not standard input: write each log into a file of its own"
-            )
         if place.exists():  # whoever reads it has a hint for what does not
             check_root(place)
     if are_all_own(args.a, args.b):
         compared, alone = compare_results(args.a, args.b, args.vary)
     else:
-        compared, alone = [compare_external(args.a, args.b, args.vary)], []
+        alone = []
+        compared = [compare_external(args.a, args.b, args.vary)]
     if args.json:
         print(json.dumps({"compared": [asdict(pair) for pair in compared], "on_one_side": alone}, indent=2))
     else:

@@ -206,7 +206,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """Return all runs below a folder, by path; copies beside the record of a shared job do not count. Raises UserError."""
+    """Return all runs below a folder, by path, without those below a folder `together`. Raises UserError."""
     files = sorted(folder.rglob(METRICS))
     folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
     if not folders:

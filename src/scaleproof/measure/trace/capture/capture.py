@@ -93,7 +93,8 @@ def _describe_capture(
     tool_reason: str | None,
 ) -> Captured:
     """Return the record of a trace from its request and the files in its attempt's folder. Arguments: as the fields."""
-    attempt, cell, provenance = Path(request.out), request.cell, request.provenance
+    attempt = Path(request.out)
+    cell, provenance = request.cell, request.provenance
     result = json.loads((attempt / RANK_RESULT).read_text()) if status == "ok" else {}
     return Captured(
         status=status,

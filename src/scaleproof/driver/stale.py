@@ -149,7 +149,8 @@ def stale_text(stale: StaleRuns) -> str:
 def _lost_files_text(stale: StaleRuns) -> str:
     """Return which files behind results are lost, and the shortest command that makes them again; "" if none is.
 
-    Each job is asked for by one of its files: on the way to a target, Snakemake does not notice files that are lost.
+    The command names one file of each lost job: on the way to another target, Snakemake does not notice files that are
+    lost.
     """
     if not stale.lost:
         return ""

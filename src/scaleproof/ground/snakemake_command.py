@@ -58,7 +58,7 @@ def options_of_runs(schedulers: Iterable[Mapping[str, str] | None]) -> str | Non
 def _read_part(path: Path, part: Callable[[Any], T]) -> T | None:
     """Return what `part` takes from a JSON file's content; None where the file is missing or damaged.
 
-    Whoever needs the file says what is wrong with it.
+    A damaged file raises no error here: the command that needs the file says what is wrong with it.
     """
     try:
         return part(json.loads(path.read_bytes())) if path.is_file() else None

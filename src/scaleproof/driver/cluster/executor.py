@@ -63,6 +63,7 @@ class Executor(RemoteExecutor):
 
     def __init__(self, *arguments: Any) -> None:
         # The base class begins to ask for jobs before it calls __post_init__.
+        """Begin with no held job, as Snakemake calls it: `arguments` are its own."""
         self._held: list[Sequence[Any]] = []  # jobs that the scheduler will take later
         self._stopped = ""  # why nothing is sent any more
         super().__init__(*arguments)

@@ -83,7 +83,7 @@ class Slurm:
     cancel_command = "scancel"
 
     def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
-        """`environment`: the variables that a job gets, asked for each of them."""
+        """Take `environment`, a function that returns the variables for a job; it is called for each job."""
         self._environment = environment
         self._last_shared = ""  # the last job that measures on nodes that others may use, too
         self._nodes: dict[str, str] = {}  # job -> the nodes with which it was first seen running
@@ -157,8 +157,7 @@ class Slurm:
         """
         facts = describe_job(job, patience=(0,)) or {"JobState": state.name}
         text = log.read_text(errors="replace") if log.is_file() else ""
-        errors = OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""]
-        logged = errors[-1].strip()
+        logged = (OF_DAEMON.findall(text) or OF_PYTHON.findall(text) or [""])[-1].strip()
         cancelled = state.phase == "cancelled"
         unstarted = cancelled and not log.exists() and facts.get("RunTime") in AT_ONCE and bool(facts.get("NodeList"))
         by_hand = cancelled and not unstarted and LOST_FIRST_NODE not in facts.get("Comment", "")

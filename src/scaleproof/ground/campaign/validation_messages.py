@@ -161,8 +161,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
 def valid_name(text: str) -> str:
     """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
     plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
-    name = re.sub(r"[^a-z0-9._-]", "-", plain[:60])
-    return name.strip("-._")
+    return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")
 
 
 def nearest_valid_name(text: str) -> str:

@@ -70,6 +70,7 @@ class _DocumentWriter:
     """
 
     def __init__(self, path: Path, corpus: Corpus) -> None:
+        """Open the file at `path` for writing. `corpus`: gives the limits, and whether documents have a class."""
         self.documents = self.bytes = self.empty = self.replaced = 0
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()

@@ -158,6 +158,7 @@ def _measure_flops(layer: Layer) -> float:
     batch = torch.randn(SAMPLES, layer.seq_len, width, device=device)
 
     def step() -> None:
+        """Train one step: forward, backward and update; return when the device has ended it."""
         with torch.autocast(layer.device, low, enabled=low is not None):
             loss = network(batch).square().mean()
         loss.backward()

@@ -110,6 +110,7 @@ def nvmlDeviceGetCpuAffinity(handle: Any, words: int) -> list[int]:
 
 
 def nvmlDeviceGetPowerUsage(handle: Any) -> float:
+    """Return milliwatts."""
     power = _call("get_power_info", handle)
     return 1e3 * _first_number(power, "socket_power", "current_socket_power", "average_socket_power")
 
@@ -129,6 +130,7 @@ def nvmlDeviceGetUtilizationRates(handle: Any) -> SimpleNamespace:
 
 
 def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Any) -> int:
+    """Return NVML's bits of the limits that slow the device down now. Raises NVMLError where it names none of them."""
     status = _call("get_violation_status", handle)
     active = {name: status.get(f"active_{name}") for name in VIOLATIONS}
     if not any(isinstance(value, bool) for value in active.values()):

@@ -17,7 +17,10 @@ class _Wrapper(nn.Module):
     """What decoders and classifiers of transformers have in common; `network` is changed in place."""
 
     def __init__(self, network: PreTrainedModel, attention: str, checkpointing: bool) -> None:
-        """`attention`: its name in transformers; `checkpointing`: the backward pass computes activations again."""
+        """Set up `network`, in place. `attention`: its name in transformers.
+
+        `checkpointing`: the backward pass computes activations again, which saves memory.
+        """
         super().__init__()
         self.network = network
         network.config._attn_implementation = attention
@@ -45,7 +48,7 @@ class LanguageModel(_Wrapper):
         loss: Kind = "plain",
         compiled_loss: bool = False,
     ) -> None:
-        """`network` is changed in place; `attention`, `loss`: as in `execution`; `compiled_loss`: by torch.compile."""
+        """Set up `network`, in place. `attention` and `loss`: as in `execution`; `compiled_loss`: compile the loss."""
         super().__init__(network, own_attention.attention_name(network, seq_len, attention), checkpointing)
         own_attention.allow_kernels(attention)
         head = LossHead(cast(nn.Linear, network.get_output_embeddings()), loss)
@@ -67,7 +70,7 @@ class TransformersClassifier(_Wrapper):
     """An encoder with the classifier that transformers gives it. Padding takes no part."""
 
     def __init__(self, network: PreTrainedModel, checkpointing: bool = False) -> None:
-        """`network` is changed in place; `checkpointing`: activations are computed again in the backward pass."""
+        """Set up `network`, in place. `checkpointing`: the backward pass computes activations again."""
         super().__init__(network, MASKED, checkpointing)
 
     def forward(self, samples: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ class Encoder(nn.Module):
     """
 
     def __init__(self, shape: dict[str, int], vocab_size: int, classes: int) -> None:
+        """Make the layers, whose weights are random. `shape`: d_model, heads, feed_forward, layers and context."""
         super().__init__()
         torch.backends.mha.set_fastpath_enabled(False)
         width = shape["d_model"]

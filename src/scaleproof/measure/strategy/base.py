@@ -112,7 +112,7 @@ class Native(Strategy):
         return loss.detach()
 
     def evaluate(self, tokens: Tensor) -> Tensor:
-        """As `Strategy.evaluate`, in the cell's precision."""
+        """Return what `Strategy.evaluate` does, computed in the cell's precision."""
         with self.precision.autocast():
             return super().evaluate(tokens)
 
@@ -207,7 +207,10 @@ class Precision:
     """Number formats of a run: fp32 parameters, the format of matrix products, and a loss scaler for fp16."""
 
     def __init__(self, name: str, device: torch.device, autocast: bool = True) -> None:
-        """`name`: fp32, tf32, bf16 or fp16; `autocast`: False where something else casts to a low precision."""
+        """Set torch's precision of matrix products to that of `name`: fp32, tf32, bf16 or fp16.
+
+        `autocast`: False where something else, such as FSDP, casts to a low precision.
+        """
         self.low, self.device = DTYPES.get(name) if autocast else None, device
         set_matmul_precision(name)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")

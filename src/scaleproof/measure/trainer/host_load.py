@@ -18,7 +18,7 @@ class HostLoad:
     """What this process and the machine did between both ends of the `with` block; `result` has it."""
 
     def __init__(self, cores: Sequence[int]) -> None:
-        """`cores`: the cores that this process is bound to; empty where it is bound to none."""
+        """Note `cores`, to which this process is bound; empty where it is bound to none."""
         self.cores = list(cores)
 
     def __enter__(self) -> "HostLoad":
@@ -113,6 +113,7 @@ class IdleClock:
     """
 
     def __init__(self) -> None:
+        """Begin with zero seconds; the clock is stopped."""
         self._schedstat = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         counts = self._schedstat.exists()
         self.busy_s: float | None = 0.0 if counts else None

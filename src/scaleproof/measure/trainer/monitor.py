@@ -133,6 +133,7 @@ class Monitor(ExitStack):
     """Watches this rank's GPUs and memory during the `with` block."""
 
     def __init__(self, device: torch.device, uuids: list[str]) -> None:
+        """Begin with no sample. `nvml`: the module pynvml, initialised, or a stand-in for it."""
         super().__init__()
         self.gpus = _gpu_monitor(device, uuids)
 

@@ -32,6 +32,7 @@ class OperationCounter(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
+        """Begin with nothing counted."""
         super().__init__()
         self.calls: dict[str, int] = defaultdict(int)
         self.bytes: dict[str, int] = defaultdict(int)
@@ -60,7 +61,8 @@ class OperationCounter(TorchDispatchMode):
             return func(*args, **kwargs)
         with self.clock.leave_out():
             result = func(*args, **kwargs)
-            works: list[Any] = [part for part in _as_tuple(result) if isinstance(part, torch.ScriptObject)]
+            parts = result if isinstance(result, tuple) else (result,)  # torch returns a single result as it is
+            works: list[Any] = [part for part in parts if isinstance(part, torch.ScriptObject)]
             for work in works:  # torch.classes.c10d.Work
                 work.wait()
         return result
@@ -114,7 +116,7 @@ class Probe(OperationCounter):
     """Looks into one step: counts its operations, and notes gradients' dtypes and the state before the update."""
 
     def __init__(self, strategy: Strategy, measure_state: bool = True) -> None:
-        """`measure_state`: also measure the state in memory, which takes a good part of a second on a CPU."""
+        """Begin with nothing counted. `measure_state`: also measure the state in memory, about a second on a CPU."""
         super().__init__()
         self.strategy, self.measure_state = strategy, measure_state
         self.state_bytes = 0
@@ -186,11 +188,6 @@ def measure_state_bytes(device: torch.device) -> int:
             if storage.device.type == "cpu":
                 storages[storage.data_ptr()] = storage.nbytes()  # views of one storage count once
     return sum(storages.values())
-
-
-def _as_tuple(result: object) -> tuple:
-    """Return what an operation returned, as a tuple: torch returns a single result as it is."""
-    return result if isinstance(result, tuple) else (result,)
 
 
 def _tensors_in(value: object) -> list[Tensor]:

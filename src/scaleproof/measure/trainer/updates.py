@@ -33,7 +33,7 @@ class UpdateLog:
     """
 
     def __init__(self, first_step: int = 0) -> None:
-        """`first_step`: the step that the first call is made for."""
+        """Begin with no call. `first_step`: the number of the step whose update is the first call."""
         self._first_step = first_step
         self._turns: dict[int, int] = defaultdict(int)  # calls so far, by the first tensor that they update
         self._moments: list[Tensor] = []  # of each call
@@ -146,6 +146,7 @@ class UpdateWitness:
     """
 
     def __init__(self, strategy: Strategy) -> None:
+        """Begin with nothing known. `strategy`: it holds the gradients and the optimizer."""
         self.strategy = strategy
         self.gradient_norm: float | None = None
         self.scaled_by: float | None = None

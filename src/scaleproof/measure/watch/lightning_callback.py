@@ -17,7 +17,7 @@ class LightningWatch(Callback):
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """`folder`: SCALEPROOF_WATCH where it is set, else scaleproof-watch."""
+        """Set the folder of the records; None: that of SCALEPROOF_WATCH, else scaleproof-watch."""
         self._folder = folder
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -12,7 +12,7 @@ class WatchCallback(TrainerCallback):
     """Watches a training of transformers' Trainer as `scaleproof.watch` watches a loop."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """`folder`: SCALEPROOF_WATCH where it is set, else scaleproof-watch."""
+        """Set the folder of the records; None: that of SCALEPROOF_WATCH, else scaleproof-watch."""
         self._folder = folder
 
     def on_train_begin(

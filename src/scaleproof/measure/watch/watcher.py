@@ -58,9 +58,9 @@ class Watcher:
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, folder: str | Path | None = None, loader: object = None
     ) -> None:
-        """`folder`: where the file of this rank is written; that of SCALEPROOF_WATCH where there is none.
+        """Begin to watch, with no step made. `loader`: what the batches come from, or their number.
 
-        `loader`: what the batches come from, or their number.
+        `folder`: where the file of this rank is written; None: that of SCALEPROOF_WATCH, else scaleproof-watch.
         """
         self.model = model
         self.loader_batches = _batches_of_loader(loader)

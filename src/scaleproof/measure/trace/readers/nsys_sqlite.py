@@ -35,6 +35,7 @@ class Export:
     """
 
     def __init__(self, path: Path) -> None:
+        """Open the file at `path` and read which tables it has."""
         self.path = path
         self.address = f"file:{quote(path.resolve().as_posix())}?mode=ro&immutable=1"
         if not path.stat().st_size:

@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode  # private by its name; torch's notes on extending it say so
 from torch.utils.flop_counter import flop_registry
 
+from scaleproof.ground.records.watched import ProbedOperations
 from scaleproof.measure.machine.accelerator import is_accelerator
 from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.strategy.base import dtype_names
@@ -98,6 +99,18 @@ class OperationCounter(TorchDispatchMode):
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)
         }
+
+    def record(self, step: int) -> ProbedOperations:
+        """Return the record of what was counted, in the step of number `step`."""
+        dtypes = self.dtypes()
+        return ProbedOperations(
+            step=step,
+            products=dtypes["products"],
+            gradients=dtypes["reduced"],
+            attention=dict(self.attention),
+            linear_flops=self.flops["linear"],
+            collectives={name: self.bytes[name] for name in sorted(self.calls)},
+        )
 
     def dtypes(self) -> dict[str, str]:
         """Return the dtypes of matrix products, gradients and reduced tensors; "none" where there were none."""

@@ -24,7 +24,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from scaleproof.ground.cores import cores_of_this_process
-from scaleproof.ground.records.watched import FOLDER, VARIABLE, ProbedOperations, UpdateNorms, WatchedRank
+from scaleproof.ground.records.watched import FOLDER, VARIABLE, UpdateNorms, WatchedRank
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, versions_of
 from scaleproof.measure.strategy.base import dtype_names, local_shard
@@ -238,6 +238,7 @@ class Watcher:
 
     @torch.no_grad()
     def _look_at_gradients(self) -> None:
+        """Take the norm of the gradients, copy the watched parameters, and note gradients that no update will use."""
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         # Of an optimizer that calls a closure, gradients are made later.
         are_made = gradients and self.now.batches
@@ -325,7 +326,7 @@ class Watcher:
                 UpdateNorms(step=step, gradient_norm=gradient, update_norm=update, weight_norm=weight)
                 for step, gradient, update, weight in ((step, *map(float, norms)) for step, *norms in self.norms)
             ],
-            probed=_operations(self.counter) if self.counter and self.steps > PROBED_STEP else None,
+            probed=self.counter.record(PROBED_STEP) if self.counter and self.steps > PROBED_STEP else None,
             parameters=sum(map(elements_of, parameters)),
             trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),
             weights=None if flat else weights_checksum(parameters),
@@ -336,7 +337,8 @@ class Watcher:
             wall_s=wall_s,
             versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
             float32_products="+".join(sorted(self.float32_products)) or None,
-            backward=_backward_passes(self.made),
+            # None is seen where the loss is not the model's output.
+            backward=[len(step.backward) for step in self.made] if any(step.backward for step in self.made) else None,
             layer_dtypes={dtype_names([dtype]): count for dtype, count in self.layer_dtypes.items()},
             forwards=self.forwards,
             evaluated=len(self.evaluated),
@@ -357,25 +359,6 @@ def _batches_of_loader(loader: object) -> int | None:
         return int(length)
     except (TypeError, OverflowError, NotImplementedError):
         return None
-
-
-def _operations(counter: OperationCounter) -> ProbedOperations:
-    """Return the record of what was counted in the probed step."""
-    dtypes = counter.dtypes()
-    return ProbedOperations(
-        step=PROBED_STEP,
-        products=dtypes["products"],
-        gradients=dtypes["reduced"],
-        attention=dict(counter.attention),
-        linear_flops=counter.flops["linear"],
-        collectives={name: entry["bytes"] for name, entry in counter.collectives().items()},
-    )
-
-
-def _backward_passes(steps: list[Step]) -> list[int] | None:
-    """Return the backward passes of each step; None where none was seen, as if the loss is not the model's output."""
-    passes = [len(step.backward) for step in steps]
-    return passes if any(passes) else None
 
 
 def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:

@@ -46,7 +46,8 @@ class Side(Thread):
     def __init__(self, train: Callable[["Side"], None], steps: int, folder: Path | None = None) -> None:
         """`folder`: of the watch, if there is one."""
         super().__init__(daemon=True)
-        self.train, self.steps, self.folder = train, steps, folder
+        self.train, self.steps = train, steps
+        self.folder = folder
         self.model = deepcopy(MODEL)
         self.rows = torch.randint(0, 2048, (steps * BATCH, 129))
         self.turn = Semaphore(0)
@@ -181,7 +182,8 @@ def main() -> int:
     count = int(sys.argv[2]) if len(sys.argv) > 2 else STEPS
     new_side = partial(Side, train, count)
     with tempfile.TemporaryDirectory() as folder:
-        sides = bare, watched, bare_again = new_side(), new_side(Path(folder)), new_side()
+        sides = [new_side(), new_side(Path(folder)), new_side()]
+        bare, watched, bare_again = sides
         order = iter([side for _ in range(count) for side in random.sample(sides, len(sides))])
         for side in sides:
             side.order = order

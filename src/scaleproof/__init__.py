@@ -131,7 +131,10 @@ def compare(a: str | Path, b: str | Path, vary: str | Sequence[str] = ()) -> lis
     """
     from scaleproof.auditor.compare_external import compare_external
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
+    from scaleproof.ground.errors import UserError
 
+    if not isinstance(vary, str | list | tuple | set):
+        raise UserError(f"vary cannot be {vary!r}; allowed: names of what is meant to differ, such as strategy")
     fields = [vary] if isinstance(vary, str) else list(vary)
     first, second = _paths(a, b)
     if are_all_own(first, second):
@@ -166,7 +169,7 @@ def watch(
     """
     from scaleproof.measure.watch.loop import Watched
 
-    return Watched(batches, model, optimizer, folder)
+    return Watched(batches, model, optimizer, folder and _paths(folder)[0])
 
 
 def watch_callback(
@@ -175,6 +178,7 @@ def watch_callback(
     """For the Trainer of transformers or Lightning what `watch` is for a loop: `callbacks=[watch_callback()]`."""
     from scaleproof.ground.errors import UserError, did_you_mean
 
+    folder = folder and _paths(folder)[0]
     if of not in (known := ("transformers", "lightning")):
         raise UserError(f'of cannot be "{of}"; allowed: {", ".join(known)}.{did_you_mean(of, known)}')
     if of == "lightning":

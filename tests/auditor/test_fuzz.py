@@ -187,10 +187,11 @@ def test_other_encodings_are_read(tmp_path):
     assert audited(tmp_path).formats == {"metrics JSON 2.0": 2}
 
 
-def test_a_broken_file_is_named_with_its_fault(tmp_path):
-    (tmp_path / "training_metrics.json").write_bytes(HOSTILE["cut JSON"])
+@pytest.mark.parametrize("name", ["training_metrics.json", "findings.json"])
+def test_a_broken_file_is_named_with_its_fault(tmp_path, name):
+    (tmp_path / name).write_bytes(HOSTILE["cut JSON"])
     (finding,) = audited(tmp_path).findings
-    assert (finding.code, finding.runs) == ("file-unreadable", ["training_metrics.json"])
+    assert (finding.code, finding.runs) == ("file-unreadable", [name])
     assert "cut off" in finding.evidence
 
 

@@ -7,7 +7,7 @@ import pytest
 from command_line import scaleproof
 
 from scaleproof.driver import new_project
-from scaleproof.ground.campaign.validation_messages import valid_name
+from scaleproof.ground.campaign.value_hints import valid_name
 from scaleproof.measure.machine import allocation
 
 WORDS = [
@@ -31,6 +31,7 @@ WORDS = [
     (["cluster", "check", "--profile", "slrum"], 'slrum: no such profile. Did you mean "slurm"?'),
     (["audit", ".", "--world-size", "2", "--world-size", "4"], "--world-size is 2 and 4 for all runs"),
     (["ab", "--name", "My test", "--", "ls", "--", "ls"], 'argument --name: cannot be "My test"; allowed: lower-case'),
+    (["forecast", "--devices", "64,128", "--from", "x.csv"], "1 to 1,000,000; without commas, several with blanks"),
     (["explain", ""], 'argument CODE: cannot be ""; allowed: one line of text that is not blank'),
     (["model", "fetch", "https://huggingface.co/a/b"], "allowed: owner/name, like Qwen/Qwen3-0.6B; write a/b."),
     (["campaign", "show", "demo"], "Campaign files: none; `scaleproof init NAME` makes a folder with one"),
@@ -136,3 +137,14 @@ def test_a_path_in_place_of_a_cell_is_answered_with_the_cell(tmp_path):
     (tmp_path / "config/corpora.yaml").write_text("python-docs: {source: python-docs}\n")
     done = scaleproof("retry", "mine.yaml", "--cell", "results/mine/runs/ddp-n1x1", cwd=tmp_path)
     assert (done.returncode, 'Did you mean "ddp-n1x1"?' in done.stderr) == (2, True), done.stderr
+
+
+def test_an_index_names_what_it_could_not_read(tmp_path):
+    (tmp_path / "results/mine").mkdir(parents=True)
+    (tmp_path / "results/mine/report.html").write_text("<h1>x</h1>")
+    done = scaleproof("index", cwd=tmp_path)
+    assert "1 campaign; of mine the report, findings or a record cannot be read" in done.stdout
+    (tmp_path / "config/campaigns").mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    done = scaleproof("index", cwd=tmp_path / "docs")
+    assert (done.returncode, f": cd {tmp_path}" in done.stderr) == (2, True), done.stderr

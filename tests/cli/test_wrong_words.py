@@ -175,7 +175,7 @@ PATHS = [
     (["campaign", "show", "nothing.yaml"], "nothing.yaml is empty: a campaign is expected, with lines such as"),
     (
         ["plan", "nothing.toml"],
-        "nothing.toml: is empty, and is no campaign file, which ends with .yaml and has a title",
+        "nothing.toml is empty, and is no campaign file, which ends with .yaml and has a title",
     ),
     (["retry", "loop"], "loop is a link that leads back to itself"),
     (["campaign", "show", "x.yaml", "--results", "loop"], "loop is a link that leads back to itself"),

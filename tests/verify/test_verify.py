@@ -248,8 +248,9 @@ def test_why_names_value_formula_and_files(folder):
     assert "tokens/s of ddp-n1x2 / tokens/s of ddp-n1x1" in text
     assert "n=3" in text
     assert text.count("training_metrics.json  sha256 ") == 6
-    with pytest.raises(UserError, match="Did you mean"):
-        why(folder, "cells/ddp-n1x2/spedup")
+    for word, meant in {"spedup": "speedup", "throughput": "tokens_per_s"}.items():
+        with pytest.raises(UserError, match=f'Did you mean "cells/ddp-n1x2/{meant}"'):
+            why(folder, f"cells/ddp-n1x2/{word}")
     with pytest.raises(UserError, match="no campaign's results"):
         verify(folder / "runs")
 
@@ -319,3 +320,10 @@ def test_a_target_loss_that_is_not_the_campaigns_is_named(tmp_path: Path) -> Non
         campaign.write("\ntarget_loss: 6.9\n")
     differences = [str(difference) for difference in verify(tmp_path / "demo", with_manifest=False)[0]]
     assert any("target_loss: is 6.96" in difference for difference in differences), differences
+
+
+def test_a_publication_without_its_environment_is_named(tmp_path: Path) -> None:
+    shutil.copytree(PUBLISHED, tmp_path / "demo")
+    (tmp_path / "demo/environment.json").unlink()
+    (difference,) = verify(tmp_path / "demo", with_manifest=False)[0]
+    assert str(difference) == "environment.json: the file is missing"

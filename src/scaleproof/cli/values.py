@@ -195,6 +195,8 @@ class Number:
         if written and not self.whole and not (self.unit and (written[1] or written[3])):
             amount = written[2].replace(",", ".")
             meant = f"; write {amount}" if amount != text and 0 < float(amount) <= self.most else ""
+        if self.whole and re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text):
+            meant = "; without commas, several with blanks between them"
         raise refused(text, f"{least} to {integer(self.most)}{unit}{meant}")
 
 

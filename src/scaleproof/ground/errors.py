@@ -40,11 +40,12 @@ stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
 zerostage parallelism: strategy
 nodes gpus devices worldsize ngpus numgpus gpuspernode nproc ntasks: geometry
 lm languagemodeling: language-modelling | classify: classification | bert: encoder-small | gpt2: gpt2-small
-flash flashattention: sdpa | crossentropy: plain
+flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
 lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters maxsteps epochs: steps
 batch batchsize trainbatchsize: global_batch | microbatchsize batchsize perdevicebatchsize: micro_batch
 gradientaccumulation gradientaccumulationsteps gradaccum: accumulation
 blocksize sequencelength contextlength: seq_len | contextlength: context
+throughput tokenspersec: tokens_per_s
 nlayer numlayers: layers | nhead numheads: heads | nembd hiddensize dmodel: width | hiddensize: d_model
 dataset data: corpus | path: files | column textcolumn: field | url: urls | huggingface: hub | txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive

@@ -12,6 +12,7 @@ from scaleproof.ground.errors import (
     describe_first_fault,
     did_you_mean,
     missing_file,
+    nearest_name,
     nearest_path,
     path_fault,
 )
@@ -176,11 +177,12 @@ def _checks(
     for name in ("scaling", "strong", "weak"):
         if name == "scaling" or (folder / f"tables/{name}.csv").exists():
             checks[f"tables/{name}.csv"] = partial(table_of_cells, f"tables/{name}.csv")
-    if (folder / CAMPAIGN).exists():  # of a publication
+    if (folder / CAMPAIGN).exists():
         checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
     if (folder / "comparison.json").exists():
         checks["comparison.json"] = lambda: pairs.check_comparison(folder, runs)
-    if (folder / stated.ENVIRONMENT).exists() and not at_fault:
+    is_published = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()
+    if is_published and not at_fault:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     if (folder / "traces.json").exists():
         checks["traces.json"] = lambda: derived.check_traces(folder, runs)
@@ -222,7 +224,8 @@ def _run_check(file: str, check: Callable[[], Iterator[Difference]]) -> list[Dif
     try:
         return list(check())
     except FileNotFoundError as error:
-        return [Difference(file, "", f"{Path(error.filename).name} is missing")]
+        name = Path(error.filename).name
+        return [Difference(file, "", f"{'the file' if name == Path(file).name else name} is missing")]
     except DAMAGES as error:
         file = getattr(error, "__notes__", [file])[0]  # a check may read another file besides
         return [Difference(file, "", f"not readable: {describe_first_fault(error)}")]
@@ -260,7 +263,11 @@ def why(path: Path, identity: str) -> str:
     except (OSError, *DAMAGES) as error:
         raise damaged_file(folder / REPORT, describe_first_fault(error)) from None
     examples = ", ".join(list(quantities)[:3])
-    raise UserError(f"{unknown}.{did_you_mean(identity, quantities)} Figures: {examples}, ...")
+    around, slash, last = identity.rpartition("/")
+    beside = [name.removeprefix(around + slash) for name in quantities if name.startswith(around + slash)]
+    meant = nearest_name(last, beside) if slash and beside else nearest_name(identity, quantities)
+    hint = f' Did you mean "{meant if meant in quantities else around + slash + meant}"?' if meant else ""
+    raise UserError(f"{unknown}.{hint} Figures: {examples}, ...")
 
 
 def _explain(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:

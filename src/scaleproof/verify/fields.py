@@ -60,7 +60,7 @@ def check_repeated(folder: Path) -> Iterator[Difference]:
     for file in ("runs.csv", "cells.csv", "losses.csv", *(f"tables/{name}.csv" for name in TABLES)):
         rows = csv_of(folder / file) if (folder / file).exists() else []
         keys = [" ".join(row[name] for name in KEYS_OF_ROWS if name in row) for row in rows]
-        yield from (Difference(file, key, "stands there twice") for key, n in Counter(keys).items() if n > 1)
+        yield from (Difference(file, key, "stands there twice") for key, n in Counter(keys).items() if key and n > 1)
 
 
 def _names_stated_twice(content: object) -> Iterator[str]:

@@ -255,7 +255,7 @@ FAULTS = {
         "invalid",
         "100.0 ms",
     ),
-    "file-unreadable": (beside("scaling_report.json", '{"status": '), "note", "cut off or no JSON"),
+    "file-unreadable": (beside("scaling_report.json", '{"status": '), "note", "no JSON, or cut off"),
     "baseline-ambiguous": (two_baselines, "note", "a/1gpu, b/1gpu would do as its baseline; precision would settle it"),
     "devices-unknown": (
         lambda root: [file(f"{n}/metrics.csv", "epoch,train_time\n1,10\n2,10\n")(root) for n in "ab"],

@@ -110,3 +110,14 @@ def test_hours_that_run_on_from_epoch_to_epoch_are_a_clock(tmp_path):
 def test_times_of_epochs_are_no_clock(tmp_path, times):
     (run,) = read(tmp_path, "epoch,time (s),loss", *(f"{k},{t},2.{k}" for k, t in enumerate(times))).runs
     assert [span.seconds for span in run.timed_spans] == list(times)
+
+
+def test_lines_that_are_all_longer_than_their_heading_are_not_read(tmp_path):
+    evidence = read(tmp_path, "step,loss,tokens_per_sec", *[f"{step},2.{step},1.000,5" for step in range(1, 6)])
+    assert evidence.runs == []
+    assert "more values than its heading has names" in evidence.unread[0].reason
+
+
+def test_a_comma_at_the_end_of_a_line_makes_it_no_longer(tmp_path):
+    rows = [f"{step},2.{step},1000," for step in range(1, 6)]
+    assert len(read(tmp_path, "step,loss,tokens_per_sec", *rows).runs[0].logged_steps) == 5

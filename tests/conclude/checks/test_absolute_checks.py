@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from explained_findings import codes
 from sound_records import GRADIENT_NORM, begin_at, census_of, sealed, write_complete, write_reference
 from synthetic import cells, rewrite, write_run
 
@@ -13,10 +14,6 @@ from scaleproof.conclude.checks.step_series import find_period
 from scaleproof.ground.records.run import BENCHMARK, METRICS, MeasuredRun
 from scaleproof.ground.records.steps import loss_series
 from scaleproof.measure.reference.schema import FOLDER
-
-
-def codes(runs) -> dict[str, str]:
-    return {f.code: f.severity for f in audit("x", runs).findings}
 
 
 def test_sound_runs_are_not_accused(sound):

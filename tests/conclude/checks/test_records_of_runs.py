@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from explained_findings import codes
 from sound_gpu_records import on_gpus
 from sound_records import complete, sealed, write_reference
 from synthetic import cells, write_run
@@ -17,10 +18,6 @@ from scaleproof.conclude.checks.clock import BUDGET_S, BUDGET_SHARE
 from scaleproof.conclude.checks.step_series import find_shift
 from scaleproof.ground.records.run import METRICS, MeasuredRun, read_run
 from scaleproof.ground.records.steps import loss_series
-
-
-def codes(runs) -> dict[str, str]:
-    return {f.code: f.severity for f in audit("x", runs).findings}
 
 
 def run_of(tmp_path, change=lambda data: None, steps=None, **keys) -> MeasuredRun:

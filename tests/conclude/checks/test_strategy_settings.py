@@ -1,17 +1,13 @@
 """Settings of the strategies' wrappers, stored dtypes, and keys that leave no trace."""
 
 import pytest
+from explained_findings import codes
 from sound_records import census_of, complete, sealed
 from synthetic import cells, write_run
 
-from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.conclude.checks.strategy_settings import TRACES
 from scaleproof.ground.campaign.config import AXES
 from scaleproof.ground.records.run import MeasuredRun
-
-
-def codes(runs) -> dict[str, str]:
-    return {f.code: f.severity for f in audit("x", runs).findings}
 
 
 def run_of(tmp_path, change=lambda data: None, geometry="1x2", **keys) -> MeasuredRun:

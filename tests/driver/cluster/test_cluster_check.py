@@ -263,6 +263,8 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
     [
         ("jobs: many", "line 2: jobs cannot be 'many'; allowed: a whole number or unlimited"),
         ("latency-wait: 60s", "line 2: latency-wait cannot be '60s'; allowed: a whole number"),
+        ("default-resources: {mem_mb: 4GB}", "default-resources.mem_mb cannot be '4GB'; allowed: a whole number .MB"),
+        ("set-resources: {train: {runtime: two hours}}", "train.runtime cannot be 'two hours'; allowed: a whole"),
         ("default-resources:\n  slurm_partitoin: gpu", 'line 3: no scheduler knows "slurm_partitoin"'),
     ],
 )
@@ -276,6 +278,12 @@ def test_a_wrong_value_of_a_profile_is_named_with_its_line(tmp_path, key, messag
 def test_numbers_of_a_profile_are_taken(tmp_path, key):
     (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\n{key}\n")
     assert SnakemakeProfile(tmp_path).resources("train") == {}
+
+
+@pytest.mark.parametrize("value", ["90", "2h", "1 h 30m", "60 * attempt", "max(10, input.size_mb)"])
+def test_times_and_expressions_of_snakemake_are_taken(tmp_path, value):
+    (tmp_path / "profile.v9+.yaml").write_text(f"executor: scaleproof\ndefault-resources: {{runtime: '{value}'}}\n")
+    assert SnakemakeProfile(tmp_path).resources("train") == {"runtime": value}
 
 
 def test_other_rules_of_a_profile_are_of_other_workflows(tmp_path):

@@ -30,6 +30,34 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         ["line 3", "unknown key execution.steps. It belongs under work"],
     ),
     "key of a section at the top": ("title: x\nprecision: fp32\n", ["line 2", "It belongs under execution"]),
+    "another word of another section": (
+        "title: x\nwork:\n  lr: 1e-3\n",
+        ["line 3", "unknown key work.lr. It belongs under work.optimizer, as learning_rate."],
+    ),
+    "another word for the geometry": (
+        "title: x\nresources:\n  gpus: 4\n",
+        ["line 3", "unknown key resources.gpus. It belongs under execution, as geometry."],
+    ),
+    "a list without brackets": (
+        "title: x\nvary:\n  strategy: ddp, fsdp\n",
+        ["line 3", "zero3-offload. Write [ddp, fsdp]."],
+    ),
+    "words that are no list": ("title: x\nvary:\n  strategy: ddp and more\n", ["line 3", "zero3-offload.\n"]),
+    "strategies in one text": ("title: x\nvary:\n  strategy: [ddp fsdp]\n", ["Several stand apart: ddp, fsdp."]),
+    "a list to exclude": (
+        GOOD + "exclude: [{strategy: [ddp, fsdp]}]\n",
+        ["Write an entry for each: [{strategy: ddp}, {strategy: fsdp}]."],
+    ),
+    "a strategy for an arm": ("title: x\ncompare: [{name: a, a: ddp, b: {}}]\n", ["Write {strategy: ddp}."]),
+    "a key of the profile": ("title: x\nresources: {partition: a}\n", ["the profile's business: slurm_partition in"]),
+    "names of cells": (
+        "title: x\ncells:\n  - ddp-n1x2\n  - zero3-n2x4\n",
+        [". Write {strategy: ddp, geometry: 1x2}.", 'cells[1] cannot be "zero3-n2x4". Write {strategy: zero3, g'],
+    ),
+    "keys of two kinds of shapes": (
+        "title: x\nworkload:\n  model: {layers: 4, width: 8, heads: 2, d_model: 8}\n",
+        ["line 3", "Beside layers, width, heads there is no d_model."],
+    ),
     "another word for a device": (
         "title: x\nexecution:\n  device: gpu\n",
         ["line 3", 'execution.device cannot be "gpu"', 'Did you mean "cuda"?'],

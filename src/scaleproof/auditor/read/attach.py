@@ -20,6 +20,7 @@ GENERIC = {
     *("training_metrics.json", "metrics.csv", "metrics.json", "step_log.csv", "gpu_log.csv"),
     *("trainer_state.json", "train.log", "scaling_report.json", "results.json", "output.log"),
     *("log.txt", "stdout.txt", "summary.json", "wandb-summary.json", "results.csv"),
+    *("findings.json", "comparison.json", "waterfall.json", "traces.json"),
 }
 NO_NUMBERS = ("failed", "not_applicable")
 

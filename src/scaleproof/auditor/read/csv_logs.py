@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.logged_steps import StepSeries
 from scaleproof.auditor.read.printed_figures import gave_no_figures, is_nothing
 from scaleproof.auditor.read.reported import ReportedRun, TimedSpan, positive, span_of, step_of
 from scaleproof.auditor.read.reported_tables import TableColumn
@@ -242,9 +243,11 @@ class _LoggedRun:
         self._step_times_below_0 = 0
         self._lines_without_numbers = 0
         self._losses_not_finite = 0
+        self._longer_lines = 0  # than the heading
 
     def add_row(self, record: list[str], number: int) -> None:
         """Take one row, line `number` of the file. Rows that say that there are no figures are passed over."""
+        self._longer_lines += any(cell.strip() for cell in record[len(self.layout.names) :])
         is_empty = all(is_nothing(_cell(record, k)) for k in self._columns_of_figures)
         if len(record) == len(self.layout.names) and (is_empty or any(map(gave_no_figures, record))):
             return
@@ -306,6 +309,9 @@ class _LoggedRun:
             _describe(run, self.layout.columns[k].kind, text)
         if several:
             run.name = f"{run.name}#{','.join(filter(None, key))}"[:200]
+        if self._longer_lines and self._longer_lines >= len(run.logged_steps) + len(run.timed_spans):
+            run.logged_steps, run.timed_spans = StepSeries(), []
+            problems.append("its lines have more values than its heading has names; decimal commas need quotes")
         if self._step_times_below_0:
             problems.append(f"{self._step_times_below_0:,} step times are 0 or less")
         if self._losses_not_finite:

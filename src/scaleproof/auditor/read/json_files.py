@@ -44,7 +44,7 @@ def read_json(
         data, problem = text_files.parse_json(text)
     except ValueError as error:
         if is_named or KEY_OF_KNOWN_PROGRAM.search(opening):
-            raise UnreadableFile(f"it is cut off or no JSON: {describe_first_fault(error)[:100]}") from None
+            raise UnreadableFile(describe_first_fault(error)[:140]) from None
         return False
     if problem and not KEY_OF_KNOWN_PROGRAM.search(opening):
         if is_named:

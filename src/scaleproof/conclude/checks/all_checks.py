@@ -67,7 +67,9 @@ CODES = codes_of(*REGISTERS)
 CODES |= {code.name: code for code in (RECORD_UNUSABLE, FILE_UNREADABLE)}
 RULES_VERSION = rules_version(CODES, {check.function.__module__ for register in REGISTERS for check in register})
 # On one run, the first of these that is found explains the ones after it, which it names: one cause, one finding.
+EDITED = "record-edited"
 CAUSES_FIRST = (
+    EDITED,
     *("model-differs", "settings-differ", "precision-differs", "traffic-differs", "operations-differ"),
     *("updates-differ-from-steps", "ledger-differs-from-plan", "tokens-differ-from-reference", "replicas-differ"),
     *("losses-differ-from-reference", "window-differs-from-witness", "validation-differs-from-reference"),
@@ -147,16 +149,23 @@ def _without_repetitions(findings: list[Finding]) -> list[Finding]:
 def _without_consequences(findings: list[Finding]) -> list[Finding]:
     """Return the findings less those that follow from another one: one cause in a run, one finding.
 
-    Of the invalid findings of CAUSES_FIRST on a run only the earliest in that order stays, and names the others.
+    Of the invalid findings of CAUSES_FIRST on a run only the earliest in that order stays, and names the others; an
+    edited record explains all of its run.
     """
+    edited = {finding.runs[0] for finding in findings if finding.code == EDITED}
+
+    def may_explain(finding: Finding) -> bool:
+        of_one_run = finding.severity == "invalid" and len(finding.runs) == 1
+        return of_one_run and (finding.code in CAUSES_FIRST or finding.runs[0] in edited)
+
     codes: dict[str, set[str]] = defaultdict(set)  # of each run with one of them
     for finding in findings:
-        if _may_explain(finding):
+        if may_explain(finding):
             codes[finding.runs[0]].add(finding.code)
     findings_left = []
     for finding in findings:
-        if _may_explain(finding):
-            cause, *others = sorted(codes[finding.runs[0]], key=CAUSES_FIRST.index)
+        if may_explain(finding):
+            cause, *others = sorted(codes[finding.runs[0]], key=_place_among_causes)
             if finding.code != cause:
                 continue
             if others:
@@ -165,9 +174,9 @@ def _without_consequences(findings: list[Finding]) -> list[Finding]:
     return findings_left
 
 
-def _may_explain(finding: Finding) -> bool:
-    """Return whether a finding is of a code in CAUSES_FIRST, invalid, and about one run alone."""
-    return finding.code in CAUSES_FIRST and finding.severity == "invalid" and len(finding.runs) == 1
+def _place_among_causes(code: str) -> tuple[int, str]:
+    """Return by which codes are sorted: those of CAUSES_FIRST in its order, then the others by name."""
+    return (CAUSES_FIRST.index(code) if code in CAUSES_FIRST else len(CAUSES_FIRST)), code
 
 
 def _series_problem(run: TimedRun) -> str:

@@ -146,6 +146,7 @@ class IndexedCampaign:
     machine: str
     findings: dict[str, int]
     link: str
+    is_whole: bool  # whether all of its files could be read
 
 
 def write_index(results: Path) -> list[IndexedCampaign]:
@@ -177,6 +178,7 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
         machine=_machine_of(metrics) if metrics else "unknown",
         findings={severity: severities[severity] for severity in SEVERITIES if severities[severity]},
         link=quote(f"{folder.relative_to(results)}/report.html"),  # of a folder "javascript:...", too
+        is_whole=None not in (report, findings, metrics),
     )
 
 

@@ -15,6 +15,9 @@ from scaleproof.ground.snakemake_command import SNAKEFILE
 
 NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
 WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # in place of a number
+UNITS = {"mem_mb": "MB", "runtime": "minutes", "cpus_per_task": "cores", "nodes": "nodes", "tasks": "tasks"}
+# Of a resource: a number, a time, or an expression of Snakemake's.
+IS_AMOUNT = re.compile(r"(\d+ ?[smhdw] ?)*\d*|.*([(*+/]|attempt|input|threads).*")
 RULE = re.compile(r"^rule (\w+_\w+):", re.MULTILINE)  # shorter names may be those of other workflows
 
 
@@ -138,6 +141,8 @@ class SnakemakeProfile:
                 raise self._wrong((*key_path, name), value, "a word or a number")
             if key_path != ("config",):
                 check_resource_names([name], self._lines.place_prefix(self.path, (*key_path, name)))
+                if name in UNITS and not IS_AMOUNT.fullmatch(str(value).strip("'\"")):
+                    raise self._wrong((*key_path, name), value, f"a whole number ({UNITS[name]})")
         return {name: str(value).strip("'\"") for name, value in entries.items()}
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:

@@ -14,7 +14,7 @@ from scaleproof.ground.campaign.corpora import Corpus, folder_of
 from scaleproof.ground.campaign.hub_names import lines_of_hub_name
 from scaleproof.ground.campaign.question_cells import cells_of_question
 from scaleproof.ground.campaign.shared_jobs import SharedJob, may_share_jobs, plan_shared_jobs
-from scaleproof.ground.campaign.validation_messages import valid_name
+from scaleproof.ground.campaign.value_hints import valid_name
 from scaleproof.ground.campaign.yaml_loader import (
     CAMPAIGNS,
     CORPORA,

@@ -1,10 +1,7 @@
 """What is said of a fault in a configuration file: file, line, key, what is allowed, and the nearest name."""
 
 import json
-import math
-import operator
 import re
-import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +11,25 @@ from pydantic_core import ErrorDetails
 from scaleproof.ground.campaign.config import ENTRIES, TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
-from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import (
     Schema,
     choices_at,
-    hint_to_named_section,
     node_at,
     properties_at,
     union_members,
 )
+from scaleproof.ground.campaign.value_hints import (
+    LIMITS,
+    OF_CELLS,
+    PERCENT,
+    list_hint,
+    nearest_valid_name,
+    one_value_hint,
+)
 from scaleproof.ground.errors import Place, did_you_mean, plural, same_name, shortened
 
-PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 # What a pattern of the schema means.
 NAME_WORDS = 'lower-case letters, digits, ".", "_" and "-", beginning with a letter or digit'
-NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 PATTERNS = {
     r"^[a-z0-9][a-z0-9._-]*$": f"a name of {NAME_WORDS}",
     r"^[a-z0-9][a-z0-9-]*$": 'a name of lower-case letters, digits and "-"',
@@ -44,19 +45,8 @@ PATTERNS = {
     r"\S": "text that is not blank",
     GEOMETRY: "nodes x devices of each, at most 99999x999,",
 }
-NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # a quoted one, or with its unit
-DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # with the comma of other languages
-THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
-PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:percent|per cent|pct)?")
-FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
-TRUTHS = dict.fromkeys(("on", "yes", "y"), "true") | dict.fromkeys(("off", "no", "n"), "false")
-OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections with the keys of several other sections
-LIMITS = (
-    ("minimum", ">=", operator.ge),
-    ("exclusiveMinimum", ">", operator.gt),
-    ("maximum", "<=", operator.le),
-    ("exclusiveMaximum", "<", operator.lt),
-)
+ALLOWED = re.compile(r"(?:; allowed: |Allowed here: ).{60,}?(?=\. [A-Z]|\.?$)", re.DOTALL)  # before a hint, or the end
+OF_PROFILES = {"partition": "slurm_partition", "queue": "slurm_partition", "account": "slurm_account", "qos": "qos"}
 EMPTY_KEY = '""'  # as a key is written that has no name
 
 
@@ -89,7 +79,14 @@ def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Sch
     messages = {place: _fault_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]}
     hints = " ".join(messages.values())  # a key that is missing because it is misspelt is told once, there
     missing = {place: f'"{fault["loc"][-1]}"?' for place, fault in faults.items() if fault["type"] == "missing"}
-    return [message for place, message in messages.items() if missing.get(place, "\0") not in hints]
+    remaining = [message for place, message in messages.items() if missing.get(place, "\0") not in hints]
+    # What is allowed is stated once where it is allowed in several places.
+    stated: set[str] = set()
+    for number, message in enumerate(remaining):
+        allowed = match[0] if (match := ALLOWED.search(message)) else ""
+        remaining[number] = message.replace(allowed, "").rstrip() if allowed in stated else message
+        stated.add(allowed)
+    return remaining
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
@@ -158,18 +155,6 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     return f"{at}{dotted(place)} {fault}; {_allowed_sentence(place, schema, value)}"
 
 
-def valid_name(text: str) -> str:
-    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
-    plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
-    return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")
-
-
-def nearest_valid_name(text: str) -> str:
-    """Return ` Write "my-notes".` for "My Notes"; "" if there is nothing to suggest."""
-    name = valid_name(text)
-    return f' Write "{name}".' if name and name != text else ""
-
-
 def _missing_text(place: Place, name: Any, schema: Schema) -> str:
     """Return what to say of a missing key, or entry of a list, `name` at `place`."""
     if isinstance(name, int):
@@ -200,7 +185,18 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     meant = meant or next((key for key in known if f"{name}s" == key or f"{key}s" == name), None)
     if meant is not None:
         return f' Did you mean "{meant}"?'
-    return _other_section_hint(name, schema, of_cell=place[0] in OF_CELLS[1:]) or did_you_mean(name, known)
+    of_cell = place[0] in OF_CELLS[1:]
+    if hint := _other_section_hint(name, schema, of_cell) or did_you_mean(name, known):
+        return hint
+    if of_cell:
+        return ""
+    sections: list[Place] = [(key,) for key in properties_at(schema, ())]
+    sections += [(*section, key) for section in sections for key in properties_at(schema, section)]
+    if name in OF_PROFILES:
+        return f" It is the profile's business: {OF_PROFILES[name]} in profiles/slurm (docs/cluster.md)."
+    meant = same_name(name, (key for section in sections for key in properties_at(schema, section)))
+    hint = _other_section_hint(meant, schema, of_cell) if meant else ""
+    return f"{hint.removesuffix('.')}, as {meant}." if hint else ""
 
 
 def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
@@ -226,125 +222,11 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     node = node_at(schema, place)
     options = union_members(node, schema)
     array = next((option for option in options if option.get("type") == "array"), None)
-    hint = _list_hint(value, array, schema) if array else _one_value_hint(place, value, options, schema)
+    hint = list_hint(value, array, schema) if array else one_value_hint(place, value, options, schema)
     allowed = _words_for_allowed(node, schema)
     if not hint and allowed.startswith("a name of") and "description" in node:
         hint = f" {node['description']}"
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
-
-
-def _one_value_hint(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
-    """Return a hint at a key of one value: the nearest allowed word, or how to write the given list; else ""."""
-    choices = [word for option in options for word in choices_at(option, schema)]
-    if not isinstance(value, list):
-        return (
-            _number_hint(value, options, node_at(schema, place).get("unit", ""))
-            or _truth_hint(value, options)
-            or _own_text_hint(place, value)
-            or hint_to_named_section(value, options, schema)
-            or _word_hint(value, options, choices)
-        )
-    if not value or not all(_is_allowed_alone(entry, options, choices) for entry in value):
-        return ""
-    if len(value) == 1:
-        return f" Write {shortened(value[0], 40)}."
-    if place[0] in OF_CELLS or place[-1] not in properties_at(schema, ("vary",)):
-        return ""
-    listed = shortened(", ".join(map(str, value)), 60)
-    return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
-
-
-def _number_hint(value: object, options: list[Schema], unit: str) -> str:
-    """Return a hint for a number in quotes, with a unit, a point or an exponent, after a blank; else ""."""
-    text = str(value)
-    minutes = _parse_minutes(text) if unit == "minutes" else None
-    if minutes is not None and _is_allowed_alone(minutes, options, []):
-        return f" Write {minutes:g} (minutes)."
-    if THOUSANDS.fullmatch(text):
-        text = text.replace(",", "")
-    elif DECIMAL.fullmatch(text):
-        text = text.replace(",", ".")
-    percent = PER_CENT.fullmatch(text)
-    if percent and any(option.get("pattern") == PERCENT for option in options):
-        return f" Write {percent[1]} %."
-    match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
-    number = float(match[1]) if match else math.inf
-    if match is None or match[2] not in unit or math.isinf(number) or not _is_allowed_alone(number, options, []):
-        return ""
-    return f" Write {int(number) if number.is_integer() else match[1]}."
-
-
-def _parse_minutes(text: str) -> float | None:
-    """Return the minutes of a time as schedulers write it: 2h, 1 day, 1:30:00, 1-12:00:00; None for any other text."""
-    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(h|hours?|d|days?)", text):
-        return float(match[1]) * (60 if match[2].startswith("h") else 1440)
-    if match := re.fullmatch(r"(?:([0-9]{1,3})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", text):
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return days * 1440 + hours * 60 + minutes + seconds / 60
-    return None
-
-
-def _truth_hint(value: object, options: list[Schema]) -> str:
-    """Return a hint for yes, on and the like, which YAML 1.2 takes for words, after a blank; else ""."""
-    word = str(value).casefold()
-    takes = any(option.get("type") == "boolean" for option in options)
-    return f" Write {TRUTHS[word]}." if takes and word in TRUTHS else ""
-
-
-def _own_text_hint(place: Place, value: object) -> str:
-    """Return a hint for the path of a file in place of a corpus, after a blank; else ""."""
-    if place[-1:] != ("corpus",) or not FILE.search(str(value)):
-        return ""
-    name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
-    where, _, file = str(value).rpartition("/")
-    source = f"http, urls: [{where}], revision: v1, format: text" if "://" in where else "text"
-    row = f"{name}: {{source: {source}, files: [{shortened(file if '://' in where else value, 60)}]}}"
-    return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {row}; then corpus: {name}."
-
-
-def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
-    """Return a hint with the allowed word, example or name that `value` resembles, after a blank; else ""."""
-    if isinstance(value, bool | dict | None):
-        return ""
-    if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(str(value)):
-        return f" A model of the hub: scaleproof model fetch {value} prints what to write."
-    texts = [option for option in options if option.get("type") == "string"]
-    examples = [str(example) for option in texts for example in option.get("examples", [])]
-    name = valid_name(str(value)) if isinstance(value, str) and "/" not in value else ""
-    is_name = any(name and re.search(r"[a-z]", name) and option.get("pattern") in NAMES for option in texts)
-    if is_name and "$" in str(value):
-        return " Variables are not filled in: write the name itself."
-    last_part = str(value).rpartition(".")[2]  # of torch.bfloat16
-    hint = did_you_mean(value, [*choices, *examples]) or (
-        did_you_mean(last_part, choices) if last_part.isalnum() else ""
-    )
-    return hint or (nearest_valid_name(str(value)) if is_name else "")
-
-
-def _list_hint(value: object, array: Schema, schema: Schema) -> str:
-    """Return a hint where a list is expected: ` Write [ddp].` for a value without brackets; else ""."""
-    if isinstance(value, list | None) or array.get("minItems", 0) > 1:
-        return ""
-    if isinstance(value, dict):
-        of_mappings = any(option.get("type") == "object" for option in union_members(array.get("items", {}), schema))
-        hint = " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]."
-        return hint if of_mappings else ""
-    items = array.get("items", {})
-    would_fit = _is_allowed_alone(value, union_members(items, schema), choices_at(items, schema))
-    return f" Write [{shortened(value, 60)}]." if would_fit else ""
-
-
-def _is_allowed_alone(value: object, options: list[Schema], choices: list[str]) -> bool:
-    """Return whether a value from a list would be allowed without the brackets, by its type, pattern and limits."""
-    if isinstance(value, str):
-        patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
-        free = [pattern for pattern in patterns if pattern or not choices]
-        return value in choices or any(re.search(pattern, value) for pattern in free)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    kinds = ("integer", "number") if isinstance(value, int) or value.is_integer() else ("number",)
-    numbers = [option for option in options if option.get("type") in kinds]
-    return any(all(holds(value, option[name]) for name, _, holds in LIMITS if name in option) for option in numbers)
 
 
 def _words_for_allowed(node: Schema, schema: Schema) -> str:

@@ -111,17 +111,19 @@ def no_campaign_error(path: Path) -> UserError:
         nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
         meant = next((file for file in campaigns if file.stem == nearest_stem), Path())
     hint = f' Did you mean "{meant}"?' if meant != Path() else ""
-    what = "no such campaign file"
+    what = ": no such campaign file"
     if path.is_dir():
-        what = "is a folder, not a campaign file"
+        what = " is a folder, not a campaign file"
+        if hint:
+            return UserError(f"{path}{what}.{hint}")
     elif path.exists():
         empty = "is empty, and " if not path.stat().st_size else ""
-        what = f"{empty}is no campaign file, which ends with .yaml and has a title"
+        what = f" {empty}is no campaign file, which ends with .yaml and has a title"
     if not campaigns and (folder_hint := other_folder_hint()):
-        return UserError(f"{path}: {what}{folder_hint}")
+        return UserError(f"{path}{what}{folder_hint}")
     more = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
     listed = ", ".join(map(str, campaigns[:10])) or "none; `scaleproof init NAME` makes a folder with one"
-    return UserError(f"{path}: {what}.{hint} Campaign files: {listed}{more}")
+    return UserError(f"{path}{what}.{hint} Campaign files: {listed}{more}")
 
 
 def other_folder_hint() -> str:

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, did_you_mean
 
 TERA = 1e12
 
@@ -79,7 +79,8 @@ def peak(device_name: str, precision: str) -> DevicePeak | None:
     `device_name`: as the driver gives it. Raises UserError for another precision.
     """
     if precision not in FORMATS:
-        raise UserError(f'no peak for precision "{precision}"; allowed: {", ".join(FORMATS)}')
+        hint = did_you_mean(precision, FORMATS)
+        raise UserError(f'no peak for precision "{precision}"; allowed: {", ".join(FORMATS)}.{hint}')
     if not isinstance(device_name, str):
         raise UserError(f"a device is named as its driver does, not {device_name!r}")
     if PARTS.search(device_name):

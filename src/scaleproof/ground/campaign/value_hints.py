@@ -1,0 +1,182 @@
+"""What is meant where a configuration file has a value that it cannot have: the word, number or list to write."""
+
+import math
+import operator
+import re
+import unicodedata
+from pathlib import Path
+
+from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
+from scaleproof.ground.campaign.schema_nodes import (
+    Schema,
+    choices_at,
+    hint_to_named_section,
+    node_at,
+    properties_at,
+    union_members,
+)
+from scaleproof.ground.errors import Place, did_you_mean, shortened
+
+PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
+NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
+NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # a quoted one, or with its unit
+DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # with the comma of other languages
+THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:percent|per cent|pct)?")
+CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # the name of one
+FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
+TRUTHS = dict.fromkeys(("on", "yes", "y"), "true") | dict.fromkeys(("off", "no", "n"), "false")
+LIMITS = (
+    ("minimum", ">=", operator.ge),
+    ("exclusiveMinimum", ">", operator.gt),
+    ("maximum", "<=", operator.le),
+    ("exclusiveMaximum", "<", operator.lt),
+)
+OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections with the keys of several other sections
+
+
+def valid_name(text: str) -> str:
+    """Return a name of a campaign, corpus or comparison that resembles a text; "" if no letter of it is left."""
+    plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text.casefold()))  # letters without accents
+    return re.sub(r"[^a-z0-9._-]", "-", plain[:60]).strip("-._")
+
+
+def nearest_valid_name(text: str) -> str:
+    """Return ` Write "my-notes".` for "My Notes"; "" if there is nothing to suggest."""
+    name = valid_name(text)
+    return f' Write "{name}".' if name and name != text else ""
+
+
+def one_value_hint(place: Place, value: object, options: list[Schema], schema: Schema) -> str:
+    """Return a hint at a key of one value: the nearest allowed word, or how to write the given list; else ""."""
+    choices = [word for option in options for word in choices_at(option, schema)]
+    if not isinstance(value, list):
+        return (
+            _number_hint(value, options, node_at(schema, place).get("unit", ""))
+            or _truth_hint(value, options)
+            or _own_text_hint(place, value)
+            or hint_to_named_section(value, options, schema)
+            or _mapping_hint(value, options, schema)
+            or _word_hint(value, options, choices)
+        )
+    if not value or not all(_is_allowed_alone(entry, options, choices) for entry in value):
+        return ""
+    if len(value) == 1:
+        return f" Write {shortened(value[0], 40)}."
+    if place[0] == "exclude":
+        return f" Write an entry for each: [{', '.join(f'{{{place[-1]}: {one}}}' for one in value[:3])}]."
+    if place[0] in OF_CELLS or place[-1] not in properties_at(schema, ("vary",)):
+        return ""
+    listed = shortened(", ".join(map(str, value)), 60)
+    return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
+
+
+def _number_hint(value: object, options: list[Schema], unit: str) -> str:
+    """Return a hint for a number in quotes, with a unit, a point or an exponent, after a blank; else ""."""
+    text = str(value)
+    minutes = _parse_minutes(text) if unit == "minutes" else None
+    if minutes is not None and _is_allowed_alone(minutes, options, []):
+        return f" Write {minutes:g} (minutes)."
+    if THOUSANDS.fullmatch(text):
+        text = text.replace(",", "")
+    elif DECIMAL.fullmatch(text):
+        text = text.replace(",", ".")
+    percent = PER_CENT.fullmatch(text)
+    if percent and any(option.get("pattern") == PERCENT for option in options):
+        return f" Write {percent[1]} %."
+    match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
+    number = float(match[1]) if match else math.inf
+    if match is None or match[2] not in unit or math.isinf(number) or not _is_allowed_alone(number, options, []):
+        return ""
+    return f" Write {int(number) if number.is_integer() else match[1]}."
+
+
+def _parse_minutes(text: str) -> float | None:
+    """Return the minutes of a time as schedulers write it: 2h, 1 day, 1:30:00, 1-12:00:00; None for any other text."""
+    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(h|hours?|d|days?)", text):
+        return float(match[1]) * (60 if match[2].startswith("h") else 1440)
+    if match := re.fullmatch(r"(?:([0-9]{1,3})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return days * 1440 + hours * 60 + minutes + seconds / 60
+    return None
+
+
+def _truth_hint(value: object, options: list[Schema]) -> str:
+    """Return a hint for yes, on and the like, which YAML 1.2 takes for words, after a blank; else ""."""
+    word = str(value).casefold()
+    takes = any(option.get("type") == "boolean" for option in options)
+    return f" Write {TRUTHS[word]}." if takes and word in TRUTHS else ""
+
+
+def _own_text_hint(place: Place, value: object) -> str:
+    """Return a hint for the path of a file in place of a corpus, after a blank; else ""."""
+    if place[-1:] != ("corpus",) or not FILE.search(str(value)):
+        return ""
+    name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
+    where, _, file = str(value).rpartition("/")
+    source = f"http, urls: [{where}], revision: v1, format: text" if "://" in where else "text"
+    row = f"{name}: {{source: {source}, files: [{shortened(file if '://' in where else value, 60)}]}}"
+    return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {row}; then corpus: {name}."
+
+
+def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
+    """Return a hint for the name of a cell where its keys are meant, or for keys of two alternatives; else ""."""
+    mappings = [option["properties"] for option in options if option.get("properties")]
+    if isinstance(value, dict) and mappings:
+        known = max(([key for key in value if key in keys] for keys in mappings), key=len)
+        strange = [str(key) for key in value if key not in known]
+        return f" Beside {', '.join(known)} there is no {' or '.join(strange)}." if known and strange else ""
+    of_cells = [keys for keys in mappings if "strategy" in keys]
+    if of_cells and (cell := CELL.fullmatch(str(value))):
+        return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
+    words = {word: key for keys in of_cells for key, node in keys.items() for word in choices_at(node, schema)}
+    return f" Write {{{words[value]}: {value}}}." if isinstance(value, str) and value in words else ""
+
+
+def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
+    """Return a hint with the allowed word, example or name that `value` resembles, after a blank; else ""."""
+    if isinstance(value, bool | dict | None):
+        return ""
+    if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(str(value)):
+        return f" A model of the hub: scaleproof model fetch {value} prints what to write."
+    several = re.split(r"[,; ]+", str(value))
+    if len(several) > 1 and all(one in choices for one in several):
+        return f" Several stand apart: {', '.join(several)}."
+    texts = [option for option in options if option.get("type") == "string"]
+    examples = [str(example) for option in texts for example in option.get("examples", [])]
+    name = valid_name(str(value)) if isinstance(value, str) and "/" not in value else ""
+    is_name = any(name and re.search(r"[a-z]", name) and option.get("pattern") in NAMES for option in texts)
+    if is_name and "$" in str(value):
+        return " Variables are not filled in: write the name itself."
+    last_part = str(value).rpartition(".")[2]  # of torch.bfloat16
+    hint = did_you_mean(value, [*choices, *examples]) or (
+        did_you_mean(last_part, choices) if last_part.isalnum() else ""
+    )
+    return hint or (nearest_valid_name(str(value)) if is_name else "")
+
+
+def list_hint(value: object, array: Schema, schema: Schema) -> str:
+    """Return a hint where a list is expected: ` Write [ddp].` for a value without brackets; else ""."""
+    if isinstance(value, list | None) or array.get("minItems", 0) > 1:
+        return ""
+    if isinstance(value, dict):
+        of_mappings = any(option.get("type") == "object" for option in union_members(array.get("items", {}), schema))
+        hint = " Each begins with a hyphen and a blank, or all stand in brackets: [{...}, {...}]."
+        return hint if of_mappings else ""
+    items = array.get("items", {})
+    entries = re.split(r"[,;]? +|[,;]", value) if isinstance(value, str) else [value]  # "ddp, fsdp"
+    would_fit = all(_is_allowed_alone(one, union_members(items, schema), choices_at(items, schema)) for one in entries)
+    return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if would_fit else ""
+
+
+def _is_allowed_alone(value: object, options: list[Schema], choices: list[str]) -> bool:
+    """Return whether a value from a list would be allowed without the brackets, by its type, pattern and limits."""
+    if isinstance(value, str):
+        patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
+        free = [pattern for pattern in patterns if pattern or not choices]
+        return value in choices or any(re.search(pattern, value) for pattern in free)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    kinds = ("integer", "number") if isinstance(value, int) or value.is_integer() else ("number",)
+    numbers = [option for option in options if option.get("type") in kinds]
+    return any(all(holds(value, option[name]) for name, _, holds in LIMITS if name in option) for option in numbers)

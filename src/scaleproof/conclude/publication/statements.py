@@ -31,6 +31,7 @@ DECIDING = {
     *("first", "last", "yet", "but", "however", "and", "or"),
 }
 MANY = 2_000  # statements, from which on a frequent one is no place to begin a comparison: its time is their square
+FIGURE = re.compile(r"-?\d")
 AROUND = 40  # letters of a text that are shown before the first different one
 
 
@@ -42,11 +43,11 @@ class Statement:
     whole: str
 
     def contents(self, names: Collection[str]) -> str:
-        """Return the figures and the deciding words, each once. `names`: words that are names, in lower case."""
+        """Return the figures and, each once, the deciding words. `names`: words that are names, in lower case."""
         stated = re.sub(rf'\b(?:{"|".join(NOT_STATED)})="[^"]*"|</?\w+', " ", self.whole)
         tokens = TOKEN.findall(stated.lower())
-        known = (token for token in tokens if re.search(r"\d", token) or token in DECIDING or token in names)
-        return " ".join(dict.fromkeys(known))
+        known = [token for token in tokens if re.search(r"\d", token) or token in DECIDING or token in names]
+        return " ".join(token for k, token in enumerate(known) if FIGURE.match(token) or token not in known[:k])
 
 
 def entries_of(text: str) -> list[Statement]:

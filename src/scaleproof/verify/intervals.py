@@ -45,10 +45,10 @@ class PairNoise:
         return ratio / factor, ratio * factor
 
 
-def pair_noise(top: Logs, bottom: Logs, others: Sequence[Logs] = ()) -> PairNoise | None:
+def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) -> PairNoise | None:
     """Return the noise of a ratio: of pairs by repeat where repeats match, else Welch's; None of fewer than three runs.
 
-    `others`: further cells of the campaign, whose scatter counts where it is like that of the pair.
+    `squares_of_cells`: of all cells with these repeats (`squares`), whose scatter counts where it is like the pair's.
     """
     n = min(len(top), len(bottom))
     if n < FEWEST:
@@ -57,11 +57,9 @@ def pair_noise(top: Logs, bottom: Logs, others: Sequence[Logs] = ()) -> PairNois
         return welch_noise([top, bottom], n)
     pair_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # of a run
     noise_of_pair = PairNoise(2 * pair_variance / n, n - 1, n)
-    matching = [cell for cell in others if set(cell) == set(top)]
-    if not matching:
+    if len(squares_of_cells) <= 2:
         return noise_of_pair
-    squares_of_cells = _squares([top, bottom, *matching])
-    freedom = (1 + len(matching)) * (n - 1)
+    freedom = (len(squares_of_cells) - 1) * (n - 1)
     other_freedom = freedom - (n - 1)
     other_variance = (sum(squares_of_cells) - pair_variance * (n - 1)) / other_freedom  # of a run of other cells
     is_noisy = other_variance <= 0 or stats.f.sf(pair_variance / other_variance, n - 1, other_freedom) < NOISY_PAIR
@@ -78,7 +76,7 @@ def welch_noise(pair: Sequence[Logs], n: int) -> PairNoise:
     return PairNoise(variance, variance**2 / squares if squares else sum(freedom for _, freedom in parts), n)
 
 
-def _squares(cells: Sequence[Logs]) -> list[float]:
+def squares(cells: Sequence[Logs]) -> list[float]:
     """Return the sum of squares of each cell about its own mean and the means of the rounds. All have the same repeats.
 
     Round k is repeat k of all cells.
@@ -86,11 +84,11 @@ def _squares(cells: Sequence[Logs]) -> list[float]:
     repeats = list(cells[0])
     round_means = {repeat: statistics.fmean(cell[repeat] for cell in cells) for repeat in repeats}
     mean = statistics.fmean(round_means.values())
-    squares = []
+    squares_of_cells = []
     for cell in cells:
         cell_mean = statistics.fmean(cell.values())
-        squares.append(math.fsum((cell[k] - cell_mean - round_means[k] + mean) ** 2 for k in repeats))
-    return squares
+        squares_of_cells.append(math.fsum((cell[k] - cell_mean - round_means[k] + mean) ** 2 for k in repeats))
+    return squares_of_cells
 
 
 def _are_unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
@@ -163,14 +161,14 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     matched = len({frozenset(cell) for cell in logs.values()}) == 1
     counts = {name: len(cell) for name, cell in logs.items()}
     if matched:
-        squares = _squares(list(logs.values()))
+        squares_of_cells = squares(list(logs.values()))
         freedom = (len(names) - 1) * (n - 1)
-        pooled = math.sqrt(2 * sum(squares) / freedom / n)
+        pooled = math.sqrt(2 * sum(squares_of_cells) / freedom / n)
     else:
-        squares = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
+        squares_of_cells = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
         freedom = sum(counts.values()) - len(names)
-        pooled = math.sqrt(sum(squares) / freedom)
-    unequal = _are_unequal(squares, [count - 1 for count in counts.values()], NOISY_CELLS)
+        pooled = math.sqrt(sum(squares_of_cells) / freedom)
+    unequal = _are_unequal(squares_of_cells, [count - 1 for count in counts.values()], NOISY_CELLS)
     quantile = studentized_range_quantile(confidence, len(names), freedom) / math.sqrt(2)
     claims = len(names) * (len(names) - 1) // 2 if unequal else 1
     ratio, half = {}, {}
@@ -246,7 +244,7 @@ def detectable_by_family(n: int, family: CellFamily, confidence: float) -> float
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
         thresholds = np.where(is_mistaken, among_all, np.maximum(alone, by_all))
-    return _detectable(thresholds, n, spread, freedom, random)
+    return math.expm1(_detectable(thresholds, n, freedom, random) * spread)
 
 
 def detectable_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
@@ -255,8 +253,14 @@ def detectable_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
     The threshold is a t quantile: of the pair's own spread where an F test finds it noisier than the other cells, else
     of the pooled one. `noise`: of the pair, estimated so far.
     """
-    spread = math.sqrt(noise.variance * noise.n)
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)  # cells whose noise counts beside that of the pair
+    in_spreads = _detectable_in_spreads(n, others, noise.freedom, confidence)
+    return math.expm1(in_spreads * math.sqrt(noise.variance * noise.n))
+
+
+@lru_cache(maxsize=256)
+def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> float:
+    """Return what `detectable_by_pair` does as a logarithm, in standard deviations of a ratio of two runs."""
     random = np.random.default_rng(7)
     own_chi2 = random.chisquare(n - 1, DRAWS)
     tail = (1 - confidence) / 2
@@ -268,10 +272,10 @@ def detectable_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
         pooled_freedom = freedom + n - 1
         pooled = stats.t.ppf(1 - tail, pooled_freedom) * np.sqrt((own_chi2 + other_chi2) / pooled_freedom)
         thresholds = np.where(is_noisy, thresholds, pooled)
-    return _detectable(thresholds, n, spread, noise.freedom, random)
+    return _detectable(thresholds, n, freedom_so_far, random)
 
 
-def _detectable(thresholds: np.ndarray, n: int, spread: float, freedom: float, random: np.random.Generator) -> float:
-    """Return the effect that passes the drawn thresholds 8 times in 10. `spread`: of a pair, known to `freedom`."""
+def _detectable(thresholds: np.ndarray, n: int, freedom: float, random: np.random.Generator) -> float:
+    """Return the effect that passes the drawn thresholds 8 times in 10, in spreads of a pair, known to `freedom`."""
     effects = (thresholds - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
-    return math.expm1(float(np.quantile(effects, POWER)) / math.sqrt(n) * spread)
+    return float(np.quantile(effects, POWER)) / math.sqrt(n)

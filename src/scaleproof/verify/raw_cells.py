@@ -96,6 +96,7 @@ class RawAnswer:
     report: dict[str, Any]
     codes: Mapping[str, Collection[str]]
     families: dict[int, CellFamily | None] = field(default_factory=dict)  # by the index of the ranking
+    squares: dict[frozenset[int], list[float]] = field(default_factory=dict)  # of all cells with these repeats
 
     @property
     def confidence(self) -> float:
@@ -105,8 +106,12 @@ class RawAnswer:
 
     def noise(self, cell: str, base: str) -> PairNoise | None:
         """Return the noise of the ratio of two cells, with that of the others; None of fewer than three runs."""
-        others = [other.logs for name, other in self.cells.items() if name not in (cell, base)]
-        return intervals.pair_noise(self.cells[cell].logs, self.cells[base].logs, others)
+        top = self.cells[cell].logs
+        repeats = frozenset(top)
+        if repeats not in self.squares:
+            matching = [other.logs for other in self.cells.values() if set(other.logs) == repeats]
+            self.squares[repeats] = intervals.squares(matching)
+        return intervals.pair_noise(top, self.cells[base].logs, self.squares[repeats])
 
     def ratio(self, cell: str, base: str, confidence: float | None = None) -> tuple[float, Bounds | None]:
         """Return the ratio of two rates with its single interval; paired by repeat where repeats match."""

@@ -15,6 +15,12 @@ def figure_of_no_run(match: re.Match[str]) -> str:
 
 
 EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = PAGE_EDITS | {
+    "a detectable effect, within what draws decide": (
+        "comparison.json",
+        r'("detectable_high": )([\d.]+)',
+        lambda match: f"{match[1]}{1.013 * float(match[2])}",
+        "does not follow from detectable_low",
+    ),
     "E3 a ratio in words": ("claims.json", r"\d\.\d+x zero2", "9.87x zero2", "is at 9.87x"),
     "a figure is dropped": (
         "claims.json",

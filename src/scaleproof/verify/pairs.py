@@ -30,6 +30,7 @@ from scaleproof.verify.recompute import CONFIDENCE, log_interval
 FILE = "comparison.json"
 EFFECT = 0.02  # for which the pairs needed are stated
 FEWEST_PAIRS, MOST_PAIRS = 6, 1000
+QUANTILES = {"detectable_low": 0.975, "detectable_high": 0.025}  # of the spread, which is known to its freedom
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
 
 
@@ -89,11 +90,21 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
             if not _agrees(name, entry["estimate"][name], value):
                 where = f"{entry['name']}, {name}"
                 yield from check_values(FILE, where, entry["estimate"][name], value, "the pairs give")
+        if with_bounds:
+            yield from _check_range(entry, pairs.freedom)
         yield from _check_arms(entry, pairs.runs, cells)
         for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
             stated = entry["estimate"][name]
             if len(values) != len(stated) or not all(map(close, values, stated)):
                 yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
+
+
+def _check_range(entry: Mapping[str, Any], freedom: int) -> Iterator[Difference]:
+    """Yield where one of two detectable effects does not follow from the other: of both together, draws decide."""
+    low, high = (math.log1p(entry["estimate"][name]) for name in QUANTILES)
+    below, above = (float(stats.chi2.ppf(probability, freedom)) for probability in QUANTILES.values())
+    if not close(high, low * math.sqrt(below / above), TOLERANCE):
+        yield Difference(FILE, f"{entry['name']}, detectable_high", "does not follow from detectable_low")
 
 
 def _paired_runs(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> PairedRuns:
@@ -133,7 +144,7 @@ def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
     nulls = len(pairs.null_ratios)
     unit = _detectable_effect(n, nulls)
-    for name, probability in (("detectable_low", 0.975), ("detectable_high", 0.025)):
+    for name, probability in QUANTILES.items():
         quantile = float(stats.chi2.ppf(probability, pairs.freedom))
         spread = pairs.spread * math.sqrt(pairs.freedom / quantile)
         yield name, math.expm1(unit * spread)

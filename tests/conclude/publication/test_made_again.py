@@ -77,6 +77,13 @@ def test_a_page_may_have_pseudonyms_of_hosts(tmp_path: Path) -> None:
     assert named(tmp_path) == []
 
 
+def test_a_chart_that_nobody_asked_for_is_named(tmp_path: Path) -> None:
+    names = ("ranking", "speedup", "seq_len")
+    results = finished(tmp_path, **any_campaign(3))
+    write_page(results.inputs(names=names, drawn=list(names)), tmp_path / "report.html")
+    assert any('says "<figure id="chart-seq_len">"' in text for text in named(tmp_path))
+
+
 def test_every_table_is_written_again() -> None:
     tables = [path.relative_to(PUBLISHED).as_posix() for path in PUBLISHED.glob("tables/*")]
     assert {file for file, _ in made_again._both_versions(PUBLISHED, made_again.records_in(PUBLISHED))} == {

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pandas as pd
+
 from scaleproof import __version__
 from scaleproof.conclude.publication.statements import (
     Statement,
@@ -175,6 +177,15 @@ def _title(folder: Path, page: Element, report: ScalingReport) -> str:
     return next((title for title in titles if " ".join(title.split()) == stated), report.title)
 
 
+def _not_asked_for(cells: pd.DataFrame) -> set[str]:
+    """Return the charts of a setting that has one value in all cells of cells.csv: nobody has asked for them."""
+    sizes = cells["devices"].nunique()
+    batches = ("global_batch", "micro_batch", "accumulation")
+    has_batches = any(len(cells[[batch, "devices"]].drop_duplicates()) > sizes for batch in batches)
+    has_lengths = cells["seq_len"].nunique() > 1
+    return {name for name, has_several in (("batch_size", has_batches), ("seq_len", has_lengths)) if not has_several}
+
+
 def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInputs:
     """Return what the page of a campaign is made from.
 
@@ -191,7 +202,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
     if report.evidence != "built":
         due -= OF_TRAINER
-    drawn = [name for name in CATALOG if name in on_page | due]
+    drawn = [name for name in CATALOG if name in (on_page - _not_asked_for(cells)) | due]
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
     rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
     return PageInputs(

@@ -28,9 +28,8 @@ MODULES = (
     *(work, timing, scaling, comparability, training, feasibility, files_beside_runs, published_claims),
     *(step_work, identities, ratios, efficiencies, explanations, products, figures, sources),
 )
-NOT_OF_TABLES = {
-    module.__name__ for module in (work, timing, scaling, comparability, files_beside_runs, published_claims)
-}
+OF_RUNS_ALONE = (work, timing, scaling, comparability, files_beside_runs, published_claims)
+NOT_OF_TABLES = {module.__name__ for module in OF_RUNS_ALONE}
 CODES = codes_of(of_evidence)
 GUESSED_FORMAT = KeyValues.format
 SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"

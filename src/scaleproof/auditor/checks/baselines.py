@@ -192,7 +192,7 @@ class Baselines:
                 self._add(run, candidates)
 
     def _candidates(self, run: ReportedRun, configurations: list[list[ReportedRun]]) -> list[list[ReportedRun]]:
-        """The configurations (lists of repeats) that may be the baseline of `run`.
+        """Return the configurations (lists of repeats) that may be the baseline of `run`.
 
         Of those that did the same work on fewer devices the ones with the fewest, and of these the most similar ones:
         for fp16 on 4 devices fp16 on one, rather than fp32 on one or fp16 on 2.

@@ -91,6 +91,7 @@ class AuditContext:
 
     @cached_property
     def _claims(self) -> list[PublishedClaim]:
+        """All claims, those of claims files first; without runs tables and sentences have nothing to be about."""
         if not self.evidence.runs:
             return self.evidence.published_claims
         of_tables = matching.claims_from_tables(self.evidence)

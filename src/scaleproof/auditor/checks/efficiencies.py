@@ -114,19 +114,18 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
         if stated is not None and (speedup is not None or measured):
             efficiency = _Efficiency(row, series, stated, devices, speedup, measured)
             is_near = any(ratio.gives(efficiency.as_speedup, SAME_FIGURES_TOLERANCE) for ratio in measured)
-            if is_near or not is_unmarked:  # without a mark it may be of something else
+            if is_near or not is_unmarked:  # where no baseline says 1 or 100 %, it may be of something else
                 efficiencies.append(efficiency)
     return efficiencies
 
 
 def _efficiencies_without_baseline_row(series: RowSeries) -> list[_Efficiency]:
     """Return printed efficiencies beside speed-ups over a single device that has no row; [] unless two or more fit."""
-    printed = [(row, row.usable("efficiency"), row.usable("speedup")) for row in series.rows]
-    efficiencies = [
-        _Efficiency(row, series, efficiency, float(row.devices or 1), speedup, [])
-        for row, efficiency, speedup in printed
-        if efficiency is not None and speedup is not None
-    ]
+    efficiencies = []
+    for row in series.rows:
+        stated, speedup = row.usable("efficiency"), row.usable("speedup")
+        if stated is not None and speedup is not None:
+            efficiencies.append(_Efficiency(row, series, stated, float(row.devices or 1), speedup, []))
     return efficiencies if sum(efficiency.is_right for efficiency in efficiencies) >= 2 else []
 
 
@@ -177,12 +176,10 @@ def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
         return None
     row, stated = larger[-1]
     derivation = f"{row.description}: {stated.printed} x {size}"  # it should be over 1 / `size` of its devices
-    return Flag(
-        f"{series.base_name}: an efficiency of 1 / {size} over itself; all are divided by all devices",
-        places([*series.bases, *(row for row, _ in larger)]),
-        "baseline-below-one",
-        corrected=Correction(value=round(100 * stated.value * size, 1), unit="%", derivation=derivation),
-    )
+    corrected = Correction(value=round(100 * stated.value * size, 1), unit="%", derivation=derivation)
+    evidence = f"{series.base_name}: an efficiency of 1 / {size} over itself; all are divided by all devices"
+    about = places([*series.bases, *(row for row, _ in larger)])
+    return Flag(evidence, about, "baseline-below-one", corrected=corrected)
 
 
 def _wrong_efficiency(wrong: _Efficiency) -> Flag:

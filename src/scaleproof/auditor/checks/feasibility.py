@@ -227,7 +227,8 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
         rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)
         if not (rate and parameters and (row.devices or rate.per_device)):
             continue
-        share, flops, peaks = row.known("mfu"), row.known("flops_per_s"), peaks_of(device)
+        share, flops = row.known("mfu"), row.known("flops_per_s")
+        peaks = peaks_of(device)
         if share and peaks:
             text, readings = f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]
         elif flops:

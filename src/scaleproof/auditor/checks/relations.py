@@ -300,7 +300,7 @@ class RelationSearch:
     def _exponents(self) -> Floats:
         """Return (products, columns): exponents of each two or three columns, perhaps with devices as a factor more.
 
-        Of a product and its inverse only one is there.
+        Only one of a product and its inverse is there.
         """
         devices = [k for k, column in enumerate(self.columns) if column.kind in DEVICES][:1]
         others = [k for k in range(len(self.columns)) if k not in devices]
@@ -318,7 +318,7 @@ class RelationSearch:
     def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
         """Return (logarithm, surprise) of natural numbers: 1, powers of ten, one unit over another, those of the text.
 
-        The parameters are the surprises: by how many powers of ten each kind of number is found too easily.
+        The parameters are the surprises, powers of ten: how easily such a number is near by chance.
         """
         powers = np.arange(-15, 16) * np.log(10)
         mantissas = np.log([*MANTISSAS, *(1 / mantissa for mantissa in MANTISSAS)])
@@ -351,10 +351,7 @@ class RelationSearch:
         )
 
     def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
-        """Whether a ratio of two columns may be a constant that nothing states: a share over an unknown peak does so.
-
-        So may columns of unknown meaning, where more rows agree. `used`: indices of the columns.
-        """
+        """Whether the ratio of two columns (`used`) may be any constant: one is a share of a peak, or is unknown."""
         columns = [self.columns[k] for k in used]
         if len(used) > 2:
             return False

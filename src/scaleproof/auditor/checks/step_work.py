@@ -38,6 +38,7 @@ class _Product:
 
     @cached_property
     def devices(self) -> int:
+        """The devices of the row, else those that its table or the paragraph above states, else 1."""
         return self.row.devices or int(self._around.get("devices", 1))
 
     @cached_property

@@ -50,7 +50,7 @@ class Layout:
         return self.columns[self.places[what]].kind
 
     def scale(self, what: str) -> float:
-        """Printed number x scale = base unit."""
+        """Return what 1 in this column is worth in the base unit."""
         return self.columns[self.places[what]].scale
 
 

@@ -117,6 +117,7 @@ class StepSeries(Sequence[LoggedStep]):
         places = np.flatnonzero(present)
 
         def at_places(typecode: Literal["q", "d"], column: "array[int] | array[float]") -> "array[Any]":
+            """Return the elements of a column at the places of the steps that have all figures."""
             return array(typecode, np.array(column)[places].tobytes())
 
         part = StepSeries()

@@ -55,7 +55,7 @@ def _column_argument(text: str) -> str:
 
 
 def _latex_rows(text: str, start: int, end: int) -> list[tuple[int, list[str]]]:
-    """Line and cells of the rows in `text[start:end]`; cells over several columns or rows are repeated."""
+    """Return (line, cells) of each row in `text[start:end]`; cells over several columns or rows are repeated."""
     line = text.count("\n", 0, start) + 1
     rows: list[tuple[int, list[str]]] = []
     carried: dict[int, tuple[int, str]] = {}  # column -> rows below that a cell still fills, and its text

@@ -125,6 +125,7 @@ def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTabl
 
 
 def _amount(record: list[str], k: int | None) -> float:
+    """Return the figure in the k-th cell; 0 where it has none, or there is no such column."""
     return (figure(record[k]) or 0.0) if k is not None else 0.0
 
 

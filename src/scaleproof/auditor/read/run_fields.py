@@ -61,6 +61,7 @@ class Fields:
         return None if value is None else int(value)
 
     def numbers(self, key: str) -> list[float | None]:
+        """Return the entries of a list of numbers, None for each that is none; [] where there is no list."""
         return [self._numeric(f"{self._path(key)}[{k}]", entry, -LARGEST) for k, entry in enumerate(self.values(key))]
 
     def text(self, key: str) -> str | None:

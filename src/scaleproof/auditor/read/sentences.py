@@ -327,4 +327,5 @@ def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -
 
 
 def _around(value: float, width: float) -> PrintedInterval:
+    """Return the interval from `width` below a value to `width` above it."""
     return PrintedInterval(value - width, value + width)

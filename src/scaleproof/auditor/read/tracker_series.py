@@ -149,8 +149,9 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:
-    """Whether rows are of different configurations: they differ in devices, strategy, batch, ..."""
-    keys = {key for key in records[0] if column_of(str(key)).kind in RUN_KINDS and column_of(str(key)).kind != "batch"}
+    """Whether rows are of different configurations: they differ in devices, strategy, global batch, ..."""
+    kinds_of_runs = set(RUN_KINDS) - {"batch"}  # that may be the number of a batch
+    keys = {key for key in records[0] if column_of(str(key)).kind in kinds_of_runs}
     return any(len({str(row.get(key)) for row in records}) > 1 for key in keys)
 
 

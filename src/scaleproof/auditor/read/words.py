@@ -186,15 +186,7 @@ def _count_devices(text: str, result: Description) -> None:
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
         return
-    names = spans_of_names(text)
-    counts: list[int] = []
-    for pattern in _NUMBER_OF_DEVICES:
-        matches = [m for m in pattern.finditer(text) if m[1]]
-        in_names = {index for start, end in names for index in range(start + 1, end + 1)}
-        counts = [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in in_names)]
-        if counts:
-            break
-
+    counts = _counts_of_devices(text)
     is_single = result.words.get("strategy") == "single"
     if not counts:
         if is_single or APPLE.fullmatch(result.words.get("device", "")):
@@ -204,6 +196,16 @@ def _count_devices(text: str, result: Description) -> None:
             result.numbers["devices"] = counts[0]
     elif any(counts):
         result.numbers["several device counts"] = len(counts)
+
+
+def _counts_of_devices(text: str) -> list[int]:
+    """Return all numbers of devices that the first pattern with any finds: [1, 8] of "1 GPU, 8 GPUs". [] without."""
+    in_names = {index for start, end in spans_of_names(text) for index in range(start + 1, end + 1)}
+    for pattern in _NUMBER_OF_DEVICES:
+        matches = [m for m in pattern.finditer(text) if m[1]]
+        if counts := [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in in_names)]:
+            return counts
+    return []
 
 
 def spans_of_names(text: str) -> list[tuple[int, int]]:

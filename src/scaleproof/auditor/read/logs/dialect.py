@@ -75,6 +75,7 @@ class LogReader:
         return run
 
     def feed(self, number: int, line: str) -> None:
+        """Read a line, the `number`-th of its file, that matches `looked_at`."""
         raise NotImplementedError
 
     def say(self, field: str, value: Any) -> None:
@@ -150,6 +151,7 @@ class Name(NamedTuple):
 
 
 def _times(factor: float) -> ReaderOfText:
+    """Return a reader of figures in another unit: it multiplies by `factor`; None for 0 and for no figure."""
     return lambda text: (figure(text) or 0.0) * factor or None
 
 

@@ -284,6 +284,7 @@ def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSp
     sequences: list[list[tuple[int, TimedSpan]]] = []
 
     def that_ends_in(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
+        """Return the first sequence whose last epoch has this number; None without one."""
         return next((sequence for sequence in sequences if sequence[-1][1].index == epoch), None)
 
     for place, span in enumerate(spans):

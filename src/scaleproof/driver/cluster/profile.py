@@ -88,7 +88,7 @@ class SnakemakeProfile:
 
     @property
     def partitions(self) -> dict[str, list[str]]:
-        """Return the partitions that the profile names: partition -> the rules that it sends there."""
+        """The partitions that the profile names: partition -> the rules that it sends there."""
         rules: dict[str, list[str]] = {}
         for rule, changed in self._set_resources.items():
             if "slurm_partition" in changed:
@@ -97,7 +97,7 @@ class SnakemakeProfile:
 
     @cached_property
     def site(self) -> Site:
-        """Return how the cluster wants to be asked, from the profile's `config`. Raises UserError."""
+        """How the cluster wants to be asked, as the profile's `config` says. Raises UserError."""
         try:
             return Site.from_config(self._parsed_pairs(("config",), self.settings.get("config")))
         except UserError as error:

@@ -17,10 +17,7 @@ Concern = Literal["runs", "scaling", "trace", "comparison"]
 
 
 class Correction(BaseModel):
-    """What a figure should have been.
-
-    `unit`: tokens/s, ms, x, %, parameters, ...; `derivation`: how it follows, in words.
-    """
+    """What a figure should have been. `unit`: tokens/s, ms, x, %, parameters, ...; `derivation`: how it follows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

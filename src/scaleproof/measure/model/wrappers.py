@@ -17,10 +17,7 @@ class _Wrapper(nn.Module):
     """What decoders and classifiers of transformers have in common; `network` is changed in place."""
 
     def __init__(self, network: PreTrainedModel, attention: str, checkpointing: bool) -> None:
-        """Set up `network`, in place. `attention`: its name in transformers.
-
-        `checkpointing`: the backward pass computes activations again, which saves memory.
-        """
+        """Set up `network`, in place. `attention`: its name in transformers; `checkpointing`: recompute activations."""
         super().__init__()
         self.network = network
         network.config._attn_implementation = attention

@@ -207,10 +207,7 @@ class Precision:
     """Number formats of a run: fp32 parameters, the format of matrix products, and a loss scaler for fp16."""
 
     def __init__(self, name: str, device: torch.device, autocast: bool = True) -> None:
-        """Set torch's precision of matrix products to that of `name`: fp32, tf32, bf16 or fp16.
-
-        `autocast`: False where something else, such as FSDP, casts to a low precision.
-        """
+        """Set torch's precision to `name`: fp32, tf32, bf16, fp16. `autocast`: False where something else casts."""
         self.low, self.device = DTYPES.get(name) if autocast else None, device
         set_matmul_precision(name)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=2.0**INITIAL_SCALE_POWER, enabled=name == "fp16")

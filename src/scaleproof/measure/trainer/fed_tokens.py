@@ -59,10 +59,7 @@ class TokensInside:
     """
 
     def __init__(self, model: nn.Module | None) -> None:
-        """Find the table of `model`; where the model is None or has no table, nothing is counted: `tokens` is None.
-
-        None is given where hooks would be compiled, or run in threads.
-        """
+        """Find the table of `model`, None where hooks would be compiled. Without a table `tokens` stays None."""
         modules = model.modules() if model else ()
         self._table = next((module for module in modules if isinstance(module, nn.Embedding)), None)
         self.tokens: int | None = 0 if self._table else None

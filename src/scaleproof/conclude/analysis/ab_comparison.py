@@ -49,7 +49,7 @@ def read_comparisons(folder: Path, comparisons: Mapping[str, tuple[Comparison, C
 
 
 def read_pairs(path: Path, a: Cell, b: Cell) -> list[Pair]:
-    """The pairs of the cells `a` and `b` that the pairs.json at `path` lists. Raises UserError where it is damaged.
+    """Return the pairs of the cells `a` and `b` that the pairs.json at `path` lists. UserError where it is damaged.
 
     An arm whose metrics are damaged is a run without numbers.
     """
@@ -131,9 +131,9 @@ def _comparison_entry(
 
 
 def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
-    """Tokens/s of the arm `cell` over all of its runs, with A/A pairs, and which of the campaign's `cells` equal it.
+    """Return the tokens/s of the arm `cell` over all of its runs, and which of the campaign's `cells` do its work.
 
-    Beside these it is seen what the machine does differently between the pairs and the campaign's own runs.
+    Beside these one sees what the machine did differently between the pairs and the campaign's own runs.
     """
     runs = [run for run in runs_with_ratio(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
     alike = [other.slug for other in cells if do_same_work(cell, other)]
@@ -149,7 +149,7 @@ def do_same_work(a: Cell, b: Cell) -> bool:
 def _comparison_status(
     ratios: dict[bool, list[float]], pairs: list[Pair], own_findings: Sequence[Finding]
 ) -> tuple[Status, str | None]:
-    """Return the status of a comparison (ok, incomplete, invalid, incomparable), and why it is not ok, else None.
+    """Return the status of a comparison, and why it is not ok; None where it is.
 
     incomplete: fewer than two whole pairs, of A and B or of A twice; invalid: a check found its numbers wrong;
     incomparable: A and B differ in what was not meant to differ. `ratios`: of A/A pairs under True, of B over A under
@@ -171,8 +171,8 @@ def _comparison_status(
 def configuration_differences(a: Mapping[str, object], b: Mapping[str, object], at: str = "") -> dict[str, list]:
     """Return the keys in which two configurations differ, with both values: "section.key" -> [of a, of b].
 
-    None stands for a key that one side lacks, because records of an older version do not have it. `at`: prefix of
-    the keys, "section." within a section.
+    None stands for a key that one side lacks, because records of an older version do not have it. `at`: what stands
+    before the keys, "section." within a section.
     """
     differing: dict[str, list] = {}
     for name in dict.fromkeys((*a, *b)):

@@ -44,14 +44,14 @@ def campaign_findings(
 
 
 def _log_findings(run: TimedRun, audit_log: Callable[[Path], list[Finding]]) -> list[Finding]:
-    """The findings of `audit_log` on the log of a run, but for notes: these are about what could be printed besides."""
+    """Return the findings of `audit_log` on the log of a run, but for notes: they are about what could be printed."""
     serious = [finding for finding in audit_log(run.folder / LOG) if finding.severity != "note"]
     of_run = {"runs": [run.name], "cells": [run.metrics.cell]}
     return [finding.model_copy(update=of_run) for finding in serious]
 
 
 def _arms_of(name: str, pairs: list[Pair]) -> Arms:
-    """Return the comparison `name` as the checks take it: only pairs that have a ratio, those of A twice apart."""
+    """Return the pairs of the comparison `name` that have a ratio, those of A and B apart from those of A twice."""
     whole = [pair for pair in pairs if pair.ratio is not None]
     of_a_and_b, of_a_twice = (tuple((p.a, p.b) for p in whole if p.null == null) for null in (False, True))
     return Arms(name, of_a_and_b, of_a_twice)

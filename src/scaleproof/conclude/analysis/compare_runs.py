@@ -42,9 +42,9 @@ def _metrics_files(path: Path) -> list[Path]:
 
 
 def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
-    """The runs with numbers below a path, by cell. `path`: a metrics file, or a folder of a run, a cell or a campaign.
+    """Return the runs with numbers below a path, by cell. Raises UserError where no run has numbers.
 
-    Raises UserError where no run has numbers.
+    `path`: a metrics file, or a folder of a run, a cell or a campaign.
     """
     if not path.exists():
         raise UserError(f"{path}{_nearest_result(path) or path_fault(path)}")
@@ -58,9 +58,9 @@ def read_runs_by_cell(path: Path) -> dict[str, list[TimedRun]]:
 
 
 def _nearest_result(path: Path) -> str:
-    """Return the end of a message that names the folder which is meant, where only a campaign or cell was given.
+    """Return the end of the message on a missing `path` that names the folder which is probably meant; "" for none.
 
-    "" where no folder in results/ has the last name of the missing `path`; one of the campaign in `path` is preferred.
+    It is the folder of a campaign or cell with the last name of `path`, if possible in the campaign that `path` names.
     """
     places = [RESULTS, *RESULTS.glob("*/runs")]  # where campaigns lie, and where their cells
     candidates = [place for place in places if (place / path.name).is_dir()]
@@ -123,7 +123,7 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
 
 
 def _why_invalid(findings: list[Finding], a: str, b: str) -> str | None:
-    """The codes of `invalid` findings, what one of them says, and the command that lists all; None without any."""
+    """Return in words the codes of invalid findings, what one says, and the command that lists all; None for none."""
     invalid = {finding.code: finding.evidence for finding in findings if finding.severity == "invalid"}
     if not invalid:
         return None
@@ -137,7 +137,7 @@ def _compared_name(path: str, cell: str) -> str:
 
 
 def _expected_codes(configured: list[str]) -> set[str]:
-    """Codes of findings that a comparison leaves out, as they follow from `configured`, the keys that differ."""
+    """Return the codes of findings that say nothing new, as they follow from the keys that differ, `configured`."""
     # The comparison lists itself what differs; and two campaigns may call one configuration by two names, after the
     # keys that differ in each.
     codes = {"provenance-differs", "cells-alike"}
@@ -157,6 +157,6 @@ def _check_fields(vary: list[str], runs: list[TimedRun]) -> None:
 
 
 def _names_of(field: str) -> set[str]:
-    """The names by which --vary may mean a field: work.optimizer.betas by "betas", and by its sections' names."""
+    """Return the names by which --vary may mean a field: of work.optimizer.betas "betas", and those of its sections."""
     *sections, key = field.split(".")
     return {field, key} | {".".join(sections[:depth]) for depth in range(1, len(sections) + 1)}

@@ -31,7 +31,7 @@ class VarianceParts:
 
     @classmethod
     def of(cls, total: float, steps: float) -> "VarianceParts":
-        """The parts of a variance `total`, from an estimate of the part of its `steps`, which may come out larger."""
+        """Return the parts of a variance `total`. `steps`: an estimate of one part, which may come out larger."""
         return cls(run=max(total - steps, 0.0), steps=min(steps, total))
 
 
@@ -45,7 +45,7 @@ class Split:
 
 
 def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts | None:
-    """The parts of the variance of a run's log rate; None without two cells of FEWEST_REPEATS repeats that match."""
+    """Return the parts of the variance of a run's log rate; None without two cells whose repeats match and suffice."""
     repeats = [sorted(runs, key=lambda run: run.metrics.repeat) for runs in cells.values()]
     numbers = {tuple(run.metrics.repeat for run in runs) for runs in repeats}
     if len(repeats) < 2 or len(numbers) > 1 or len(repeats[0]) < FEWEST_REPEATS:
@@ -58,7 +58,7 @@ def variance_parts(cells: Mapping[str, Sequence[MeasuredRun]]) -> VarianceParts 
 
 
 def _window_variance(runs: Iterable[MeasuredRun]) -> float:
-    """Return the variance of the log rate of a window, from its steps; 0 where no run has two steps.
+    """Return the variance of the log rate of a window that its steps explain; 0 where no run has two steps.
 
     It is a quarter of the mean squared difference of the log rates of both halves: the mean of a window is off by half
     of what its halves differ by.
@@ -73,10 +73,10 @@ def _window_variance(runs: Iterable[MeasuredRun]) -> float:
 
 
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
-    """Return the split into repeats and steps that a campaign has, and the best one of the same time.
+    """Return the split into repeats and steps that a campaign has, and the one of the same time that shows most.
 
-    Best is what shows the smallest difference. `cells`: cell -> its runs. None where the parts of the variance are not
-    known, or no split is better by a tenth (WORTH).
+    None where no split shows a difference that is smaller by a tenth (WORTH), or the parts of the variance are not
+    known. `cells`: cell -> its runs.
     """
     parts = variance_parts(cells)
     if parts is None:
@@ -85,10 +85,10 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     repeats = len(runs) // len(cells)  # of each cell, because repeats match
     freedom = (len(cells) - 1) * (repeats - 1)
 
-    def in_deviations(number: int) -> float:  # by the report's formula, whose unit is that of a pair of runs: sqrt(2)
+    def shown_in_deviations(number: int) -> float:  # by the report's formula, in deviations of a pair: sqrt(2) of a run
         return math.sqrt(2) * simultaneous.detectable_ratio_of_cells(number, len(cells), CONFIDENCE, freedom)
 
-    return _current_and_best_split(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), in_deviations)
+    return _current_and_best_split(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), shown_in_deviations)
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
@@ -107,8 +107,8 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     total = float(squares) / (n_pairs - 1 + n_nulls)
     parts = VarianceParts.of(total, 2 * _window_variance(runs))  # of the steps of both runs of a pair
 
-    in_deviations = partial(paired_test.detectable_by_pairs, nulls=n_nulls)
-    return _current_and_best_split(runs, parts, n_pairs, PAIRS, in_deviations, beside=n_nulls)
+    shown_in_deviations = partial(paired_test.detectable_by_pairs, nulls=n_nulls)
+    return _current_and_best_split(runs, parts, n_pairs, PAIRS, shown_in_deviations, beside=n_nulls)
 
 
 def _current_and_best_split(
@@ -116,13 +116,13 @@ def _current_and_best_split(
     parts: VarianceParts,
     repeats: int,
     numbers: Iterable[int],
-    in_deviations: Callable[[int], float],
+    shown_in_deviations: Callable[[int], float],
     beside: int = 0,
 ) -> tuple[Split, Split] | None:
-    """The split as it is, and the best of `numbers` of repeats in the time of the `runs`; None where it is no better.
+    """Return the split as it is, and the best one of `numbers` of repeats in the time of the `runs`; None: no better.
 
-    `parts`: of the variance; `repeats`: of the split as it is; `in_deviations(repeats)`: the log ratio that so many
-    show, in standard deviations; `beside`: repeats of another kind that are made in any case, and take their time.
+    `parts`: of the variance; `repeats`: of the split as it is; `shown_in_deviations(number)`: the log ratio that so
+    many repeats show, in standard deviations; `beside`: repeats of another kind that are made, and take time, anyhow.
     """
     work = runs[0].metrics.config["work"]
     steps, warmup = int(work["steps"]), int(work["warmup_steps"])
@@ -132,7 +132,7 @@ def _current_and_best_split(
 
     def split(number: int, steps_of_run: int) -> Split:
         deviation = math.sqrt(parts.run + parts.steps * steps / steps_of_run)
-        return Split(number, steps_of_run, math.expm1(in_deviations(number) * deviation))
+        return Split(number, steps_of_run, math.expm1(shown_in_deviations(number) * deviation))
 
     now = split(repeats, steps)
     possible = [now]

@@ -70,7 +70,7 @@ def _curve(run: TimedRun, steps: int) -> Curve:
 
 
 def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
-    """Moving averages over the last `steps` losses that are numbers, or as many as there are; NaN where none is."""
+    """Return at each step the mean of the last `steps` losses that are numbers, or as many as there are; NaN for none."""
     known = np.isfinite(losses)
     sums = np.cumsum(np.append(0.0, np.where(known, losses, 0.0)))
     counts = np.cumsum(np.append(0, known))
@@ -82,13 +82,13 @@ def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
 
 
 def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
-    """losses.csv: of each cell means over runs, one row a step, thinned evenly to POINTS rows where there are many."""
+    """Return losses.csv: means over the runs of each cell, one row a step, thinned evenly to POINTS rows a cell."""
     columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}  # of each a part per cell
     for cell, runs in curves.items():
         if not runs:
             continue
-        # All runs of a cell have the same steps, so the first stands for all: they are of one configuration, and every
-        # one has reached its end. A run that lacks steps is a finding; it must not end the report.
+        # The first run stands for all: of one configuration, they have the same steps. That one lacks some is a
+        # finding, and must not end the report.
         first = runs[0]
         steps = min(len(run.step) for run in runs)
         stride = math.ceil(steps / POINTS)
@@ -105,9 +105,9 @@ def losses_table(curves: dict[str, list[Curve]]) -> pd.DataFrame:
 def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["derive"]) -> dict[str, TimeToLoss]:
     """Return the time to loss of each cell, from the curves of its measured runs. `target_loss`: a loss, or "derive".
 
-    Derived: the lowest smoothed loss that every run with the same kind of loss reaches in its window, and a thousandth
-    more (SLACK); runs that have hardly learnt (LEARNT) do not count. Seconds are of the window alone: the steps
-    of the warm-up train as well, but their time is not comparable, so a target that is met there has no time.
+    A derived target is the lowest smoothed loss that all runs with the same kind of loss reach in their windows, and a
+    thousandth more (SLACK); runs that have hardly learnt (LEARNT) do not count. Seconds are of the window alone: a
+    target that is met in the warm-up has no time, as that of the warm-up is not comparable.
     """
     reached_by_all = _losses_reached_by_all([run for runs in curves.values() for run in runs])
     times: dict[str, TimeToLoss] = {}
@@ -151,7 +151,7 @@ def _lowest_loss(curve: Curve) -> float:
 
 
 def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
-    """Return kind of loss -> the lowest smoothed loss that all its runs reach, the worst of their lowest losses.
+    """Return kind of loss -> the lowest smoothed loss that all its runs reach: the highest of their lowest losses.
 
     Runs whose loss fell less than LEARNT (half) of the median fall do not count; kinds without any loss are left out.
     """

@@ -25,10 +25,10 @@ Provenance = dict[str, frozenset[str]]
 
 
 def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
-    """The provenance of a cell's runs, and what followed from their configuration: field -> all its values, as text.
+    """Return the provenance of a cell's runs, and what followed from their configuration: field -> its values, as text.
 
-    Code, versions, environment variables, hardware, operating system, launcher; then of the trainer the number of
-    parameters and the dtypes that ran, of a command its files, its git state and the versions of its interpreter.
+    It is code, versions, environment variables, hardware, operating system and launcher; then of the trainer the number
+    of parameters and the dtypes that ran, of a command its files, git state and the versions of its interpreter.
     """
     values: dict[str, set[str]] = {}
     for run in runs:
@@ -54,7 +54,7 @@ def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> 
     if a is b or a == b:  # nearly always, and this is asked of each pair of cells
         return []
     fields = {field for field in a | b if same_program or not field.startswith(DTYPE_OF)}
-    # Two programs are two files: those that only one of them has are what is compared.
+    # Two programs are two files: a file that only one of them has is meant to differ.
     fields -= {field for field in a.keys() ^ b.keys() if field.startswith(FILE)}
     return sorted(field for field in fields if a.get(field) != b.get(field))
 
@@ -81,9 +81,9 @@ class MeasuredCell:
         return {run.metrics.repeat: run.metrics.window.tokens_per_s for run in self.runs}
 
     def relative_to(self, other: "MeasuredCell", confidence: float | None = None) -> Estimate:
-        """This cell's rate over the rate of `other`: paired by repeat where repeats match, else of independent runs.
+        """Return this cell's rate over that of `other`: paired by repeat where repeats match, else of independent runs.
 
-        Without bounds below FEWEST_REPEATS. `confidence`: of the interval; the cell's own, if not given.
+        It has no bounds below FEWEST_REPEATS. `confidence`: of the interval; the cell's own, if not given.
         """
         level = confidence or self.confidence
         value = self.rate.value / other.rate.value

@@ -16,11 +16,11 @@ MOST_PAIRS = 1000
 
 
 def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
-    """The mean ratio B/A with its interval, and what it allows to claim; from two or more ratios B/A and A/A each.
+    """Return the mean ratio B/A with its interval, and what it allows to claim. Both lists have two ratios or more.
 
     Faster or slower is claimed where Student's interval over the logarithms leaves 1 out, and the mean is beyond the
-    floor: the size that noise alone reaches for so many pairs. What is detectable follows from this rule and the
-    standard deviation, whose interval (chi-square) makes it a range.
+    floor: what noise alone reaches in so many pairs, by the A/A pairs too. What is detectable follows from this rule
+    and the standard deviation, whose interval (chi-square) makes it a range.
     """
     logs, null_logs = np.log(ratios), np.log(null_ratios)
     n, nulls = len(logs), len(null_logs)
@@ -59,7 +59,7 @@ def _t_quantile(freedom: float) -> float:
 def detectable_by_pairs(n: int, nulls: int) -> float:
     """Return the log ratio that n pairs beside `nulls` A/A pairs show with probability POWER.
 
-    In standard deviations of a pair. By draws of the noise, under the rule of `compare_ratios`.
+    It is in standard deviations of a pair, from draws of the noise, under the rule of `compare_ratios`.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
@@ -72,7 +72,7 @@ def detectable_by_pairs(n: int, nulls: int) -> float:
 
 
 def pairs_needed(sd: float, nulls: int) -> int | None:
-    """The smallest even number of pairs, from FEWEST_PAIRS on, that detects 2 % (RESOLVE); None above MOST_PAIRS.
+    """Return the smallest even number of pairs that detects 2 % (RESOLVE), from FEWEST_PAIRS on; None above MOST_PAIRS.
 
     `sd`: of the logarithm of a pair's ratio; `nulls`: the number of A/A pairs.
     """

@@ -3,7 +3,7 @@ recommendation: the simplest cell that is shown to lose little, never one that m
 And the formal question of a campaign.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -42,33 +42,46 @@ def choose_recommendation(
     beats_single: Mapping[str, bool | None],
     margin: float,
 ) -> Recommendation | None:
-    """Return which cell to use among the comparable `cells` of one size, fastest first; None for a single cell.
+    """Return which of the comparable `cells` of one size, fastest first, to use; None for a single cell.
 
     It is the simplest cell that qualifies; of equally simple ones the faster. A cell qualifies if no other may be
     faster by more than `margin` (non-inferiority, by Hsu's comparisons with the best), if it is not known to lose
-    against one device (`beats_single`, by cell; None: unknown), and if nothing disturbed its runs. Where none does,
-    `candidate` is the simplest that further repeats may show to qualify.
+    against one device (`beats_single`, by cell; None: unknown), and if nothing disturbed its runs.
 
-    `family`: of `family_of_size`. The answer's `worst`: the part by which the cell, or candidate, may be slower than
-    another.
+    `family`: of `family_of_size`; None where repeats are too few.
     """
     if len(cells) < 2:
         return None
-    count, advice = len(cells), Recommendation(fastest=cells[0].cell, margin=margin)
+    advice = Recommendation(fastest=cells[0].cell, margin=margin)
     if family is None:
         advice.why = "too-few-repeats"
         return advice
     codes = DISTURBED if family.method == "tukey-blocks" else DISTURBED_UNPAIRED  # by blocks: repeats match
     advice.disturbed = [cell.cell for cell in cells if codes & set(codes_above_note(findings.of(cell.cell)))]
-    promising = [cell.cell for cell in cells if beats_single.get(cell.cell) is not False]
-    # Bounds of the ratio of each cell to the fastest of the others; the family may hold more cells than these.
+    promising = {cell.cell for cell in cells if beats_single.get(cell.cell) is not False}
+    _set_choice(advice, cells, family, promising - set(advice.disturbed))
+    if not advice.cell and not advice.candidate:
+        advice.why = "disturbed" if promising & set(advice.disturbed) else "none-beats-one-device"
+    return advice
+
+
+def _set_choice(
+    advice: Recommendation, cells: Sequence[MeasuredCell], family: Family, eligible: Collection[str]
+) -> None:
+    """Set in `advice` the simplest of the `eligible` cells that qualifies, or else the candidate, if there is one.
+
+    The candidate is the simplest that further repeats may show to qualify. Of either, `worst` is the part by which it
+    may be slower than another cell.
+    """
+    # Bounds of the ratio of each cell to the fastest of the others; the family begins with `cells`, but may hold more.
+    count = len(cells)
     lows = family.lower_bounds(count)
     highs = np.exp((family.log_ratio + family.half)[:count, :count].min(axis=1))
     simplicities = [simplicity(cell.values["strategy"]) for cell in cells]
-    simplest_first = sorted(range(count), key=lambda i: (simplicities[i], i))
-    sound = [i for i in simplest_first if cells[i].cell in promising and cells[i].cell not in advice.disturbed]
-    qualified = [i for i in sound if lows[i] >= 1 - margin]
-    possible = [i for i in sound if highs[i] >= 1 - margin]
+    # Places in `cells`; of equally simple cells the faster one comes first.
+    simplest_first = sorted((i for i in range(count) if cells[i].cell in eligible), key=simplicities.__getitem__)
+    qualified = [i for i in simplest_first if lows[i] >= 1 - advice.margin]
+    possible = [i for i in simplest_first if highs[i] >= 1 - advice.margin]
     if qualified:
         chosen = qualified[0]
         simpler = [i for i in possible if simplicities[i] < simplicities[chosen]]
@@ -79,9 +92,6 @@ def choose_recommendation(
         advice.why = "undecided"
         advice.candidate = cells[possible[0]].cell
         advice.worst = 1 - float(lows[possible[0]])
-    else:
-        advice.why = "disturbed" if set(promising) & set(advice.disturbed) else "none-beats-one-device"
-    return advice
 
 
 MARGIN = 0.05  # part by which a recommended cell may be slower than another
@@ -96,7 +106,7 @@ def largest_group(ranking: Sequence[SizeRanking]) -> SizeRanking | None:
 
 
 def concluded_from(report: ScalingReport) -> AnsweredQuestion | SizeRanking | ScalingSeries | None:
-    """What the answer is made from: the campaign's question; else its largest group; else its first series, if any."""
+    """Return what the answer is made from: the campaign's question, else its largest group, else its first series."""
     return report.question or largest_group(report.ranking) or next(iter(report.series_of_sizes), None)
 
 
@@ -106,9 +116,9 @@ def single_device_ratio(report: ScalingReport, cell: str) -> Estimated | None:
 
 
 def cells_by_size(cells: Mapping[str, MeasuredCell]) -> dict[tuple, list[MeasuredCell]]:
-    """Return values of GROUPED_BY -> the cells that have them, fastest first: they do the same work on as many devices.
+    """Return values of GROUPED_BY -> the cells that have them: they do the same work on as many devices.
 
-    Groups with few devices come first, in a group the cells that are short of repeats last.
+    Groups with few devices come first; in a group the fastest cell, and last the cells that are short of repeats.
     """
     groups = group_by(cells.values(), lambda cell: tuple(cell.values[key] for key in GROUPED_BY))
     for members in groups.values():
@@ -127,8 +137,8 @@ def family_of_size(
 ) -> Family | None:
     """Return the comparable cells of a size compared with each other and with their references; None for a single cell.
 
-    All in one family, because two of 5 % each would make false claims in up to 10 % of campaigns; it begins with the
-    `members` of the size, fastest first. `references`: cell -> the single device, or the baseline, it is held against.
+    All are in one family, because two of 5 % each would make false claims in up to 10 % of campaigns. It begins with
+    the `members` of the size, fastest first. `references`: cell -> the single device, or baseline, it is held against.
     """
     why_not = _why_not_compared(members)
     comparable = [cell for cell in members if not why_not[cell.cell]]
@@ -181,7 +191,7 @@ def _cells_without_interval(members: Sequence[MeasuredCell]) -> set[str]:
 
 
 def _why_not_compared(members: Sequence[MeasuredCell]) -> dict[str, list[str]]:
-    """Cell -> why it is not compared with the first of `members`: fields that differ, or its repeats; else empty."""
+    """Return cell -> what forbids a ratio to the first of `members`: fields that differ, or "repeats"; else empty."""
     short = _cells_without_interval(members)
     return {
         cell.cell: ["repeats"] if cell.cell in short else _unintended_differences(members[0], cell) for cell in members
@@ -228,9 +238,10 @@ def answer_question(
     """Return the answer to a campaign's formal question; None without one.
 
     `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). Its interval is not adjusted, because
-    it was stated before the runs. `resolve`: the difference at which the campaign's repeats end. The answer's `status`:
-    yes; no: shown to be less; near: shown to differ from what is asked by less than `resolve`; undecided; incomparable;
-    unmeasured.
+    it was stated before the runs. `resolve`: the difference at which the campaign's repeats end.
+
+    Of the answer's `status`, no says that the ratio is shown to be less than asked, near that it is shown to differ
+    from that by less than `resolve`.
     """
     if not question:
         return None

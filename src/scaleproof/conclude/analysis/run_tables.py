@@ -86,9 +86,9 @@ def runs_table(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def add_pair_columns(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table `runs` with the columns comparison, pair and arm (a or b) in front; empty for runs of no comparison.
+    """Return the table `runs` with the columns comparison, pair and arm (a or b) in front, read from the metrics' path.
 
-    They are read from the path of the run's metrics: compare/NAME/pair1/a/FILE.
+    Such a path is compare/NAME/pair1/a/FILE; for runs of no comparison the columns are empty.
     """
     arms = runs["metrics"].map(os.path.abspath).str.extract(r"compare/([^/]+)/pair(\d+)/([ab])/[^/]+$")
     arms = arms.set_axis(["comparison", "pair", "arm"], axis="columns")
@@ -113,7 +113,7 @@ def _column_value(metrics: Timed | Failed, name: str) -> Any:
 
 
 def configuration_columns(run: Run) -> dict:
-    """Return column -> value of what was run, as {"strategy": "ddp", ..., "nodes": 2, "devices": 8}."""
+    """Return the columns of a run's configuration: {"strategy": "ddp", ..., "nodes": 2, "devices": 8}."""
     config: Mapping[str, Any] = run.metrics.config
     values = {name: config[section][key] for name, (section, key) in CONFIGURATION.items()}
     if isinstance(values["model"], dict):
@@ -125,7 +125,7 @@ def configuration_columns(run: Run) -> dict:
 
 
 def _model_in_words(model: Mapping[str, Any]) -> str:
-    """What a table calls a model without a name: its shape, or the file or hub's name of a model of transformers."""
+    """Return what a table calls a model without a name: its shape, or the file or name of a transformers model."""
     if "layers" not in model:
         return TransformersModel.model_validate(model).slug()
     return f"{model['layers']} layers, {model.get('width', model.get('d_model'))} wide, {model['heads']} heads"
@@ -138,7 +138,10 @@ def cell_rate(runs: Sequence[TimedRun]) -> Estimate:
 
 
 def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
-    """Tokens/s of each cell that has runs, with an interval by the noise of all cells. `cells`: cell -> its runs."""
+    """Return the tokens/s of each cell that has runs, with an interval by the noise of all cells.
+
+    `cells`: cell -> its runs.
+    """
     rates = {  # cell -> repeat -> tokens/s
         cell: {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
         for cell, runs in cells.items()
@@ -159,7 +162,7 @@ def samples_per_second(runs: Sequence[TimedRun]) -> float | None:
 
 
 def cells_table(runs: Sequence[Run], findings: Findings, times: dict[str, TimeToLoss] | None = None) -> pd.DataFrame:
-    """One row a cell: throughput as all tokens over all time with its interval, quantiles over the steps of all runs.
+    """Return cells.csv, a row for each cell: its rate is all tokens over all time, its quantiles are over all steps.
 
     `times`: cell -> its time to the campaign's target loss; if not given, to the target derived from the runs.
     """
@@ -181,9 +184,10 @@ def _cell_row(
     reached: TimeToLoss,
     findings: Findings,
 ) -> dict[str, Any]:
-    """A row of cells.csv. `group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s.
+    """Return the row of a cell in cells.csv, in the order of its columns; a figure is None where no run has it.
 
-    `reached`: the time to the target loss; `findings`: of the campaign. A figure is None where no run has it.
+    `group`: all runs of the cell; `repeats`: those with numbers; `rate`: of these, in tokens/s; `reached`: the time to
+    the target loss; `findings`: of the campaign.
     """
     config = configuration_columns(group[0])  # one for all runs of a cell
     failures = [run.metrics.failure for run in group if run.metrics.failure]
@@ -194,9 +198,7 @@ def _cell_row(
         **config,
         "runs": len(group),
         "n": len(repeats),
-        "tokens_per_s": rate and rate.value,
-        "tokens_per_s_low": rate and rate.low,
-        "tokens_per_s_high": rate and rate.high,
+        **_bounds_columns("tokens_per_s", rate),
         "tokens_per_s_median": _average_figure(repeats, "tokens_per_s"),
         "samples_per_s": rate and samples_per_second(repeats),
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
@@ -204,9 +206,7 @@ def _cell_row(
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
         **{name: _average_figure(repeats, name, statistics.fmean) for name in combined_columns("mean")},
         "target_loss": reached.target,
-        "time_to_loss_s": reached.seconds and reached.seconds.value,
-        "time_to_loss_s_low": reached.seconds and reached.seconds.low,
-        "time_to_loss_s_high": reached.seconds and reached.seconds.high,
+        **_bounds_columns("time_to_loss_s", reached.seconds),
         "time_to_loss_why": reached.why,
         "steps_to_loss": reached.steps,
         **{name: _largest_figure(repeats, name) for name in combined_columns("largest")},
@@ -223,8 +223,14 @@ def _cell_row(
     }
 
 
+def _bounds_columns(name: str, figure: Estimate | None) -> dict[str, float | None]:
+    """Return the columns NAME, NAME_low and NAME_high of a figure with its interval; None where it is unknown."""
+    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
 def _step_quantiles(repeats: Sequence[TimedRun]) -> dict[str, float | None]:
-    """Return the quantiles of the step time over all steps of all runs, by column; p95 is None below 20 steps.
+    """Return the quantiles of the step time over all steps of all runs: column -> seconds; p95 is None below 20 steps.
 
     Runs that were timed as a whole have no steps; without any step all quantiles are None.
     """
@@ -250,7 +256,7 @@ def _largest_figure(runs: Sequence[TimedRun], name: str) -> float | None:
 def _average_figure(
     runs: Sequence[TimedRun], name: str, average: Callable[[list[float]], float] = statistics.median
 ) -> float | None:
-    """Median, or another `average`, of column `name` over runs; None without runs, or where a run lacks the figure."""
+    """Return the median, or another `average`, of column `name` over runs; None without runs, or where one lacks it."""
     figures = [_column_value(run.metrics, name) for run in runs]
     return average(figures) if figures and None not in figures else None
 
@@ -258,7 +264,7 @@ def _average_figure(
 def _device_load(metrics: Measured) -> float | None:
     """Return the fraction of the window in which the devices of a run were busy, mean over devices; None if unknown.
 
-    Of GPUs by NVML; of a CPU, cores used of cores given.
+    Of GPUs NVML says it; of a CPU it is the cores used over the cores given.
     """
     loads = [gpu["utilization_mean"] for rank in metrics.ranks for gpu in rank.get("gpus") or []]
     if loads:
@@ -273,7 +279,7 @@ def _device_load(metrics: Measured) -> float | None:
 def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None:
     """Return the MFU (model FLOP utilization) of a cell at its `rate` in tokens/s, as a fraction; None if unknown.
 
-    It is the first run's, times the cell's rate over that run's: so of all tokens over all time, no mean of ratios.
+    It is the first run's MFU, times the cell's rate over that run's, so that it is of all tokens over all time.
     """
     if not runs or rate is None:
         return None
@@ -284,7 +290,7 @@ def _scaled_mfu(runs: Sequence[TimedRun], rate: Estimate | None) -> float | None
 
 
 def _joules_per_token(runs: Sequence[TimedRun]) -> float | None:
-    """All energy over all tokens of the runs; None without runs, or where the energy of a run was not measured."""
+    """Return all energy over all tokens of the runs; None without runs, or where one has no energy."""
     energies = [run.metrics.energy.joules for run in runs if isinstance(run.metrics, Measured)]
     joules = [energy for energy in energies if energy is not None]
     if not runs or len(joules) < len(runs):

@@ -43,13 +43,14 @@ def scaling_report(
     repeat_until: RepeatUntil | None = None,
     snakemake: str | None = None,
 ) -> ScalingReport:
-    """scaling_report.json: each series of cells that differ in nothing but their devices, and the ranking of each size.
+    """Return scaling_report.json: the series of cells that differ in their devices alone, and the ranking of each size.
 
-    No ratio is formed between cells whose provenance differs. With an `invalid` finding about a cell its `status` is
-    `invalid_comparison`, and its figures are kept, so that they can be looked at.
-    `margin`, `question`, `repeat_until`: the campaign's; with the last results decide when repeats end, so intervals of
-    ratios have a higher level, which makes them 95 % all the same (stopping.py). `snakemake`: the options by which the
-    campaign goes on; by default those that its runs record.
+    No ratio is formed between cells whose provenance differs. Where a finding about a cell is `invalid`, the `status`
+    is `invalid_comparison`, and the figures are kept, so that they can be looked at.
+
+    `margin`, `question`, `repeat_until`: the campaign's. With the last one results decide when repeats end, so that
+    intervals need a higher level to hold with 95 % (stopping.py). `snakemake`: the options by which the campaign goes
+    on; by default those that its runs record.
     """
     last = max((run.metrics.repeat for run in runs), default=0)
     confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
@@ -57,14 +58,9 @@ def scaling_report(
     resolve = repeat_until.resolve if repeat_until else None
     series = scaling_series(cells, resolve or margin)
     sizes = cells_by_size(cells)
-    references = _reference_cells(series, cells)
-    families = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
-    ranked = [family for family in families.values() if family]
-    if ranked:
-        _set_intervals_of_families(series, cells, references, ranked)
-    else:
-        _set_intervals_of_largest_sizes(series, cells)
-    _set_findings(series, findings)
+    families = _compare_within_sizes(sizes, series, cells, confidence)
+    for point in (point for one_series in series for point in one_series.points):
+        point.findings = codes_above_note(findings.of(point.cell))
     beats_single = _beats_single(series)
     on_numbers = [*findings.concerning("runs"), *findings.concerning("scaling")]
     invalid = sorted({finding.code for finding in on_numbers if finding.severity == "invalid"})
@@ -90,7 +86,7 @@ def scaling_report(
 
 
 def _seconds_per_repeat(runs: Sequence[Run]) -> float | None:
-    """Seconds for one repeat of all cells: the sum of their mean job wall times; None where no run recorded it."""
+    """Return the seconds of one repeat of all cells: the sum of their mean job times; None where no run recorded it."""
     job_seconds: dict[str, list[float]] = {}  # of each cell
     for run in runs:
         if run.metrics.total_wall_time_s is not None:
@@ -121,9 +117,9 @@ def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> li
 
 
 def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> dict[str, MeasuredCell]:
-    """Cell of several devices -> what it is compared with: the best single device, else its series' baseline, if any.
+    """Return cell of several devices -> what it is compared with: the best single device, else its series' baseline.
 
-    A cell with too few repeats is no such reference.
+    Cells without either are left out; a cell with too few repeats is no such reference.
     """
     references: dict[str, MeasuredCell] = {}
     for one_series in series:
@@ -132,6 +128,23 @@ def _reference_cells(series: Sequence[ScalingSeries], cells: Mapping[str, Measur
             if reference and point.devices > 1 and len(cells[reference].runs) >= FEWEST_REPEATS:
                 references[point.cell] = cells[reference]
     return references
+
+
+def _compare_within_sizes(
+    sizes: Mapping[tuple, Sequence[MeasuredCell]],
+    series: Sequence[ScalingSeries],
+    cells: Mapping[str, MeasuredCell],
+    confidence: float,
+) -> dict[tuple, Family | None]:
+    """Return the key of each size -> the family of its cells, and set the intervals of `series` that hold with them."""
+    references = _reference_cells(series, cells)
+    families = {key: family_of_size(members, references, confidence) for key, members in sizes.items()}
+    ranked = [family for family in families.values() if family]
+    if ranked:
+        _set_intervals_of_families(series, cells, references, ranked)
+    else:
+        _set_intervals_of_largest_sizes(series, cells)
+    return families
 
 
 def _set_intervals_of_families(
@@ -162,13 +175,6 @@ def _set_intervals_of_families(
             )
             point.speedup_vs_best_single = speedup if point.best_single else None
             point.speedup_in_answer = speedup if reference == one_series.baseline else None
-
-
-def _set_findings(series: Sequence[ScalingSeries], findings: Findings) -> None:
-    """Set `findings` of each point: the codes above `note` about its cell."""
-    for one_series in series:
-        for point in one_series.points:
-            point.findings = codes_above_note(findings.of(point.cell))
 
 
 def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> None:
@@ -208,7 +214,7 @@ def scaling_kind(cells: list[dict[str, Any]]) -> Kind | None:
 
 
 def _work_key(values: dict[str, Any], batch: float) -> tuple:
-    """A key that is equal for cells of the same work: of a configuration `values`, with `batch` samples a step."""
+    """Return a key that is equal for cells of the same work: configured as `values`, with `batch` samples a step."""
     return batch, *(values[name] for name in SAME_WORK)
 
 
@@ -284,7 +290,7 @@ def _series_point(
 
 
 def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
-    """Return jobs per second of a cell over its baseline's: paired by repeat where repeats match, else independent."""
+    """Return the jobs per second of a cell over its baseline's: paired by repeat where repeats match."""
     seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in cell.runs}
     base_seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
     jobs = times_per_second(list(seconds.values()))
@@ -297,10 +303,10 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 def _best_single(
     cell: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
-    """Return the fastest comparable cell with one device that does the same work, and []; else None, and why not.
+    """Return the fastest comparable cell with one device that does the same work, and [].
 
-    Why not: the fields of provenance that differ; [] where no single device does the same work. The same work has the
-    same global batch, or in weak scaling one device's part of it. `singles`: cells by their `_work_key`.
+    None where there is no such cell, with the fields of provenance that forbid to compare those of the same work. That
+    has the same global batch, or in weak scaling one device's part of it. `singles`: cells by their `_work_key`.
     """
     values = cell.values
     if values["global_batch"] is None:  # whether another cell does the same work is not known
@@ -330,7 +336,7 @@ def efficiency_verdict(efficiency: Estimated | None, speedup: Estimated | None) 
 
 
 def _efficiency_word(efficiency: float) -> str:
-    """Return the word for an efficiency, its interval left aside."""
+    """Return the word for an efficiency that is known exactly."""
     if efficiency < GOOD_EFFICIENCY:
         return "low"
     return "good" if efficiency < EXCELLENT_EFFICIENCY else "excellent"

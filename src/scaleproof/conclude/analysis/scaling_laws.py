@@ -37,7 +37,7 @@ def karp_flatt(speedup: Estimated | None, devices: int) -> Estimated | None:
 
 
 def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: float = CONFIDENCE) -> ScalingLaw:
-    """The law of scaling fitted to a series, with its serial fraction f; or `undefined`, which says why there is none.
+    """Return the law of scaling fitted to a series, with its serial fraction f, or with `undefined`: why there is none.
 
     strong: Amdahl, S = 1 / (f + (1 - f) / N), AFIPS 1967. weak: Gustafson, S = N - f (N - 1), CACM 31(5), 1988. Each
     repeat gives one f, by least squares over the sizes; the interval is Student's t over repeats, as sizes share their
@@ -76,8 +76,8 @@ def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: 
 def _find_lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
     """Return the size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
 
-    `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. Residuals are of each repeat about its own
-    fit, so what a repeat shares cancels; certain is by Student's t over repeats, at the Bonferroni level of the sizes.
+    `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. A miss is of a repeat about its own fit, so
+    that what a repeat shares cancels. Certain is by Student's t over repeats, at the Bonferroni level of the sizes.
     """
     if len(speedups) < 3:
         return None

@@ -58,7 +58,7 @@ class Noise:
     unequal: bool  # whether Bartlett's test finds that the cells are not equally noisy
 
     def own_quantile(self, probability: float, claims: int) -> np.ndarray:
-        """Return Student's quantile of each pair, as a matrix indexed [i, j], which a value exceeds with `probability`.
+        """Return Student's quantile of each pair, as a matrix indexed [i, j]; a value exceeds it with `probability`.
 
         Where the cells are not equally noisy, `claims` pairs share the probability (Bonferroni).
         """
@@ -97,10 +97,9 @@ class Family:
         return len(self.cells) * (len(self.cells) - 1) // 2
 
     def lower_bounds(self, count: int) -> np.ndarray:
-        """For each of the first `count` cells, the lower bound of its ratio to the fastest of the others; 1 at most.
+        """Return for each of the first `count` cells the lower bound of its ratio to the fastest other; 1 at most.
 
-        All hold together: the chance that the truly best cell is said to be slower than its bound allows is at most 5
-        %.
+        All hold together: the chance that the truly best cell is said to be slower by more than it is, is at most 5 %.
         """
         noise = self.noise
         dunnett = dunnett_quantile(self.confidence, count, noise.freedom) * noise.pooled
@@ -173,7 +172,7 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
 
 
 def letter_groups(family: Family, count: int) -> dict[str, str]:
-    """Cell -> letters, for the first `count` cells: two cells that share a letter are not told apart ("a", "ab", "b").
+    """Return cell -> letters, for the first `count` cells: "a", "ab", "b". Cells that share one are not told apart.
 
     Source: Piepho 2004, insert and absorb.
     """
@@ -238,11 +237,10 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
 
 
 def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callable[[int, float], float]) -> Resolution:
-    """The differences that `n` repeats show and that more repeats would show, and the repeats that would show `effect`.
+    """Return the differences that `n` repeats show and that more would show, and the repeats that would show `effect`.
 
     `shown_by(n, confidence)`: the difference that n repeats show with probability POWER. More repeats come in rounds,
-    each of which ends in a look at the results: so their numbers are those of looks, judged at ROUND_CONFIDENCE. That
-    the noise is itself an estimate is allowed for (`detectable_ratio_of_cells`).
+    each of which ends in a look at the results, so that their numbers are those of looks, judged at ROUND_CONFIDENCE.
     """
     looks = [look for look in takewhile(lambda look: look <= MOST_REPEATS, repeats_at_looks(n)) if look > n]
     in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
@@ -259,7 +257,7 @@ def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callabl
 def _sd_of_pair(family: Family) -> tuple[float, float]:
     """Return the standard deviation of the log ratio of two runs, and its degrees of freedom: pooled over all cells.
 
-    Where cells are not equally noisy, that of the noisiest pair: no difference needs more repeats than that one.
+    Where cells are not equally noisy, it is that of the noisiest pair, so that no difference needs more repeats.
     """
     noise = family.noise
     if noise.unequal:
@@ -280,11 +278,11 @@ def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
 def detectable_ratio_of_cells(
     n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
 ) -> float:
-    """The log ratio of two of k cells that n repeats show with probability POWER, in standard deviations of a pair.
+    """Return the log ratio of two of k cells that n repeats show with probability POWER, in deviations of a pair.
 
-    By the rule of `compare_all` for repeats that match. `unequal`: for a pair that is noisier than the others.
-    `freedom`: as of `shown_effect`; with it the error of the estimate counts, so that a printed sentence is as often
-    true as it says.
+    It is by the rule of `compare_all` for repeats that match. `unequal`: for a pair that is noisier than the others.
+    `freedom`: as of `shown_effect`; with it the error of the estimated deviation counts, so that a printed sentence is
+    true as often as it says.
     """
     random = np.random.default_rng(20_260_101)
     own = random.chisquare(n - 1, DRAWS)
@@ -306,10 +304,10 @@ def detectable_ratio_of_cells(
 
 @lru_cache(maxsize=4096)
 def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
-    """Log ratio, in sds of a pair of runs, that n repeats of two cells show with a probability of POWER.
+    """Return the log ratio, in deviations of a pair, that n repeats of two cells show with probability POWER.
 
-    By the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts as
-    well, unless the pair's noise is shown to be larger. `freedom`: as of `shown_effect`.
+    It is by the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts
+    as well, unless the pair's noise is shown to be larger. `freedom`: as of `shown_effect`.
     """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)

@@ -30,7 +30,7 @@ from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, W
 
 
 def confidence_at(rule: RepeatUntil, repeats: int) -> float:
-    """Level of the intervals at the look after `repeats` runs of each cell (of the next look, if there is none).
+    """Return the level of the intervals at the look after `repeats` runs of each cell, or at the next look after them.
 
     It is 1 less what this look spends of the chance of an error (`rule.chance`: 5 %).
     """
@@ -44,7 +44,7 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
 def shown_in_scatters(rule: RepeatUntil) -> float:
     """Return the difference of two cells that is shown 8 times in 10 (POWER) if all repeats are made.
 
-    As a multiple of the scatter (standard deviation) of runs of a cell. That an earlier look may show it is left out.
+    It is a multiple of the scatter (standard deviation) of a cell's runs; that an earlier look may show it is left out.
     """
     repeats = rule.at_most
     claimed = stdtrit(repeats - 1, (1 + confidence_at(rule, repeats)) / 2)
@@ -65,7 +65,7 @@ def is_resolved(ratio: tuple[float, float] | None, resolve: float) -> bool:
 
 
 def take_look(report: ScalingReport, runs: Sequence[Run], rule: RepeatUntil) -> LookTaken:
-    """Whether the comparison is decided, whether repeats go on, and if not why. `report`: of all `runs` so far."""
+    """Return whether the comparison is decided, whether repeats go on, and if not why. `report`: of all `runs`."""
     repeats = max((run.metrics.repeat for run in runs), default=0)
     decided = _is_decided(report, rule.resolve)
     seconds = sum(run.metrics.total_wall_time_s or 0.0 for run in runs)
@@ -128,7 +128,7 @@ SCALE = 0.0722  # makes the parts add up to 1 (Javanmard, Montanari: Annals of S
 
 
 def next_level(decided: Sequence[bool]) -> float:
-    """The level of significance of the next comparison. `decided`: whether each earlier one claimed a difference."""
+    """Return the level of significance of the next comparison. `decided`: whether each earlier one made a claim."""
     place = len(decided) + 1
     places_of_claims = [earlier for earlier, claimed in enumerate(decided, start=1) if claimed]
     level = FIRST * _spendable_part(place)

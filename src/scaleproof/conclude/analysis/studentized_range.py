@@ -20,7 +20,7 @@ FARTHEST = 8.5  # standard deviations of a mean; what lies beyond has a probabil
 
 @lru_cache(maxsize=4096)
 def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float:
-    """The value that (largest - smallest of k equal means) / their standard deviation exceeds with 1 - `confidence`.
+    """Return the value that (largest - smallest of k equal means) / their deviation exceeds with 1 - `confidence`.
 
     The deviation is an estimate with `freedom` degrees; k >= 2.
 

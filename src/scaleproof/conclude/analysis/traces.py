@@ -29,7 +29,7 @@ def traces_report(campaign: str, profiles: dict[Path, Profile], runs: list[Run])
 
 
 def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
-    """A traced cell: its profile with means and its overhead. `path`: the profile's file; `runs`: of the campaign."""
+    """Return a traced cell: its profile with means and its overhead. `path`: the profile's; `runs`: the campaign's."""
     return CellTrace(
         **{name: getattr(profile, name) for name in OF_PROFILE},
         cell=profile.cell or "",
@@ -53,7 +53,7 @@ def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | Non
 
 
 def _rank_means(profile: Profile) -> list[RankParts]:
-    """Return the parts of a step of each rank, means over its steps; None where a step does not have the part."""
+    """Return the parts of a step of each rank in ms, means over its steps; None where a step lacks the part."""
     means = []
     for rank in profile.ranks:
         of_rank = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})

@@ -29,7 +29,7 @@ class Shares:
 
 
 def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
-    """The shares of a traced step's parts, means over steps; None where there is no step, or a part is not known."""
+    """Return the shares of a traced step's parts, means over steps; None without a step, or where a part is unknown."""
     names = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "wait_ms", "idle_ms")
     columns = {name: [getattr(step, name) for step in per_step] for name in names}
     if not per_step or any(None in values for values in columns.values()):
@@ -55,7 +55,7 @@ def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
 def waterfall_report(
     campaign: str, cells: pd.DataFrame, report: ScalingReport, traced: Mapping[str, Sequence[TracedStep]]
 ) -> WaterfallReport:
-    """The waterfall of each cell beyond the baseline of its series: ideal, parts and unexplained sum to the measured.
+    """Return the waterfall of each cell beyond the baseline of its series: ideal + parts + unexplained = measured.
 
     `cells`: cells.csv; `traced`: cell -> the steps of its profile. Shares of the traced step are applied to the timed
     one, because a profiler makes steps longer.
@@ -106,17 +106,17 @@ def _cell_waterfall(
 
 
 def _step_ms(cell: Row) -> float:
-    """Return the mean time of a step: a global batch at the cell's rate in samples, padded or not."""
+    """Return the mean milliseconds of a step: of a global batch at the cell's rate in samples, padded or not."""
     return 1e3 * cell["global_batch"] / cell["samples_per_s"]
 
 
 def _data_ms(cell: Row) -> float:
-    """Return the mean time of a step in which it waits for data."""
+    """Return the mean milliseconds of a step in which it waits for data."""
     return cell["data_wait_share"] * _step_ms(cell)
 
 
 def _local_batch_part(cell: Row, ideal_ms: float, cells: Mapping[str, Row]) -> WaterfallPart:
-    """The milliseconds that the smaller local batch costs: a step of one device with this batch, minus the ideal step.
+    """Return what the smaller local batch costs: the milliseconds of a step of one device with it, less the ideal ones.
 
     A device with an Nth of the batch is less than N times as fast, because kernels are smaller and the update is not.
     `cells`: all of the campaign; milliseconds are None where no cell is that one device.
@@ -137,7 +137,7 @@ def _differs_only_in_batch_split(a: Row, b: Row) -> bool:
 
 
 def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list[WaterfallPart]:
-    """Exposed communication (while nothing is computed) in its two parts; as one where the trace has them as one.
+    """Return exposed communication (while nothing is computed) in two parts; in one where the trace has it as one.
 
     `cell_shares`: shares of the cell's traced step, None without a trace; `measured_ms`: of its timed step.
     """
@@ -157,7 +157,7 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
 def _gap_part(
     cell_shares: Shares | None, base_shares: Shares | None, cell: Row, base: Row, ideal_scale: float
 ) -> WaterfallPart:
-    """Milliseconds by which a device idles longer in a step than in an ideal step; waiting for data is not counted.
+    """Return the milliseconds by which a device idles longer in a step than in an ideal one, waits for data aside.
 
     `cell_shares`, `base_shares`: of the traced steps of cell and baseline, None without a trace. `ideal_scale`: ideal
     time of the cell's step over the baseline's.

@@ -15,6 +15,7 @@ from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.number_format import interval_text, number
 from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.scaling_report import AnsweredQuestion, ScalingReport
 
 Word = Literal["faster", "slower", "same", "undecided", "not-comparable", "did-not-train", "failed"]
@@ -76,14 +77,12 @@ def ab_verdict(
     if work and not accept_differences:
         return AbVerdict("not-comparable", f"not comparable: {work[0]} (--accept-differences compares them)")
     if question.ratio is None:
-        cells_of: dict[str, list[str]] = {}
-        for cell, reason in failures.items():
-            cells_of.setdefault(reason, []).append(cell)
+        cells_of = group_by(failures, failures.__getitem__)  # reason -> its cells
         why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
         return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
     verdict = _verdict(report, question, difference, confidence)
-    doubts = [f"perhaps did not train: {f.evidence}" for f in findings.findings if f.code == DID_NOT_TRAIN][:1]
-    return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts)
+    doubts = [f"perhaps did not train: {f.evidence}" for f in findings.findings if f.code == DID_NOT_TRAIN]
+    return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts[:1])
 
 
 def with_words(verdict: AbVerdict, *words: str) -> AbVerdict:
@@ -92,15 +91,16 @@ def with_words(verdict: AbVerdict, *words: str) -> AbVerdict:
 
 
 def rounds_needed(verdict: AbVerdict, difference: float) -> int | None:
-    """Return about how many rounds would decide, the interval shrinking with their root; None without an interval.
+    """Return about how many rounds would decide a comparison, rounds so far included; None without an interval.
 
-    Decided is what excludes 1, or whose whole interval is within `difference` of it, whichever needs fewer.
+    It is decided where the interval excludes 1, or lies within `difference` of it, whichever needs fewer rounds.
     """
     if verdict.ratio is None or verdict.low is None or verdict.high is None:
         return None
-    half = math.log(verdict.high / verdict.low) / 2
-    apart = abs(math.log(verdict.ratio))
-    return math.ceil(verdict.n * (half / max(apart, math.log1p(difference) - apart)) ** 2)
+    half_width = math.log(verdict.high / verdict.low) / 2
+    from_1 = abs(math.log(verdict.ratio))
+    narrow_enough = max(from_1, math.log1p(difference) - from_1)
+    return math.ceil(verdict.n * (half_width / narrow_enough) ** 2)  # widths shrink with the root of the rounds
 
 
 def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: float, confidence: float) -> AbVerdict:
@@ -137,19 +137,15 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
     rows = {row["cell"]: row for row in row_dicts(cells) if row["n"]}
     sentences = []
     for arm, measured in ((comparison.a, comparison.arms.a), (comparison.b, comparison.arms.b)):
-        arm_rate = measured.tokens_per_s
-        for cell in measured.same_work:
-            row = rows.get(cell)
-            if row is None:
-                continue
+        rate = measured.tokens_per_s
+        arm_rate = estimate_from_interval(rate.value, rate.low, rate.high, rate.n)
+        for row in (rows[cell] for cell in measured.same_work if cell in rows):
             cell_rate = estimate_from_interval(row[RATE], row[f"{RATE}_low"], row[f"{RATE}_high"], int(row["n"]))
-            relative = ratio_of_independent(
-                estimate_from_interval(arm_rate.value, arm_rate.low, arm_rate.high, arm_rate.n), cell_rate
-            )
+            relative = ratio_of_independent(arm_rate, cell_rate)
             if relative.low is None or relative.high is None or relative.low <= 1 <= relative.high:
                 continue
-            interval = interval_text(relative.low, relative.high, runs_text(arm_rate.n, cell_rate.n))
-            sentences.append(_drift_sentence(arm, arm_rate.value, cell, cell_rate.value, relative.value, interval))
+            interval = interval_text(relative.low, relative.high, runs_text(rate.n, cell_rate.n))
+            sentences.append(_drift_sentence(arm, rate.value, row["cell"], cell_rate.value, relative.value, interval))
     return sentences
 
 
@@ -158,14 +154,14 @@ def _drift_sentence(arm: str, arm_rate: float, cell: str, cell_rate: float, rela
 
     `relative`: the ratio of both. `interval`: of that ratio, as text.
     """
-    other, cause = " and", "the machine changed in between"
+    and_cell, cause = " and", "the machine changed in between"
     if arm.partition("-n")[0] != cell.partition("-n")[0]:  # names begin with the strategy and the geometry
-        other = f"; {cell}, which does the same work on one device, ran"
+        and_cell = f"; {cell}, which does the same work on one device, ran"
         cause += ", or the strategy costs as much"
     elif arm != cell:  # named after other keys
-        other = f", and as {cell}"
+        and_cell = f", and as {cell}"
     return (
         f"Do not compare rates of the pairs with those of the cells: {arm} ran at {number(arm_rate, 4)} tokens/s in "
-        f"these pairs{other} at {number(cell_rate, 4)} among the cells: {number(relative)}x ({interval}); {cause}. B / "
-        "A is of runs side by side, so it does not contain that."
+        f"these pairs{and_cell} at {number(cell_rate, 4)} among the cells: {number(relative)}x ({interval}); {cause}. "
+        "B / A is of runs side by side, so it does not contain that."
     )

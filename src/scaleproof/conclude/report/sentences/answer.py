@@ -123,18 +123,19 @@ def answer_campaign(
         one_device = _one_device_bullet(group_claims)
         bullets += [*_incomparable_bullet(report, group), *_fastest_bullet(group_claims)]
         bullets += [_recommended_bullet(group_claims), *_slower_bullet(group_claims), *one_device]
-    bullets += [bullet for series in _leading_series(report) for bullet in _scaling_bullet(series, claims, one_device)]
+    for series in _leading_series(report):
+        bullets += _scaling_bullet(series, claims, one_device)
     text, cells = answer_sentence(forecast) if forecast else ("", ())
-    bullets += [Bullet("forecast", "", text, cells=cells)] if text else []
+    if text:
+        bullets.append(Bullet("forecast", "", text, cells=cells))
     if not group and not report.series_of_sizes:  # the A/B pairs alone answer it
-        bullets += [
-            Bullet("comparison", "", ab_sentence(pairs), cells=(pairs.name,), claims=claims_of_pairs(pairs))
-            for pairs in comparisons
-        ]
+        for pairs in comparisons:
+            bullets.append(
+                Bullet("comparison", "", ab_sentence(pairs), cells=(pairs.name,), claims=claims_of_pairs(pairs))
+            )
     bullets += _repeats_bullet(report.repeats)
     verdict = verdict_on(report, group, comparisons, claims)
-    step = None if verdict.is_decided else next_step(report, group)
-    if step:
+    if not verdict.is_decided and (step := next_step(report, group)):
         bullets.append(Bullet("next", "Next", *step))
     return Answer(verdict.text, tuple(bullets), verdict.is_decided, verdict.claims)
 
@@ -176,7 +177,7 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
 
 
 def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
-    """Return the bullet on the fastest cell and the second, or on the highest rate and cells that may be as fast."""
+    """Return the bullet on the fastest cell and the next, or on the highest rate and the cells that may be as fast."""
     fastest, group = group_claims.fastest, group_claims.group
     rate = group_claims.claims[f"rate/{fastest.subject}"]
     where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
@@ -207,9 +208,9 @@ def _slower_bullet(group_claims: GroupClaims) -> list[Bullet]:
 
 
 def _fastest_ratios_text(group_claims: GroupClaims, ratios: list[Claim]) -> tuple[str, str]:
-    """Return how fast the fastest cell is over others as text, and what the intervals are, "95 % CIs, n=3, ...".
+    """Return in words how many times as fast as others the fastest cell is, and then what intervals these have.
 
-    `ratios`: of other cells to the fastest; the text has their inverses, "1.18x zero2-n1x2 (1.03-1.36)".
+    `ratios`: of other cells to the fastest; they are inverted: "1.18x zero2-n1x2 (1.03-1.36)", "95 % CIs, n=3, ...".
     """
     group = group_claims.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
@@ -233,13 +234,13 @@ def _efficiency_of(cell: str, claims: Claims) -> tuple[str, list[Claim]]:
     text = f"; scaling efficiency of {cell}: {number(100 * efficiency.ratio.value, 2)} %"
     if not speedup or speedup.ratio.bounds is None:
         return text, [efficiency]
-    percent_per_speedup = 100 * efficiency.ratio.value / speedup.ratio.value  # one number, from value and bounds
-    low, high = (number(bound * percent_per_speedup, 2) for bound in speedup.ratio.bounds)
+    percent_of_speedup = 100 * efficiency.ratio.value / speedup.ratio.value  # the same for the value and both bounds
+    low, high = (number(bound * percent_of_speedup, 2) for bound in speedup.ratio.bounds)
     return f"{text} ({low}-{high} %)", [efficiency, speedup]
 
 
 def _listed_or_ends(texts: list[str]) -> str:
-    """Texts on one cell each as one; of many, the first and the last."""
+    """Return texts on one cell each as one list; of more than MOST_LISTED their number, the first and the last."""
     return f"{len(texts)} cells, from {texts[0]} to {texts[-1]}" if len(texts) > MOST_LISTED else join_with_and(texts)
 
 
@@ -252,7 +253,7 @@ def _ratio_with_bounds(ratio: Estimated, of: str = "") -> str:
 
 
 def _is_too_wide(ratio: Estimated) -> bool:
-    """Return whether a ratio has an interval that says nothing, and is not printed."""
+    """Return whether a ratio has an interval that is too wide to say anything, so that it is not printed."""
     return ratio.bounds is not None and is_useless(*ratio.bounds, ratio.n)
 
 
@@ -301,14 +302,14 @@ def _recommended_bullet(group_claims: GroupClaims) -> Bullet:
 
 
 def _leading_series(report: ScalingReport) -> list[ScalingSeries]:
-    """Return the series whose speed-up the answer states: all of one or two, else that of the fastest cell.
+    """Return the series whose speed-up the answer states: all if one or two, else the one with the fastest cell.
 
-    Series whose last speed-up has no interval, or is in no family of comparisons, are left out.
+    Only series count whose largest size has a speed-up with an interval that holds for the answer.
     """
     answerable = [series for series in report.series_of_sizes if series.points[-1].speedup_in_answer]
     if len(answerable) < 3 or not report.ranking:
         return answerable
-    fastest = report.ranking[-1].cells[0].cell  # of the largest size
+    fastest = report.ranking[-1].cells[0].cell  # sizes: the largest last; their cells: the fastest first
     return [series for series in answerable if any(point.cell == fastest for point in series.points)]
 
 
@@ -322,21 +323,24 @@ def _scaling_bullet(series: ScalingSeries, claims: Claims, one_device: list[Bull
     interval = interval_text(claim.ratio.low, claim.ratio.high, runs_text(base.n, last.n))
     where = f"{series.name} on {devices_text(last.devices)}"
     ratio = f"{number(claim.ratio.value)}x its rate on {base.devices}"
-    efficiency, behind = claims.get(f"efficiency/{last.cell}"), [claim]
-    at = ""  # none is stated above 100 %: the finding `super-linear` says why
+    efficiency, stated = claims.get(f"efficiency/{last.cell}"), [claim]
+    at = ""  # no efficiency above 100 % is stated: the finding `super-linear` says why
     if efficiency and 0 < efficiency.ratio.value <= 1:
-        at, behind = f", at {number(100 * efficiency.ratio.value, 2)} % scaling efficiency", [claim, efficiency]
+        at, stated = f", at {number(100 * efficiency.ratio.value, 2)} % scaling efficiency", [claim, efficiency]
     texts = {
         "unclaimed": f"{where} ran at {ratio}; nothing is claimed",
         "undecided": f"{where} cannot be told apart from {base.devices}: {ratio}",
         "faster": f"{where} is faster: {ratio}{at}",
         "slower": f"{where} is slower: {ratio}",
     }
-    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), tuple(behind))]
+    return [Bullet("scaling", "Scaling", texts[claim.word or ""], interval, (base.cell, last.cell), tuple(stated))]
 
 
 def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
-    """Return the bullet on cells whose numbers have a finding, codes with the same cells together; [] without any."""
+    """Return the bullet on cells whose numbers have a finding; [] without any.
+
+    Codes that concern the same cells are named together: "machine-busy and cores-shared in ddp-n1x2".
+    """
     cells_of: dict[str, list[str]] = {}  # code -> cells
     for point in report.points:
         for code in dict.fromkeys(point.findings):
@@ -355,13 +359,13 @@ def _reservations_bullet(report: ScalingReport) -> list[Bullet]:
 
 
 def _median_rates(report: ScalingReport) -> str:
-    """Return the median beside the mean of cells whose runs differ; "" for none, or for many.
+    """Return the medians beside the means of cells whose runs differ (SPREAD); "" for none, or above MOST_ROBUST.
 
     Example: "; median run of ddp-n1x2 1,234, mean 1,310 tokens/s".
     """
-    rates = {}
+    texts = {}  # by cell, which several series may have
     for point in report.points:
         median, mean = point.tokens_per_sec_median, point.tokens_per_sec_global.value
         if median and SPREAD & set(point.findings):
-            rates[point.cell] = f"median run of {point.cell} {number(median, 4)}, mean {number(mean, 4)}"
-    return f"; {', '.join(rates.values())} tokens/s" if 0 < len(rates) <= MOST_ROBUST else ""
+            texts[point.cell] = f"median run of {point.cell} {number(median, 4)}, mean {number(mean, 4)}"
+    return f"; {', '.join(texts.values())} tokens/s" if 0 < len(texts) <= MOST_ROBUST else ""

@@ -56,21 +56,22 @@ def scored_sentence(rows: Sequence[ForecastRow]) -> str:
 
 
 def expected_sentence(row: ForecastRow) -> str:
-    """Return a cell that has not run."""
+    """Return the sentence on a cell that has not run."""
     return f"{row.cell} is expected to take {_step_ms(row)}."
 
 
 def _cells_ahead(rows: Sequence[ForecastRow]) -> list[ForecastRow]:
-    """Return those of cells that have not run."""
+    """Return the forecasts of cells that have not run."""
     return [row for row in rows if row.forecast and row.measured_s is None]
 
 
 def _scored_rows(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, Outcome]]:
+    """Return the forecasts that were tested by a run, each with its outcome."""
     return [(row, row.outcome) for row in rows if row.outcome]
 
 
 def _step_ms(row: ForecastRow) -> str:
-    """Return the forecast of a step in ms with its intervals; "unknown" where there is none."""
+    """Return the forecast of a step in words, in ms with its intervals; "unknown" where there is none."""
     if row.forecast is None:
         return "unknown"
     value, low, high = (number(1e3 * seconds) for seconds in row.forecast[:3])

@@ -19,9 +19,9 @@ Step = tuple[str, str | None]  # what to do, and what to know about it
 def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     """Return what to do next, as a sentence and a remark; None where further runs could settle nothing, or are planned.
 
-    `group`: the ranking that is concluded from.
+    `group`: the ranking that is concluded from, if any.
     """
-    look = report.repeats  # the last look at results, where these decide when repeats end
+    look = report.repeats  # the last look at the results, in a campaign whose results decide when repeats end
     if look and look.goes_on:
         return None
     disturbed = group.advice.disturbed if group else []
@@ -33,13 +33,11 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         return f"on a quiet machine, {again}, then {command(report)}", None
     if look and look.why not in ("at_most", "minutes", "device_hours"):  # decided, or nothing to compare
         return None
-    question = report.question
-    if question:
+    if question := report.question:
         return _step_of_further_repeats(report, question.resolve, question.ratio.n if question.ratio else 0)
     if group:
-        return _step_of_further_repeats(
-            report, group.resolve, min(entry.tokens_per_sec_global.n for entry in group.comparable)
-        )
+        n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
+        return _step_of_further_repeats(report, group.resolve, n)
     first_series = next(iter(report.series_of_sizes), None)
     if first_series is None:
         return None
@@ -67,18 +65,19 @@ def _cell_options(names: list[str]) -> str:
 
 
 def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
-    """Return what further repeats would show and how to ask for them; None where they would settle nothing.
+    """Return what further repeats would show and how to ask for them, or that they are not worth their time.
 
-    `resolve`: what repeats show so far, and would show. `n`: repeats so far, of the cell with the fewest.
+    None where nothing can be said. `resolve`: the difference that repeats show so far, that more would show, and how
+    many show the one in question (its `effect`). `n`: repeats so far, of the cell with the fewest.
     """
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
             return None
         key = f'set "repeats: {FEWEST_REPEATS}" in {_file(report)}'
         return f"{key} and {_repeats_command(report, n, FEWEST_REPEATS)}", None
-    further, enough = resolve.further, resolve.repeats
+    further, enough = resolve.further, resolve.repeats  # repeats in reach; repeats that show the effect
     effect, now = rounded_up_percent(resolve.effect), rounded_up_percent(resolve.detectable)
-    is_shown = resolve.detectable <= resolve.effect  # the difference that is open is a smaller one
+    is_shown = resolve.detectable <= resolve.effect  # so that the difference which is open is a smaller one
     if enough and enough <= MOST_TIMES * n and not is_shown:
         line = _campaign_line(report, effect, n, enough)
         return f"to show differences of {effect} reliably instead of {now}, {line}", RELIABLY
@@ -97,19 +96,20 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
 
 
 def _campaign_line(report: ScalingReport, effect: str, n: int, repeats: int) -> str:
-    """Return the line of the campaign file for so many `repeats` instead of `n`, and the command.
+    """Return the line of the campaign file that asks for `repeats` instead of `n`, and the command.
 
-    The line has rounds, not a number: looking twice has its price in claims. `effect`: the difference to show.
+    It asks for rounds of repeats, not for a number, so that intervals allow for the look that was taken. `effect`: the
+    difference to show.
     """
     at_least = report.repeats.at_least if report.repeats else n
     key = f"repeats: {{resolve: {effect}, at_least: {at_least}, at_most: {repeats}}}"
-    if report.repeats:  # this campaign has spent what it may: a further look would claim too often
+    if report.repeats:  # this campaign has spent its chance of an error: a further look would claim too often
         return f'make a campaign in a new file, with "{key}"'
     return f'set "{key}" in {_file(report)} and {_repeats_command(report, n, repeats)}'
 
 
 def _repeats_command(report: ScalingReport, n: int, repeats: int) -> str:
-    """Return the command for so many `repeats` instead of `n`, and what the further repeats cost."""
+    """Return in words the command that makes `repeats` of the `n` so far, and what the further ones cost."""
     cells = len({point.cell for point in report.points})
     most = "at most " if repeats > FEWEST_REPEATS else ""
     cost = f"{most}{plural(repeats - n, 'more repeat')} of {f'each of the {cells} cells' if cells > 1 else 'the cell'}"
@@ -117,7 +117,7 @@ def _repeats_command(report: ScalingReport, n: int, repeats: int) -> str:
 
 
 def _time_text(report: ScalingReport, repeats: int) -> str:
-    """Return what so many further repeats of all cells take, with a leading separator."""
+    """Return ", " and the time that so many further repeats of all cells take; "" where it is not known."""
     seconds = report.seconds_per_repeat
     return f", {duration_text(repeats * seconds, 2)}" if seconds else ""
 

@@ -98,13 +98,13 @@ def ab_sentence(comparison: "AbComparison") -> str:
 
 
 def detected_text(estimate: "Paired") -> str:
-    """Return which effect so many pairs detect, in words without an end."""
+    """Return in words which effect as many pairs detect; without a full stop, so that a sentence can go on from it."""
     low, high = (number(100 * bound, 2) for bound in estimate.detectable)
     return f"{estimate.n} pairs detect an effect of {low} % to {high} %, depending on the true noise, 4 times in 5"
 
 
 def _power_sentence(estimate: "Paired") -> str:
-    """Return a sentence on which effect so many pairs detect, and on how many pairs detect 2 %."""
+    """Return the sentences on the effect that these pairs detect, and on how many pairs would detect 2 %."""
     text = detected_text(estimate)
     if estimate.n < 6:
         return f"{text}. From 6 pairs on, it is estimated how many an effect of 2 % needs."
@@ -112,7 +112,7 @@ def _power_sentence(estimate: "Paired") -> str:
 
 
 def _pairs_text(low: int | None, high: int | None) -> str:
-    """Return how many pairs an effect needs, by both bounds of the noise; None: more than 1,000."""
+    """Return in words how many pairs an effect needs, by both bounds of the noise; None: more than 1,000."""
     if low is None:
         return "more than 1,000 pairs"
     return f"{low} pairs or more, perhaps above 1,000" if high is None else f"up to {high} pairs"

@@ -41,7 +41,7 @@ def is_half_known(cell: WaterfallCell) -> bool:
 
 
 def loss_sentences(cells: Sequence[WaterfallCell]) -> list[str]:
-    """Return a sentence on each cell of which enough is known."""
+    """Return a sentence on each cell of whose waterfall at least half is known."""
     return [loss_sentence(cell) for cell in cells if is_half_known(cell)]
 
 
@@ -57,7 +57,10 @@ def loss_sentence(cell: WaterfallCell) -> str:
 
 
 def _known_parts(cell: WaterfallCell) -> str:
-    """Return the known parts and the rest, the largest first; parts that shorten the step too, so that they add up."""
+    """Return the known parts of the loss and the rest in words, the largest first.
+
+    Parts that shorten the step are among them, so that all add up to the loss.
+    """
     parts = {part.name: part.ms for part in cell.parts if part.ms}  # neither unknown nor 0
     rest = cell.unexplained_ms
     if rest > 0:
@@ -73,7 +76,10 @@ def _unmeasured_sentence(cell: WaterfallCell) -> str:
 
 
 def _transfers_sentence(cell: WaterfallCell) -> str:
-    """Return whether computing is long enough to hide the transfers behind, and how much of them is exposed."""
+    """Return a sentence: whether computing is long enough to hide the transfers, and how much of them is exposed.
+
+    "" where no trace says how long both take.
+    """
     ratio = cell.compute_to_communication
     if ratio is None:
         return ""

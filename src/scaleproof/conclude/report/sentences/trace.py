@@ -22,7 +22,7 @@ def trace_sentences(profile: Profile) -> list[str]:
 
 
 def _capture_sentence(profile: Profile) -> str:
-    """Return what was traced, and with which tool."""
+    """Return a sentence on what was traced, and with which tool."""
     what = f"{profile.cell}, " if profile.cell else ""
     steps = f"{profile.steps} steps" if profile.steps else "an unknown number of steps"
     ranks = f" on {plural(len(profile.ranks), 'rank')}" if profile.ranks else ""

@@ -37,7 +37,7 @@ def trust_in(
 ) -> Trust | None:
     """Return whether the answer can be trusted, by the findings above a note, and how precise it is.
 
-    Findings on runs that the answer is made from count; those on others are named. `lost`: how many raw files are gone.
+    Only findings on runs that the answer is made from count; others are named. `lost`: how many raw files are gone.
     None where nothing was checked.
     """
     if not findings.checks:
@@ -65,18 +65,18 @@ def trust_in(
 
 def _precision_sentence(report: ScalingReport, comparisons: Sequence[AbComparison]) -> str:
     """Return which differences the repeats, or pairs, of the answer's comparison show; "" where nothing is compared."""
-    if compared := concluded_from(report):
-        if resolve := compared.resolve:
-            difference = rounded_up_percent(resolve.detectable)
-            repeats = plural(resolve.n, "repeat")
-            return (
-                f"{repeats} reliably show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often "
-                "missed. A difference that is called faster or slower is significant even so: its interval excludes 1x."
-            )
+    compared = concluded_from(report)
+    if not compared:
+        estimate = next((comparison.estimate for comparison in comparisons if comparison.estimate), None)
+        return f"{detected_text(estimate)}." if estimate else ""
+    if not compared.resolve:
         n = min((point.n for point in report.points), default=0)
         return f"none yet, {FEWEST_REPEATS} repeats per cell are needed (n={n})." if 0 < n < FEWEST_REPEATS else ""
-    estimate = next((comparison.estimate for comparison in comparisons if comparison.estimate), None)
-    return f"{detected_text(estimate)}." if estimate else ""
+    difference, repeats = rounded_up_percent(compared.resolve.detectable), plural(compared.resolve.n, "repeat")
+    return (
+        f"{repeats} reliably show differences of {difference} ({POWER_IN_WORDS}); smaller ones are often "
+        "missed. A difference that is called faster or slower is significant even so: its interval excludes 1x."
+    )
 
 
 def _what_answer_rests_on(report: ScalingReport) -> set[str]:
@@ -106,24 +106,25 @@ def _codes(findings: Sequence[Finding]) -> str:
 
 
 def _part_text(findings: Sequence[Finding], runs: set[str]) -> str:
-    """Return how many runs findings are in, as "2 of"; where they name none, the cells, as "ddp-n1x2, among".
+    """Return which of the runs compared have the findings, to stand before "the 6 runs compared".
 
-    `runs`: those compared; where there are none, all that findings name are counted.
+    Their number, "2 of"; where findings name no run, their cells, "ddp-n1x2, among"; else "some of". `runs`: those
+    compared; where it is empty, all that findings name count.
     """
     named = {run for finding in findings for run in finding.runs}
     count = len(named & runs if runs else named)
-    cells = ", ".join(dict.fromkeys(cell for finding in findings for cell in finding.cells))
     if count:
         return f"{count} of"
+    cells = ", ".join(dict.fromkeys(cell for finding in findings for cell in finding.cells))
     return f"{cells}, among" if cells else "some of"
 
 
 def _count_runs(findings: Sequence[Finding]) -> int:
-    """Return how many runs the findings concern; one that names no run is counted by its cells."""
+    """Return how many runs the findings concern; of a finding that names no run, its cells count instead."""
     return len({run for finding in findings for run in finding.runs or finding.cells})
 
 
 def _subjects(findings: Sequence[Finding]) -> str:
-    """Return the number of runs with findings, and their worst severity: "2 suspect runs", "1 invalid run"."""
+    """Return in words how many runs have the findings, and their worst severity: "2 suspect runs", "1 invalid run"."""
     severity = "invalid" if any(finding.severity == "invalid" for finding in findings) else "suspect"
     return plural(_count_runs(findings), f"{severity} run")

@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 def verdict_on(
     report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison], claims: Claims
 ) -> Verdict:
-    """Return the verdict: on the campaign's question; without one on a group, else a series, else the A/B pairs.
+    """Return the verdict on what the campaign compares: its question, else a group, else a series, else the A/B pairs.
 
     `group`: the ranking that is concluded from; `claims`: all of the campaign.
     """
@@ -43,7 +43,11 @@ def verdict_on(
         claim = claims.get(f"speed-up/{first_series.points[-1].cell}")
         return Verdict(*_verdict_on_series(first_series, claim), (claim,) if claim else ())
     of_pairs = [claims.get(f"pairs/{comparison.name}") for comparison in comparisons]
-    claim = next((claim for claim in of_pairs if claim), None)  # of the first comparison that has one
+    return _verdict_on_pairs(next((claim for claim in of_pairs if claim), None))
+
+
+def _verdict_on_pairs(claim: Claim | None) -> Verdict:
+    """Return the verdict on an A/B comparison. `claim`: the ratio of its pairs; None where no comparison has one."""
     if claim is None:
         return Verdict("No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ())
     ratio = f"{number(claim.ratio.value)}x"
@@ -146,12 +150,12 @@ def _too_few_verdict(n: int) -> str:
 
 
 def percent_text(part: float) -> str:
-    """As "5 %" for 0.05."""
+    """Return a part in percent, with two digits: "5 %" for 0.05."""
     return f"{100 * part:.2g} %"
 
 
 def devices_text(n: int) -> str:
-    """As "1 device", "4 devices"."""
+    """Return a number of devices in words: "1 device", "4 devices"."""
     return f"{n} device{'s' if n > 1 else ''}"
 
 
@@ -169,7 +173,7 @@ class Recommended(NamedTuple):
 
 
 def describe_recommendation(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> Recommended:
-    """Return what is recommended. `claim`: which cell, or why none; `others`: ratios of other cells to the fastest."""
+    """Return the recommendation in words. `claim`: which cell, or why none; `others`: ratios to the fastest cell."""
     advice = group.advice
     if claim.word == "recommended":
         return _recommended_cell(group, claim)
@@ -201,7 +205,7 @@ def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
 
 
 def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
-    """Return which cell is the best candidate, and what speaks against it. `others`: ratios to the fastest."""
+    """Return in words which cell is the best candidate, and what speaks against it. `others`: ratios to the fastest."""
     candidate, advice = claim.subject, group.advice
     accepted = f"the campaign accepts a choice up to {percent_text(advice.margin)} slower"
     if candidate != advice.fastest:
@@ -214,18 +218,18 @@ def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -
 
 
 def _worst_loss(claim: Claim) -> str:
-    """Return in percent by how much the cell of a claim may be slower than another."""
+    """Return in percent by how much, at worst, the cell of a claim is slower than another."""
     return rounded_up_percent(claim.estimate.value if claim.estimate else 0.0)
 
 
 def _simplest_text(group: SizeRanking, more: str = "") -> str:
-    """ ", the simplest" and `more`, to stand behind a cell; "" where one is a command: its settings are unknown."""
+    """Return ", the simplest" and `more`, to stand behind a cell; "" where one is a command, of unknown settings."""
     all_known = all(without_offload(entry.strategy) in STAGES for entry in group.comparable)
     return f", the simplest{more}" if all_known else ""
 
 
 def _may_be_faster_text(rivals: Sequence[Claim]) -> str:
-    """Return cells with the part by which each may be faster than the fastest; of many, their number."""
+    """Return in words how much faster than the fastest each of the `rivals` may be; of many, only their number."""
     if len(rivals) > MOST_LISTED:
         return f"{len(rivals)} cells may be faster"
     parts = [f"{number(100 * ((rival.ratio.high or 0) - 1), 2)} %" for rival in rivals]
@@ -245,12 +249,10 @@ def _recommendation_basis(group: SizeRanking) -> str:
 
 
 def names_or_count(cells: list[str]) -> str:
-    """Return the cells, or their number where there are many."""
-    if len(cells) > MOST_LISTED:
-        return f"{len(cells)} cells"
-    return join_with_and(cells)
+    """Return the names of the cells as one list; of more than MOST_LISTED, their number."""
+    return f"{len(cells)} cells" if len(cells) > MOST_LISTED else join_with_and(cells)
 
 
 def join_with_and(names: list[str]) -> str:
-    """ "a, b and c"."""
+    """Return names as one list: "a, b and c"; "" for none."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -132,11 +132,7 @@ def _check_labels(file: str, drawing: ET.Element, figures: Sequence[float]) -> I
 
 
 def _check_tip(
-    file: str,
-    chart: str,
-    tip: str,
-    quantities: Quantities,
-    several: Mapping[str, Sequence[float]],
+    file: str, chart: str, tip: str, quantities: Quantities, several: Mapping[str, Sequence[float]]
 ) -> Iterator[Difference]:
     """Yield where a text on hover states another figure than the recomputed one, or one of a cell that is not there.
 

@@ -288,12 +288,7 @@ def fingerprint_of(config: dict[str, Any]) -> str:
 
 
 def check_values(
-    file: str,
-    where: str,
-    stated: Any,
-    expected: Any,
-    source: str = "the raw files give",
-    tolerance: float = TOLERANCE,
+    file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give", tolerance: float = TOLERANCE
 ) -> Iterator[Difference]:
     """Yield where `stated` is not what is `expected`, of a section every field that is; figures to `tolerance`.
 

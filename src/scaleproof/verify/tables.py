@@ -5,12 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from scaleproof.ground.columns import (
-    BOTH,
-    CELLS,
-    COLUMNS,
-    RUNS,
-)
+from scaleproof.ground.columns import BOTH, CELLS, COLUMNS, RUNS
 from scaleproof.ground.number_format import significant
 from scaleproof.verify.contents import csv_of
 from scaleproof.verify.raw import Difference, RawRun, close

@@ -89,10 +89,7 @@ def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
 
 
 def comparison_report(
-    campaign: str,
-    comparisons: dict[str, tuple[Cell, Cell, list[Pair]]],
-    findings: Findings,
-    cells: Sequence[Cell] = (),
+    campaign: str, comparisons: dict[str, tuple[Cell, Cell, list[Pair]]], findings: Findings, cells: Sequence[Cell] = ()
 ) -> ComparisonReport:
     """Return the A/B comparisons of a campaign with their estimates.
 

@@ -70,7 +70,7 @@ def _curve(run: TimedRun, steps: int) -> Curve:
 
 
 def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
-    """Return at each step the mean of the last `steps` losses that are numbers, or as many as there are; NaN for none."""
+    """Return at each step the mean of the last `steps` losses (of as many as there are, without NaN); NaN for none."""
     known = np.isfinite(losses)
     sums = np.cumsum(np.append(0.0, np.where(known, losses, 0.0)))
     counts = np.cumsum(np.append(0, known))

@@ -204,11 +204,7 @@ def _unintended_differences(fastest: MeasuredCell, cell: MeasuredCell) -> list[s
 
 
 def _ranked_cell(
-    cell: MeasuredCell,
-    fastest: MeasuredCell,
-    why_not: Sequence[str],
-    family: Family | None,
-    groups: Mapping[str, str],
+    cell: MeasuredCell, fastest: MeasuredCell, why_not: Sequence[str], family: Family | None, groups: Mapping[str, str]
 ) -> RankedCell:
     """Return a cell of a ranking, with its rate over the fastest cell's; the fastest itself has no ratio.
 

@@ -110,9 +110,7 @@ class Family:
 
 
 def compare_all(
-    rates: Mapping[str, Mapping[int, float]],
-    values: Mapping[str, float] | None = None,
-    confidence: float = CONFIDENCE,
+    rates: Mapping[str, Mapping[int, float]], values: Mapping[str, float] | None = None, confidence: float = CONFIDENCE
 ) -> Family | None:
     """Compare all pairs of cells, with simultaneous intervals of their ratios.
 

@@ -278,8 +278,5 @@ def audit_campaign(
     checks = [name for register, subjects in parts if subjects for name in check_names(register)]
     findings = [finding for register, subjects in parts for finding in register.findings_on(subjects)]
     return own.model_copy(
-        update={
-            "checks": [*own.checks, *checks],
-            "findings": by_severity([*own.findings, *findings, *of_pairs]),
-        }
+        update={"checks": [*own.checks, *checks], "findings": by_severity([*own.findings, *findings, *of_pairs])}
     )

@@ -254,10 +254,7 @@ def _seal_problems(run: MeasuredRun) -> Iterator[str]:
     if not complete.is_file():
         return
     repeated = dict(word.split("=", 1) for word in complete.read_text().split() if "=" in word)
-    recorded = {
-        "tokens_per_sec": run.metrics.window.tokens_per_s,
-        "total_wall_time_sec": run.metrics.total_wall_time_s,
-    }
+    recorded = {"tokens_per_sec": run.metrics.window.tokens_per_s, "total_wall_time_sec": run.metrics.total_wall_time_s}
     for name, value in recorded.items():
         if name in repeated and repeated[name] != fixed(value, 2):
             yield f"{name} is {repeated[name]} in {COMPLETE} and {fixed(value, 2)} in {METRICS}"

@@ -76,9 +76,7 @@ def tournament_rounds(n: int) -> list[list[tuple[int, int]]]:
         others = places[1:]
         circle = [places[0], *others[turn:], *others[:turn]]
         opposite = zip(circle[: len(circle) // 2], reversed(circle), strict=False)
-        schedule.append(
-            sorted((min(a, b), max(a, b)) for a, b in opposite if a is not None and b is not None),
-        )
+        schedule.append(sorted((min(a, b), max(a, b)) for a, b in opposite if a is not None and b is not None))
     return schedule
 
 

@@ -9,12 +9,7 @@ from scipy.special import stdtrit
 from scaleproof.conclude.analysis.ranking import concluded_from
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.checks.memory import device_bytes
-from scaleproof.conclude.forecast.campaign_forecast import (
-    Calibration,
-    ForecastEvidence,
-    calibrate,
-    rate_interval,
-)
+from scaleproof.conclude.forecast.campaign_forecast import Calibration, ForecastEvidence, calibrate, rate_interval
 from scaleproof.conclude.forecast.interval import LEVEL, Interval
 from scaleproof.conclude.forecast.law import Unsupported, group_of, measured_step, series_key, step_seconds
 from scaleproof.conclude.forecast.memory import FAR, Peak, fit_memory, memory_inputs, memory_verdict, tracked_memory
@@ -103,11 +98,7 @@ def make_plan(
 
 
 def _plan_row(
-    cell: Cell,
-    evidence: ForecastEvidence,
-    calibration: Calibration | None,
-    watts: float | None,
-    times: RunTimes | None,
+    cell: Cell, evidence: ForecastEvidence, calibration: Calibration | None, watts: float | None, times: RunTimes | None
 ) -> PlanRow:
     """Return the row of a cell, with its memory as far as runs have measured it; other arguments as of `make_plan`."""
     runs, devices = evidence.runs.get(cell.slug, []), group_of(cell).size

@@ -10,12 +10,7 @@ from tabulate import tabulate
 
 from scaleproof.conclude.forecast import law
 from scaleproof.conclude.forecast.collective import Group
-from scaleproof.conclude.forecast.interval import (
-    WITHOUT_POINT,
-    Interval,
-    half_widths_by_largest_sizes,
-    widen_by_noise,
-)
+from scaleproof.conclude.forecast.interval import WITHOUT_POINT, Interval, half_widths_by_largest_sizes, widen_by_noise
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import number

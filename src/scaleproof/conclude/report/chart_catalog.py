@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def always_drawn(*_: Any) -> bool:
-    """Condition of a chart that every campaign has."""
+    """Return True: the condition of a chart that every campaign has."""
     return True
 
 
@@ -27,24 +27,24 @@ class Chart:
 
 
 def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
-    """Return how many different combinations of values the cells have.
+    """Return how many different combinations of the values of `keys` the cells have.
 
-    `keys`: "devices", the "global" or "micro" batch, "seq_len".
+    Keys are "devices", the "global" and the "micro" batch, and "seq_len".
     """
-    values = (
-        {
+    combinations = set()
+    for cell in loaded.cells:
+        values = {
             "devices": cell.batch.n_devices,
             "global": cell.batch.global_,
             "micro": cell.searched or cell.batch.micro,
             "seq_len": cell.workload.seq_len,
         }
-        for cell in loaded.cells
-    )
-    return len({tuple(of_cell[key] for key in keys) for of_cell in values})
+        combinations.add(tuple(values[key] for key in keys))
+    return len(combinations)
 
 
 def _is_trained(loaded: "LoadedCampaign") -> bool:
-    """Return whether the cells are of the trainer: of a command nothing is known but what it prints."""
+    """Return whether the trainer runs the cells: of a command nothing is known but what it prints."""
     return loaded.campaign.workload.command is None
 
 
@@ -59,7 +59,7 @@ def _has_sizes(loaded: "LoadedCampaign") -> bool:
 
 
 def _has_batches(loaded: "LoadedCampaign") -> bool:
-    """Return whether cells of the trainer differ in a batch on as many devices: beside sizes, the batch is varied."""
+    """Return whether the trainer runs cells that have the same number of devices, and another batch."""
     sizes = _count_values(loaded, "devices")
     return _is_trained(loaded) and any(_count_values(loaded, batch, "devices") > sizes for batch in ("global", "micro"))
 

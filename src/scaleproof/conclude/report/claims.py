@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scaleproof.ground.records.claims import Claim, word_of
-from scaleproof.ground.records.comparison_report import AbComparison, Paired
+from scaleproof.ground.records.comparison_report import AbComparison
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries, SizeRanking
 from scaleproof.ground.records.waterfall_report import WaterfallCell
@@ -47,13 +47,17 @@ def claims_of(
     report: ScalingReport, comparisons: Sequence[AbComparison] = (), waterfall: Sequence[WaterfallCell] = ()
 ) -> dict[str, Claim]:
     """Return every claim of a campaign by its id, such as "ratio/zero2-n1x2"."""
-    claims = [
-        *(claim for series in report.series for point in series.points for claim in _claims_on_point(series, point)),
-        *(claim for place, ranking in enumerate(report.ranking) for claim in _claims_on_ranking(place, ranking)),
-        *_claim_on_question(report),
-        *(claim for comparison in comparisons for claim in claims_of_pairs(comparison)),
-        *(claim for cell in waterfall for claim in _claims_on_losses(cell)),
-    ]
+    claims: list[Claim] = []
+    for series in report.series:
+        for point in series.points:
+            claims += _claims_on_point(series, point)
+    for place, ranking in enumerate(report.ranking):
+        claims += _claims_on_ranking(place, ranking)
+    claims += _claim_on_question(report)
+    for comparison in comparisons:
+        claims += claims_of_pairs(comparison)
+    for cell in waterfall:
+        claims += _claims_on_losses(cell)
     return {claim.id: claim for claim in claims}
 
 
@@ -76,7 +80,7 @@ def _claim(
     """Return a claim about a cell or a comparison (`subject`), whose id is its kind and the subject: "rate/ddp-n1x2".
 
     `baseline`: what a ratio is over; `word`: what is claimed, by default what the interval of a ratio supports;
-    `place`: stands in the id in place of the subject.
+    `place`: what the id has instead of the subject.
     """
     if word is None and baseline and figure:
         word = word_of(figure)
@@ -135,20 +139,21 @@ def _figure_without_interval(value: float, ranking: SizeRanking) -> Estimated:
 
 
 def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
-    """Return the claims on an A/B comparison, ratio, noise and what it would show; none without an estimate."""
-    return tuple(_claims_on_pairs(comparison, comparison.estimate)) if comparison.estimate else ()
-
-
-def _claims_on_pairs(comparison: AbComparison, estimate: Paired) -> Iterator[Claim]:
-    """Yield the claims on an A/B comparison: the ratio, the noise, and the effects that it would show."""
-    name, n = comparison.name, estimate.n
-    ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=n)
+    """Return the claims on an A/B comparison: its ratio, its noise, what it would show; none without an estimate."""
+    name, estimate = comparison.name, comparison.estimate
+    if not estimate:
+        return ()
+    ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=estimate.n)
     word = estimate.claim or ("undecided" if ratio.spans() else "within-noise")
     claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired", place=name)
-    yield claim.model_copy(update={"inputs": [name]})
-    yield _claim("noise", name, Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios)))
+    noise = Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios))
     low, high = estimate.detectable
-    yield _claim("detectable", name, Estimated(value=low, low=low, high=high, n=n))
+    detectable = Estimated(value=low, low=low, high=high, n=estimate.n)
+    return (
+        claim.model_copy(update={"inputs": [name]}),
+        _claim("noise", name, noise),
+        _claim("detectable", name, detectable),
+    )
 
 
 def _claims_on_losses(cell: WaterfallCell) -> Iterator[Claim]:

@@ -89,19 +89,19 @@ def _compared_cell(compared: Compared, a: Side, b: Side) -> str:
 
 
 def _cell_of(text: str, side: Side) -> str:
-    """Return the cell's name in `text`, which may begin with the path of its side; of the path alone, its last part."""
+    """Return the name of the cell in `text`, "PATH CELL" or the path alone, of which the last part is its name."""
     return text.removeprefix(side.path).strip() or Path(text).name
 
 
 def _comparison_row(cell: Compared, name: str) -> dict[str, str]:
-    """Return a row of the table of compared results, as text by heading. `name`: of the cell."""
-    interval = cell.ratio and Estimated(value=cell.ratio, low=cell.low, high=cell.high, n=min(cell.runs))
+    """Return the row of a compared cell, called `name`: heading -> text."""
+    ratio = Estimated(value=cell.ratio, low=cell.low, high=cell.high, n=min(cell.runs)) if cell.ratio else None
     rate_a, rate_b = cell.rates
     runs_a, runs_b = cell.runs
     return {
         "cell": name,
         "findings": " ".join(cell.suspect),
-        "B over A [95 %]": estimate(interval or None),
+        "B over A [95 %]": estimate(ratio),
         "claim": claim_on(cell),
         f"A ({cell.unit})": number(rate_a, 4),
         f"B ({cell.unit})": number(rate_b, 4),
@@ -160,9 +160,9 @@ def write_index(results: Path) -> list[IndexedCampaign]:
 
 
 def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
-    """Return what a campaign's own files say; a file that is missing or damaged leaves its part unknown.
+    """Return the entry of a campaign, from its own files; of a missing or damaged file its part is unknown.
 
-    `folder`: of the campaign, in `results`, to which its link is relative.
+    `folder`: of the campaign, below `results`, to which the link is relative.
     """
     report = _read_or_none(lambda: read_scaling_report(folder / "scaling_report.json"))
     findings = _read_or_none(lambda: read_findings(folder / "findings.json"))

@@ -30,7 +30,7 @@ PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]+")
 def inline_svg(path: Path, name: str, title: str) -> str:
     """Return the `<svg>` element of the file `path`. Its ids begin with `name`, so that no two charts share an id.
 
-    The element has `title` as its accessible name and scales with its container. Raises UserError for another file.
+    `title` is its accessible name; it scales with its container. Raises UserError where the file is no SVG.
     """
     if not path.is_file():
         raise missing_file(path)
@@ -86,7 +86,7 @@ class _Chart:
         self.depth -= 1
 
     def _page_attribute(self, element: str, name: str, value: str) -> list[tuple[str, str]]:
-        """Return an attribute as it stands on the page: a list of one (name, value), or none."""
+        """Return an attribute as it stands on the page: a list of one (name, value), empty where it is left out."""
         if name in ("href", LINK):
             if value.startswith("#"):
                 return [("href", f"#{self.name}-{value[1:]}")]
@@ -107,7 +107,7 @@ class _Chart:
 
 
 def _only_draws(name: str, value: str) -> bool:
-    """Return whether a property only draws: without escapes, unknown functions, and addresses in other files."""
+    """Return whether a property only draws: without escapes, unknown functions or addresses of other files."""
     functions = re.findall(r"([\w-]*)\s*\(", value)
     return (
         DRAWING.fullmatch(name.strip()) is not None

@@ -143,7 +143,7 @@ def _template_values(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
-    """Return the answer at the top, and whether it can be trusted. `slugs`: the cells that have a row to link to."""
+    """Return the values of the answer at the top, and whether it can be trusted. `slugs`: the cells that have a row."""
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
     severities = _severities(inputs.findings.findings)
@@ -160,7 +160,7 @@ def _answer(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
 def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     """Return the speed-up of the whole job of the cell that the verdict is about, over its series' smallest size.
 
-    None where the verdict is about another ratio, or nothing of whole jobs is known.
+    None where the verdict is about another ratio, or nothing is known of whole jobs.
     """
     if report.question or report.status != "ok":
         return None
@@ -168,6 +168,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     cell = (group.advice.cell or group.comparable[0].cell) if group else None
     for series in report.series:
         last = series.points[-1]
+        # With a group the verdict is on its cell against one device, else on the first series of several sizes.
         is_meant = last.cell == cell and last.best_single == series.baseline if group else len(series.runs) > 1
         if is_meant and last.speedup_by_job_wall_time:
             job = page_tables.series_figure(last, "speedup_by_job_wall_time", last.speedup_by_job_wall_time)
@@ -176,7 +177,7 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
 
 
 def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
-    """Return what stands around the tables of cells and series, and where scaling is lost."""
+    """Return the values around the tables of cells and series, and of the sentences on where scaling is lost."""
     report = inputs.report
     is_scaled = any(series.kind for series in report.series)
     return {
@@ -192,7 +193,7 @@ def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _chart_values(inputs: PageInputs) -> dict[str, Any]:
-    """Return the charts: charts with a section of their own by name, and all others."""
+    """Return the values of the charts: those with a section of their own by name, and all others."""
     charts = _charts_with_content(inputs)
     return {
         "charts": [chart for chart in charts if chart.name not in PLACED],
@@ -203,7 +204,7 @@ def _chart_values(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
-    """Return the findings: under the table of cells, in their section, and as chips wherever a code stands.
+    """Return the values of the findings: below the table of cells, in their section, and wherever a code stands.
 
     `slugs`: the cells that have a row to link to.
     """
@@ -230,9 +231,9 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Mark
 
 
 def _bullet_html(bullet: Bullet, slugs: set[str]) -> Markup:
-    """Return a bullet as HTML. Its cells link to their rows: where the text names them, else in "(see ...)" behind it.
+    """Return a bullet as HTML, followed by what it rests on in soft grey. `slugs`: the cells that have a row.
 
-    What the bullet rests on follows in soft grey. `slugs`: the cells that have a row.
+    Its cells link to their rows: where the text names them, else in "(see ...)" behind it.
     """
     label = Markup("<strong>{}:</strong> ").format(bullet.label) if bullet.label else Markup("")
     unnamed = [cell for cell in bullet.cells if cell in slugs and cell not in bullet.sentence]
@@ -251,17 +252,13 @@ def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
 
 
 def _whole_jobs(report: ScalingReport) -> list[tuple[str, page_tables.PageFigure, page_tables.PageFigure]]:
-    """Return the largest size of each series with a speed-up of the whole job: its cell, that, and the window's."""
-    largest = [series.points[-1] for series in report.series if series.kind]
-    return [
-        (
-            point.cell,
-            page_tables.series_figure(point, "speedup_by_job_wall_time", job),
-            page_tables.series_figure(point, "speedup", window),
-        )
-        for point in largest
-        if (job := point.speedup_by_job_wall_time) and (window := point.speedup)
-    ][:MOST_JOBS]
+    """Return (cell, speed-up of the whole job, speed-up in the window) of the largest size of the first series."""
+    jobs = []
+    for point in (series.points[-1] for series in report.series if series.kind):
+        if (of_job := point.speedup_by_job_wall_time) and (of_window := point.speedup):
+            job = page_tables.series_figure(point, "speedup_by_job_wall_time", of_job)
+            jobs.append((point.cell, job, page_tables.series_figure(point, "speedup", of_window)))
+    return jobs[:MOST_JOBS]
 
 
 def _single_devices(report: ScalingReport) -> list[str]:
@@ -283,7 +280,7 @@ def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
-    """Return the charts of traces; charts that compare traces only where there are several traces."""
+    """Return the charts of traces; those that compare traces only where there are several."""
     traced = len(inputs.traces.ok) if inputs.traces else 0
     if not traced:
         return []
@@ -317,7 +314,7 @@ def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGro
 
 
 def _group_location(group: list[Finding]) -> str:
-    """Return where a group of findings is: "zero2-n1x2, zero3-n1x2 (6 runs)"; of a single run the cell alone."""
+    """Return which cells and runs a group of findings concerns: "zero2-n1x2, zero3-n1x2 (6 runs)"."""
     cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
     named = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
     runs = {run for finding in group for run in finding.runs}
@@ -325,7 +322,7 @@ def _group_location(group: list[Finding]) -> str:
 
 
 def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
-    """Group findings that say the same of several runs, so that it stands once."""
+    """Return the findings of a group, those that say the same of several runs as one, so that it stands once."""
     occurrences = []
     for alike in group_by(group, lambda finding: (finding.evidence, str(finding.corrected))).values():
         names = names_of_runs([run for finding in alike for run in finding.runs or finding.cells])
@@ -334,12 +331,12 @@ def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
 
 
 def _severities(findings: list[Finding]) -> dict[str, str]:
-    """Return the severity of each code, the most severe where it has several: they come first."""
+    """Return code -> severity, the most severe where it has several: `findings` begin with these."""
     return {finding.code: finding.severity for finding in reversed(findings)}
 
 
 def _codes_by_run(findings: list[Finding]) -> dict[str, list[str]]:
-    """Return the codes of findings by the name of the run, each once."""
+    """Return name of a run -> the codes of its findings, each once."""
     codes: dict[str, list[str]] = {}
     for finding in findings:
         for run in finding.runs:

@@ -114,7 +114,7 @@ def protocol_facts(runs: list[Run]) -> Facts:
 
 
 def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
-    """Return what was run, where cells are commands, as (name, text)."""
+    """Return what was run, as (name, text), of cells that are commands."""
     printed = [m for m in metrics if isinstance(m, Printed)]
     warmup = [f"the first {m.config['work']['warmup_steps']} steps of each log are not counted" for m in metrics]
     rows: list[tuple[str, list[Any]]] = [
@@ -131,13 +131,14 @@ def _protocol_of_commands(metrics: Sequence[Recorded]) -> Facts:
 
 
 def _reading_text(metrics: Printed) -> str:
-    """Return how the figures of a command came about."""
+    """Return in words which reader took the figures of a command from its log, and by whose clock."""
     reading = metrics.reading
     guessed = " (guessed: no known program prints such lines)" if reading.guessed else ""
     return f"{reading.reader}{guessed}, clock: {metrics.window.clock}"
 
 
 def _commit_text(commit: str, dirty: bool | None) -> str:
+    """Return a commit in words: "0123456789ab with uncommitted changes"."""
     return f"{commit[:12]}{' with uncommitted changes' if dirty else ''}"
 
 
@@ -203,8 +204,8 @@ def _failures_by_cause(runs: list[Run]) -> list[tuple[str, Failure]]:
 
 
 def names_of_runs(runs: list[str]) -> str:
-    """Return names of runs, repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
-    names_of: dict[str, list[str]] = {}  # cell -> its repeats; "" -> runs that are not repeats
+    """Return names of runs as one text, repeats of a cell together: "ddp-n1x2/rep1, rep2; fsdp-n1x2/rep1"."""
+    names_of: dict[str, list[str]] = {}  # "CELL/" -> its repeats; "" -> runs that are not repeats
     for run in dict.fromkeys(runs):
         cell, _, repeat = run.rpartition("/")
         if cell and repeat.startswith("rep"):
@@ -215,7 +216,7 @@ def names_of_runs(runs: list[str]) -> str:
 
 
 def _all_values(values: list[Any]) -> str:
-    """Return all different values as text, so that runs that differ are not summarised as if they were alike."""
+    """Return all different values in one text, so that runs that differ are not summarised as if they were alike."""
     return "; ".join(dict.fromkeys("unknown" if v is None else str(v) for v in values))
 
 

@@ -93,9 +93,11 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
 
 
 def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
-    """Return one entry of the table of cells. `row`: of cells.csv. `key`: its column. `text`: as it is printed."""
-    value = row.get(key)
-    column = COLUMNS[key]
+    """Return one entry of the table of cells: the figure of `row` in column `key`, printed as `text`.
+
+    Only what was measured has an id and a tip. `row`: of `scaling_rows`.
+    """
+    value, column = row.get(key), COLUMNS[key]
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
     if not is_measured or not isinstance(value, float | int) or text == "–":
         order = float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
@@ -110,9 +112,9 @@ def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
 
 
 def interval_tip(value: float, low: float | None, high: float | None, n: float, factor: float = 1) -> str:
-    """Return a figure as the table has it, with seven digits, and n: "1.620724 [1.197642, 2.193264], n=3".
+    """Return a figure with seven digits, its interval, and n: "1.620724 [1.197642, 2.193264], n=3".
 
-    `factor`: from the file's unit to the table's unit.
+    `factor`: from the unit of the file to that of the table.
     """
     text = significant(value * factor, 7)
     if low is None or high is None:
@@ -140,7 +142,7 @@ def series_view(report: ScalingReport, kind: str) -> PageTable:
 
 
 def _series_entry(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
-    """Return one entry of a table of scaling, whose column is `quantity`. `text`: as it is printed."""
+    """Return one entry of a table of scaling, in the column `quantity`, printed as `text`."""
     figure = point.figure(quantity) if quantity in SERIES_FIGURES else None
     if not figure:
         return PageFigure(text, order=float(text) if text.isdigit() else None)
@@ -148,7 +150,7 @@ def _series_entry(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
 
 
 def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> PageFigure:
-    """Return a quantity of a point of a series as an entry of a table. `text`: as it is printed, by default a ratio."""
+    """Return the `quantity` of a point of a series as an entry of a table, printed as `text`, by default as a ratio."""
     name = COLUMNS[quantity].figure or quantity
     undecided = quantity.startswith("speedup") and value.spans()
     tip = interval_tip(value.value, value.low, value.high, value.n)
@@ -181,16 +183,15 @@ def terms_of_page(inputs: PageInputs) -> Terms:
 
 
 def defined_columns(tables: Iterable[PageTable]) -> Terms:
-    """Return the columns of `tables` that have a definition, with it, each once."""
-    explained: Terms = []
+    """Return (label, definition) of the columns of `tables` that have a definition, each label once."""
+    explained: dict[str, str] = {}
     for column in (column for table in tables for column in table.columns if column.definition):
-        if column.label not in dict(explained):
-            explained.append((column.label, column.definition))
-    return explained
+        explained.setdefault(column.label, column.definition)
+    return list(explained.items())
 
 
 def _term_of_cell(names: list[str]) -> str:
-    """Return what a cell is, with the parts that the names of these cells have: "n1x2 (nodes x devices per node)"."""
+    """Return what a cell is, with the parts that these `names` of cells have: "n1x2 (nodes x devices per node)"."""
     tokens: dict[str, str] = {}
     for name in names:
         for token in name.split("-"):
@@ -214,7 +215,7 @@ TRACE_PARTS = {
 
 
 def trace_row(trace: CellTrace) -> dict[str, str]:
-    """Return a trace as text by heading; "unknown" for a figure that it does not support."""
+    """Return the row of a trace: heading -> text; "unknown" for a figure that it does not support."""
     parts = {name: getattr(trace, key) for name, key in TRACE_PARTS.items()}
     times = {f"{name} (ms)": "unknown" if ms is None else number(ms) for name, ms in parts.items()}
     overhead = estimate(trace.overhead) if trace.overhead else "unknown"

@@ -29,9 +29,9 @@ def is_measured(name: str) -> bool:
 
 
 def prometheus(campaign: str, cells: pd.DataFrame) -> str:
-    """Return every measured column of `cells` (cells.csv) as a gauge, with the bounds of its interval as two more.
+    """Return the text file of Prometheus: each measured column of `cells` (cells.csv) as a gauge, its bounds as two more.
 
-    A gauge has the column's name, behind `scaleproof_`, and a value for each cell that has one.
+    A gauge is called `scaleproof_` and the column's name; it has a value for each cell that has one.
     """
     rows = row_dicts(cells)
     lines: list[str] = []
@@ -45,9 +45,9 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
 
 
 def _gauge_lines(column: str, text: str, campaign: str, rows: list[dict[str, Any]]) -> list[str]:
-    """Return a gauge in Prometheus' text format: its help `text`, its type, a value for each cell that has one.
+    """Return the lines of a gauge: its help `text`, its type, a value for each cell that has one; none without values.
 
-    A value: `scaleproof_mfu{campaign="llama",cell="ddp-n1x2"} 0.31`. Without values there are no lines.
+    A value: `scaleproof_mfu{campaign="llama",cell="ddp-n1x2"} 0.31`.
     """
     values = {row["cell"]: row.get(column) for row in rows}
     lines = [
@@ -121,7 +121,7 @@ def export_runs(runs: Sequence[Run], folder: Path) -> list[ExportedRun]:
 
 
 def _run_points(run: Run) -> Iterator[Point]:
-    """Yield the steps of a run; those of warm-up have a loss alone, since only the window is timed."""
+    """Yield the steps of a run in order; those of the warm-up have a loss alone, since only the window is timed."""
     window, losses = run.window, run.losses.tolist()
     n_warmup = len(losses) - len(run.elapsed)
     for step, loss in enumerate(losses[:n_warmup]):

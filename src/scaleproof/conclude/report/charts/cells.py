@@ -123,7 +123,7 @@ def _draw_job(axes: Axes, i: int, row: dict[str, Any], parts: dict[str, tuple[st
 
 
 def _part_look(label: str, shade: str) -> dict[str, Any]:
-    """Return how the bar of a part of a job looks; the start-up is lighter."""
+    """Return how the bar of a part of a job looks, as options of a plot; the start-up is lighter."""
     return bar_style(shade, 0.25 if label == "start-up" else 0.6)
 
 
@@ -175,7 +175,7 @@ def energy(axes: Axes, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingR
 
 
 def _measured_cells(axes: Axes, cells: pd.DataFrame, why: str = "no measured runs") -> tuple[pd.DataFrame, str]:
-    """Return the measured cells that are drawn, and what the title says of them; of none the axes say `why`."""
+    """Return the measured cells that are drawn, and what the title says of them; where there are none, write `why`."""
     drawn, title = fastest_cells(cells)
     if drawn.empty:
         write_empty(axes, why)

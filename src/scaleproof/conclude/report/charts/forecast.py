@@ -25,7 +25,7 @@ MISSED = "#b2182b"
 
 
 def drawn_forecasts(rows: Sequence[ForecastRow]) -> list[tuple[ForecastRow, StepForecast]]:
-    """Return the cells with an interval, as many as one chart holds."""
+    """Return the rows that have a forecast, with it, as many as one chart holds."""
     return [(row, row.forecast) for row in rows if row.forecast][:MOST_ROWS]
 
 
@@ -43,11 +43,9 @@ def forecast_chart(axes: Axes, rows: Sequence[ForecastRow]) -> None:
             outside = not interval.low <= row.measured_s <= interval.high
             axes.plot(1e3 * row.measured_s, place, "o", color=MISSED if outside else "black", ms=6, zorder=3)
     label_rows(axes, [row.cell for row, _ in cells])
-    ends = [
-        1e3 * (seconds or interval.value)
-        for row, interval in cells
-        for seconds in (interval.low, interval.high, row.measured_s)
-    ]
+    ends = []
+    for row, interval in cells:
+        ends += [1e3 * seconds for seconds in (interval.low, interval.high, row.measured_s or interval.value)]
     margin = 0.05 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.set_xlabel("time of a step (ms): band and line were forecast, the dot was measured")
@@ -80,7 +78,7 @@ class Band:
 def bands_of_series(series: ScalingSeries, forecasts: Sequence[ForecastRow]) -> list[Band]:
     """Return the forecasts that belong to a series as bands of tokens/s, whether their cells ran or not.
 
-    A forecast belongs where its cell is a point of the series, or one of its relatives is, which differ in size alone.
+    A forecast belongs to the series of its cell, or else of a relative: a cell that differs from it in size alone.
     """
     cells = {point.cell for point in series.points}
     bands = []

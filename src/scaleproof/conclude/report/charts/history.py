@@ -26,10 +26,9 @@ def draw_history(
 def _draw(axes: Axes, tracks: Mapping[str, Track], labels: Sequence[str], shifts: Mapping[str, Sequence[int]]) -> None:
     """Draw each cell's rate as a change in percent since its first session; arguments as of `draw_history`."""
     for nth, (cell, track) in enumerate(list(tracks.items())[:MOST_LINES]):
-        rates = {session: rate for session, (rate, _low, _high) in sorted(track.items())}
-        first_session = min(rates)
-        first_rate = rates[first_session]
-        changes = {session: 100 * (rate / first_rate - 1) for session, rate in rates.items()}
+        first_session = min(track)
+        first_rate = track[first_session][0]
+        changes = {session: 100 * (rate / first_rate - 1) for session, (rate, _low, _high) in sorted(track.items())}
         shade = COLOURS[nth % len(COLOURS)]
         line = LINES[nth // len(COLOURS) % len(LINES)]
         axes.plot(list(changes), list(changes.values()), ls=line, color=shade, lw=1.2)

@@ -42,9 +42,7 @@ def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, keyed: boo
     def label(text: str) -> str | None:
         return text if keyed else None
 
-    nulls = estimate.null_ratios
-    low = estimate.low
-    high = estimate.high
+    nulls, low, high = estimate.null_ratios, estimate.low, estimate.high
     axes.plot(nulls, [i + 0.22] * len(nulls), "x", ms=6, color="0.3", label=label("A against A"))
     for nth, ratio in enumerate(estimate.ratios, 1):
         (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=COLOURS[0])
@@ -60,7 +58,7 @@ Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its int
 
 
 def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
-    """Write `out`.svg and .png; of many cells only the cells that differ most, in the order of `ratios`."""
+    """Write `out`.svg and .png with the ratios in their order; of more than MOST_ROWS those that differ most from 1."""
     differ_most = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[:MOST_ROWS]  # [1]: B over A
     chosen = [ratio for ratio in ratios if ratio in differ_most]
     write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _draw_ratios(axes, chosen, len(ratios)))

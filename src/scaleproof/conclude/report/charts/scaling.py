@@ -89,7 +89,7 @@ def _draw_bands(
 ) -> list[Band]:
     """Draw the forecasts of each series of `every` as bands, and return all bands.
 
-    `base`: the rate of a series that is 1 on the value axis, which is in `unit`.
+    `base`: returns the rate of a series that is 1 on the value axis, which is in `unit`.
     """
     drawn = []
     for series, look, place in zip(every, series_styles(every), places_side_by_side(every), strict=True):
@@ -100,6 +100,7 @@ def _draw_bands(
 
 
 def _baseline_rate(series: ScalingSeries) -> float:
+    """Return the tokens/s of the smallest size of a series."""
     return series.points[0].tokens_per_sec_global.value
 
 

@@ -52,7 +52,7 @@ Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # sizes of a series with what 
 
 
 def chart_style() -> Any:
-    """The context of matplotlib's settings for all charts; text stays text in the SVG, so that it can be searched."""
+    """Return the context of matplotlib's settings for all charts; text stays text in an SVG, so that one can search it."""
     return matplotlib.rc_context(
         {
             "font.size": 11,
@@ -99,7 +99,7 @@ def colour(strategy: str) -> str:
 
 
 def _palette_index(strategy: str) -> int:
-    """Which of the colours and markers a strategy has; settings of a command, of other names, have one by letters."""
+    """Return the place of a strategy's colour and marker; a setting of a command, of another name, has one by letters."""
     name = without_offload(strategy)
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 
@@ -148,27 +148,27 @@ def hover_text(what: str, interval: Estimated, unit: str) -> str:
 
 
 def places_side_by_side(every: Sequence[ScalingSeries]) -> list[dict[int, float]]:
-    """For each series, number of devices -> its place on the axis, so that points stand side by side.
+    """Return for each series number of devices -> its place, so that the points of several series stand side by side.
 
     0 is the middle of the series that have a point there; neighbours differ by 1.
     """
-    sizes = [[point.devices for point in series.points] for series in every]
-    places_of_series = []
-    for number_of_series, own_sizes in enumerate(sizes):
-        place = {}
-        for devices in own_sizes:
-            present = [other for other, other_sizes in enumerate(sizes) if devices in other_sizes]
-            place[devices] = present.index(number_of_series) - (len(present) - 1) / 2
-        places_of_series.append(place)
-    return places_of_series
+    present: dict[int, list[int]] = {}  # number of devices -> indices of the series that have a point there
+    for index, series in enumerate(every):
+        for point in series.points:
+            present.setdefault(point.devices, []).append(index)
+    places: list[dict[int, float]] = [{} for _ in every]
+    for devices, indices in present.items():
+        for place, index in enumerate(indices):
+            places[index][devices] = place - (len(indices) - 1) / 2
+    return places
 
 
 def draw_line(
     axes: Axes, place: dict[int, float], look: dict[str, Any], label: str, points: Drawn, unit: str = ""
 ) -> list[float]:
-    """Draw one series with its intervals, and return the x of its points.
+    """Draw one series with its intervals, and return the x of its points; a point with a finding has a red ring.
 
-    `place`: see `places_side_by_side`; `look`: colour, marker, dashes. A point with a finding has a red ring.
+    `place`: of `places_side_by_side`; `look`: colour, marker, dashes; `label`: its entry in the legend.
     """
     x_values = [point.devices * 2 ** (BESIDE * place[point.devices]) for point, _ in points]
     values = [estimate.value for _, estimate in points]
@@ -209,7 +209,7 @@ def draw_device_axis(axes: Axes, devices: list[int]) -> None:
 
 
 def leave_headroom(axes: Axes, values: list[float]) -> None:
-    """End the value axis a little above `values`, whose marks are whole then, however long an interval is."""
+    """End the value axis above `values`, so that their marks are whole; intervals that are too long are cut off."""
     axes.set_ylim(0, float(np.clip(axes.get_ylim()[1], MARGIN * max(values), HEADROOM * max(values))))
 
 
@@ -225,7 +225,7 @@ def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
 
 
 def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: Any) -> None:
-    """Write a label beside each row of a chart, the first one on top, with `above` of a row's height over that."""
+    """Write a label beside each row of a chart, the first one on top, with `above` of a row's height over it."""
     axes.set_yticks(range(len(labels)), labels, **look)
     axes.set_ylim(len(labels) - (1 - above), -above)
     axes.grid(axis="y", visible=False)
@@ -304,9 +304,9 @@ def _add_legend_below(figure: Figure) -> None:
 
 
 def _save_figure(figure: Figure, path: Path, unit: str) -> None:
-    """Write both formats of a finished figure, laid out once: `savefig` would lay it out and draw it twice for each.
+    """Write both formats of a finished figure. `unit`: of the work in its rates.
 
-    `unit`: of the work in its rates.
+    It is laid out once: `savefig` would lay it out and draw it twice for each format.
     """
     figure.set_dpi(DOTS_PER_INCH)
     layout = figure.get_layout_engine()
@@ -315,7 +315,7 @@ def _save_figure(figure: Figure, path: Path, unit: str) -> None:
         figure.set_layout_engine("none")
     grounds = [figure.patch, *(axes.patch for axes in figure.axes)]
     drawing = io.StringIO()
-    for ground in grounds:  # the page's own shines through
+    for ground in grounds:  # so that the page's own background shines through the SVG
         ground.set_visible(False)
     FigureCanvasSVG(figure).print_svg(drawing, metadata={"Date": None})
     # What `tip` left as ids of groups becomes their titles.

@@ -81,7 +81,7 @@ def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -
     rows = measured.to_dict("records")
     for i, (row, style) in enumerate(zip(rows, line_styles(list(measured["strategy"])), strict=True)):
         points = table[(table["cell"] == row["cell"]) & table[against].notna()]
-        marks = (i, max(LEAST_APART, len(points) // MARKS))  # of lines that lie on each other each is seen
+        marks = (i, max(LEAST_APART, len(points) // MARKS))  # from the i-th on, so that each of equal lines is seen
         axes.plot(points[against], points["smoothed"], markevery=marks, label=row["cell"], lw=1.4, ms=5, **style)
         if against == "step" and pd.notna(row["validation_loss"]):
             axes.plot(points["step"].iloc[-1], row["validation_loss"], "D", mfc="none", ms=8, color=style["color"])

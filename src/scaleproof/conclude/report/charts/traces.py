@@ -157,7 +157,7 @@ def _legend_entry(axes: Axes, label: str, colour: str, hatch: str) -> None:
 
 
 def _bar_style(colour: str, hatch: str) -> dict[str, Any]:
-    """Return how a bar of a part of a step looks: `hatch` is drawn in white."""
+    """Return how a bar of a part of a step looks, as options of a plot; `hatch` is drawn in white."""
     return {"color": colour, "hatch": hatch, "hatchcolor": "white", "edgecolor": colour, "lw": 0}
 
 
@@ -168,6 +168,6 @@ def _label_cells(axes: Axes, traced: Sequence[CellTrace]) -> None:
 
 
 def _write_unknown(axes: Axes, row: int) -> None:
-    """Write words into a row that has no figure."""
+    """Write into a row without a figure that it is unknown."""
     text, across = " unknown: the trace does not say", axes.get_yaxis_transform()
     axes.text(0.01, row, text, va="center", transform=across, color="0.35", fontsize=SMALL)

@@ -14,9 +14,9 @@ ROW_INCHES = 0.27
 
 
 def drawn_cells(entries: Sequence[WaterfallCell]) -> list[WaterfallCell]:
-    """Return the cells that are drawn, in their order."""
-    known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i].parts))
-    return [entries[i] for i in sorted(known[:MOST_CELLS])]
+    """Return the cells that are drawn, in their order: the MOST_CELLS of which most is known."""
+    best_known = sorted(range(len(entries)), key=lambda i: sum(part.ms is None for part in entries[i].parts))
+    return [entries[i] for i in sorted(best_known[:MOST_CELLS])]
 
 
 def chart_height(entries: Sequence[WaterfallCell]) -> float:
@@ -46,7 +46,7 @@ def waterfall(axes: Axes, entries: Sequence[WaterfallCell]) -> None:
 
 def _draw_cell(axes: Axes, cell: WaterfallCell, row: int) -> int:
     """Draw one cell from `row` on, and return the row after it."""
-    end = cell.ideal_ms
+    end = cell.ideal_ms  # where the next part begins
     axes.barh(row, end, height=0.7, **bar_style("0.4"))
     _write_right_of(axes, end, row, number(end))
     look_of_part: dict[str, Any] = {"color": colour(cell.strategy)}

@@ -45,10 +45,7 @@ def _step_sentences(profile: Profile) -> list[str]:
     if communication == 0:
         return [step, "There is no communication."]
     share = f"{100 * exposed / communication:.0f} %"
-    return [
-        step,
-        f"Communication takes {_ms_text(communication)}, of which {share} is exposed: no computing hides it.",
-    ]
+    return [step, f"Communication takes {_ms_text(communication)}, of which {share} is exposed: no computing hides it."]
 
 
 def _collective_sentences(profile: Profile) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from scaleproof.conclude.analysis.run_tables import figure_columns
 from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, columns_in_group
@@ -28,9 +29,7 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     rows = []
     for row in row_dicts(cells):
         cell = row["cell"]
-        series = series_of.get(cell)
-        point = points.get(cell)
-        entry = entries.get(cell)
+        series, point, entry = series_of.get(cell), points.get(cell), entries.get(cell)  # None without numbers
         row |= {"series": series.name if series else None, "kind": series.kind if series else None}
         row["overhead_only"] = point.overhead_only if point else None
         row["baseline"] = series.baseline if series and series.kind else None
@@ -48,20 +47,14 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:
-    """Return a figure and its bounds by column: `name`, name_low and name_high; all None where there is no figure."""
-    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
-
-
 def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the table as people read it; a cell without numbers says why, and one with a finding names it."""
+    """Return the rows of `scaling_rows` as people read them; a cell without numbers says why it has none."""
     texts = [_row_texts(row) for row in row_dicts(rows)]
     return pd.DataFrame([{COLUMNS[name].heading: text[name] for name in CELLS_TABLE} for text in texts])
 
 
 def _row_texts(row: dict[str, Any]) -> dict[str, str]:
-    """Return the text of one cell by column. `row`: one of `scaling_rows(...)`."""
+    """Return the texts of one cell by column. `row`: one of `scaling_rows(...)`."""
     n = row["n"]
     words = {True: "yes", False: "no", None: ""}
     text = {name: str(row[name]) for name in CELLS_TABLE}
@@ -106,9 +99,9 @@ def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
 
 
 def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return the table without columns that say nothing, and the settings that have one value, with these values.
+    """Return the table `texts` (of `cell_texts`) less some columns, and the settings that have one value, with it.
 
-    A column says nothing where it is empty, or is such a setting. `texts`: of `cell_texts`.
+    Columns of such settings are left out, and those that are empty.
     """
     settings = [*CONFIGURED, "kind", "target_loss"]
     candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
@@ -121,7 +114,7 @@ def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, s
 def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> None:
     """Write scaling.csv, scaling.md and scaling.tex into `folder`. `cells`: cells.csv.
 
-    What fits a page of a paper: what the cells differ in, the main figures, the findings; scaling.csv has the rest.
+    The last has what fits a page of a paper: what the cells differ in, the main figures, the findings.
     """
     rows = scaling_rows(cells, report)
     texts, constant = split_constant(cell_texts(rows))
@@ -147,9 +140,9 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
 
 
 def restated_time_note(cells: pd.DataFrame) -> str:
-    """Return that the time to loss says no more than the rate, with a leading space; "" where it does say more.
+    """Return a sentence, after a space, that the time to loss says no more than the rate; "" where it does.
 
-    `cells`: cells.csv. Steps to the loss that differ by 1 count as the same.
+    Steps to the loss that differ by 1 count as the same. `cells`: cells.csv.
     """
     if "steps_to_loss" not in cells:
         return ""
@@ -173,7 +166,7 @@ def interval_of(row: dict[str, Any], name: str) -> Estimated | None:
 
 
 def _table_note(report: ScalingReport) -> str:
-    """Return what the columns mean, for below the table."""
+    """Return the note below the table: what its columns mean."""
     baselines = ", ".join(f"{series.name}: {series.baseline}" for series in report.series if series.kind) or "none"
     return (
         "Intervals are 95 % over runs. Strong scaling keeps the global batch, weak scaling the batch per device. "

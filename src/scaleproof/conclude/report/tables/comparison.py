@@ -18,12 +18,12 @@ NOTES = (
 
 
 def comparison_rows(comparisons: Sequence[AbComparison]) -> pd.DataFrame:
-    """comparison.json as people read it, one row per comparison."""
+    """Return the table of A/B comparisons as people read it, one row per comparison."""
     return pd.DataFrame([_comparison_row(comparison) for comparison in comparisons])
 
 
 def _comparison_row(comparison: AbComparison) -> dict[str, str]:
-    """Return a comparison as text by heading."""
+    """Return the row of a comparison: heading -> text; without an estimate it says why there is none."""
     estimate = comparison.estimate
     row = {"comparison": comparison.name, "A": comparison.a, "B": comparison.b}
     if estimate:

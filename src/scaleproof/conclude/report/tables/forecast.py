@@ -20,7 +20,6 @@ def forecast_table(rows: Sequence[ForecastRow]) -> pd.DataFrame:
     table = []
     for row in rows:
         known, measured = row.forecast, row.measured_s  # None: refused, not measured
-        # The first three of a forecast are its value and its bounds, in seconds.
         value, low, high = (number(1e3 * seconds) for seconds in known[:3]) if known else ("–", "–", "–")
         likely = "–"
         if row.likely_low is not None and row.likely_high is not None:

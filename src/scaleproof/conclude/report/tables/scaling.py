@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from scaleproof.conclude.analysis.run_tables import figure_columns
 from scaleproof.conclude.report.sentences.scaling import law_sentences
-from scaleproof.conclude.report.tables.cells import figure_columns
 from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries
@@ -39,24 +39,23 @@ def series_rows(report: ScalingReport, kind: str) -> pd.DataFrame:
 
 
 def series_texts(report: ScalingReport, kind: str) -> pd.DataFrame:
-    """Return the table as people read it; columns without any entry are left out."""
+    """Return the table of a `kind` as people read it; columns without any entry are left out, but for the findings."""
     rows = [_size_row(series, point) for series in _series_of_kind(report, kind) for point in series.points]
     frame = pd.DataFrame(rows)
     return frame.drop(columns=[name for name in frame.columns if set(frame[name]) <= {"", "–"} and name != "findings"])
 
 
 def _size_row(series: ScalingSeries, point: ScalingPoint) -> dict[str, str]:
-    """Return one size of a series, as text by heading."""
-    fields, is_baseline = ", ".join(point.incomparable), point.cell == series.baseline
-
-    def text(name: str) -> str:
-        if fields and name != "tokens_per_sec_global":
-            return "–" if name == "karp_flatt" else f"incomparable: {fields}"
-        return "1 (baseline)" if is_baseline and name == "speedup" else COLUMNS[name].estimate(point.figure(name))
-
+    """Return the row of one size of a series: heading -> text."""
+    fields = ", ".join(point.incomparable)
     row = {"series": series.name, "devices": str(point.devices), "n": str(point.n)}
     row |= {"verdict": point.verdict or "–", "findings": " ".join(point.findings)}
-    row |= {name: text(name) for name in SERIES_FIGURES}
+    for name in SERIES_FIGURES:
+        row[name] = COLUMNS[name].estimate(point.figure(name))
+        if fields and name != "tokens_per_sec_global":  # then no ratio is formed
+            row[name] = "–" if name == "karp_flatt" else f"incomparable: {fields}"
+        elif name == "speedup" and point.cell == series.baseline:
+            row[name] = "1 (baseline)"
     return {label: row[name] for label, name in HEADINGS.items()}
 
 

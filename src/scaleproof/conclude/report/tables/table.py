@@ -70,7 +70,7 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
 
 
 def _break_into_lines(text: str, side: str, width: int) -> str:
-    """Return LaTeX of a text, on several lines if it is longer than `width`. `side`: "l" or "r"."""
+    """Return a text as LaTeX, broken into several lines where it is longer than `width`. `side`: "l" or "r"."""
     whole = text.replace(r"[95 \%]", r"[95~\%]")
     if len(re.sub(r"\\text\w+", "", whole)) <= width:
         return text
@@ -80,7 +80,7 @@ def _break_into_lines(text: str, side: str, width: int) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """`text` on one line, every special character of LaTeX escaped."""
+    """Return `text` on one line, with every special character of LaTeX escaped."""
     cell = pd.DataFrame([[_one_line(text)]]).style.format(escape="latex").hide(axis="index").hide(axis="columns")
     line = cell.to_latex(column_format="l").split("\n")[1]
     return _replace_unknown_signs(line.removesuffix(r" \\"))
@@ -100,13 +100,11 @@ def _replace_unknown_signs(text: str) -> str:
 
 def mark_undecided(texts: pd.DataFrame, ratios: Mapping[str, Sequence[Estimated | None]]) -> pd.DataFrame:
     """Return the table with "~" before each ratio whose interval contains 1. `ratios`: heading -> those of all rows."""
-    marked = {
-        heading: [
-            f"~ {text}" if ratio and ratio.spans() else text for text, ratio in zip(texts[heading], column, strict=True)
-        ]
-        for heading, column in ratios.items()
-        if heading in texts
-    }
+    marked = {}
+    for heading, column in ratios.items():
+        if heading in texts:
+            pairs = zip(texts[heading], column, strict=True)
+            marked[heading] = [f"~ {text}" if ratio and ratio.spans() else text for text, ratio in pairs]
     return texts.assign(**marked)
 
 

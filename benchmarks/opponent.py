@@ -205,7 +205,7 @@ class Pages:
     def of_stages(self, edits: Sequence[Edit], *_: object) -> tuple[list[str], list[str]]:
         """What verify names, and what is published otherwise. Raises RuntimeError where a stage fails."""
         from scaleproof.conclude.publication.gate import verify_and_audit
-        from scaleproof.conclude.publication.made_again import written_again
+        from scaleproof.conclude.publication.made_again import compare_with_rewritten
 
         self._runs += 1
         copy = self.root / f"copy{self._runs}"
@@ -223,7 +223,7 @@ class Pages:
         changed = changed_words(self._sound, self.stated(copy / stages.FOLDER)) if self._differ(copy) else []
         differences = verify_and_audit(copy / stages.FOLDER)[0] if changed else []
         if changed and not differences:
-            changed.append(written_again(copy / stages.FOLDER).reservation)
+            changed.append(compare_with_rewritten(copy / stages.FOLDER).reservation)
         shutil.rmtree(copy)
         return [str(difference)[:100] for difference in differences[:3]], changed
 

@@ -17,7 +17,7 @@ sys.path[:1] = [str(TESTS)]  # not of this folder, whose conclude.py is another
 from verify.any_demo import differences_in  # noqa: E402
 from verify.test_any_answer import any_campaign, finished  # noqa: E402
 
-from scaleproof.conclude.publication.made_again import written_again  # noqa: E402
+from scaleproof.conclude.publication.made_again import compare_with_rewritten  # noqa: E402
 from scaleproof.verify.campaign import verify  # noqa: E402
 
 
@@ -28,7 +28,7 @@ def main(count: int = 100, first: int = 0) -> None:
         with TemporaryDirectory() as folder:
             drawn, demo = Path(folder, "drawn"), Path(folder, "demo")
             finished(drawn, **any_campaign(seed))
-            of_drawn = [*verify(drawn, with_manifest=False)[0], *written_again(drawn).differences]
+            of_drawn = [*verify(drawn, with_manifest=False)[0], *compare_with_rewritten(drawn).differences]
             repeats, pairs = [(6, 4), (2, 2), (3, 4), (3, 2), (2, 4), (6, 2)][seed % 6]
             differences = [*map(str, of_drawn), *differences_in(demo, seed, repeats, pairs)]
         accused += bool(differences)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from verify.test_faults_after_analysis import FOLDER, PUBLISHED, run
 
-from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.ground.files import sha256_of, write_json
 from scaleproof.ground.records.metrics import Failed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
@@ -69,7 +69,7 @@ def differences_in(root: Path, seed: int, repeats: int = 6, pairs: int = 4) -> l
         patch.chdir(root)
         for stage in (*ALL_STAGES, "loss_charts", "report"):
             run(stage)
-        return list(map(str, [*verify(FOLDER, with_manifest=False)[0], *written_again(FOLDER).differences]))
+        return list(map(str, [*verify(FOLDER, with_manifest=False)[0], *compare_with_rewritten(FOLDER).differences]))
 
 
 def _leave_out(folder: Path, repeats: int, pairs: int) -> None:

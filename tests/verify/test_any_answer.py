@@ -14,7 +14,7 @@ from synthetic import cells, write_run
 from scaleproof.conclude.analysis import ranking
 from scaleproof.conclude.analysis.scaling import scaling_report
 from scaleproof.conclude.analysis.simultaneous import Family
-from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -88,7 +88,7 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_nothing_differs_in_a_sound_campaign(tmp_path: Path, name: str) -> None:
     finished(tmp_path, **CAMPAIGNS[name])
-    differences = [*verify(tmp_path, with_manifest=False)[0], *written_again(tmp_path).differences]
+    differences = [*verify(tmp_path, with_manifest=False)[0], *compare_with_rewritten(tmp_path).differences]
     assert list(map(str, differences)) == []
 
 
@@ -116,7 +116,7 @@ def any_campaign(seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", [3, 11, 15, 17, 21, 23, 25, 33, 35, 9300])
 def test_nothing_differs_in_a_campaign_of_any_shape(tmp_path: Path, seed: int) -> None:
     finished(tmp_path, **any_campaign(seed))
-    differences = [*verify(tmp_path, with_manifest=False)[0], *written_again(tmp_path).differences]
+    differences = [*verify(tmp_path, with_manifest=False)[0], *compare_with_rewritten(tmp_path).differences]
     assert list(map(str, differences)) == []
 
 
@@ -126,7 +126,7 @@ def test_another_number_of_cells_with_reservations_is_named(tmp_path: Path) -> N
     text = claims.read_text()
     assert "run-stands-out in 6 cells" in text
     claims.write_text(text.replace("run-stands-out in 6 cells", "run-stands-out in 7 cells"))
-    differences = list(map(str, written_again(tmp_path).differences))
+    differences = list(map(str, compare_with_rewritten(tmp_path).differences))
     assert any("run-stands-out in 7 cells" in difference for difference in differences), differences
 
 

@@ -26,7 +26,7 @@ from scaleproof.conclude.analysis import (
     waterfall,
 )
 from scaleproof.conclude.analysis.simultaneous import Family
-from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report import page_facts
 from scaleproof.conclude.report.sentences import answer
 from scaleproof.ground import confidence
@@ -253,7 +253,7 @@ FAULTS = {
 
 
 def differences() -> list[str]:
-    return list(map(str, [*verify(FOLDER)[0], *written_again(FOLDER).differences]))
+    return list(map(str, [*verify(FOLDER)[0], *compare_with_rewritten(FOLDER).differences]))
 
 
 def test_nothing_differs_where_nothing_is_planted(copy: Path) -> None:

@@ -14,7 +14,7 @@ from conclude.report.conftest import Results
 from synthetic import campaign, cells, write_failure, write_run
 
 from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_pairs
-from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.errors import UserError
@@ -150,7 +150,7 @@ def test_a_wrong_figure_is_found_by_recomputing_it(folder, file):
     assert after != before, "the edit must be one"
     path.write_text(after)
     try:
-        differences = [*verify(folder, with_manifest=False)[0], *written_again(folder).differences]
+        differences = [*verify(folder, with_manifest=False)[0], *compare_with_rewritten(folder).differences]
         assert any(d.file == file for d in differences)
         if file.startswith("tables/"):  # no other file is blamed for it
             assert {d.file for d in differences} == {file}

@@ -11,7 +11,7 @@ import pytest
 from verify.test_any_answer import any_campaign, finished
 
 from scaleproof.conclude.publication import made_again
-from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.publication.statements import blocks_of, differing
 from scaleproof.conclude.report.page import write_page
 from scaleproof.verify.html_tree import Element, tree_of
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def named(folder: Path) -> list[str]:
-    return list(map(str, written_again(folder).differences))
+    return list(map(str, compare_with_rewritten(folder).differences))
 
 
 def edited(content: Content, **changes: Any) -> Content:
@@ -51,7 +51,7 @@ EDITS: dict[str, tuple[Callable[[Content], Content], str]] = {
 
 
 def test_all_is_what_the_files_give(folder: Path) -> None:
-    assert written_again(folder) == made_again.Rewritten([])
+    assert compare_with_rewritten(folder) == made_again.Rewritten([])
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -67,7 +67,7 @@ def test_an_edited_sentence_is_named(folder: Path, name: str) -> None:
 
 def test_the_published_demo_has_the_figures_and_words_that_its_files_give() -> None:
     """Code of before has written it: some words of it are others."""
-    assert written_again(PUBLISHED) == made_again.Rewritten([])
+    assert compare_with_rewritten(PUBLISHED) == made_again.Rewritten([])
 
 
 def test_a_page_may_have_pseudonyms_of_hosts(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_of_other_code_words_may_be_others_and_figures_may_not(
     assert page.read_text() != text
     assert named(folder) != []
     monkeypatch.setattr(made_again, "code_sha256", lambda *_: "0" * 64)
-    again = written_again(folder)
+    again = compare_with_rewritten(folder)
     page.write_text(text)
     assert bool(again.differences) == is_named
     assert again.reservation.startswith("0 statements" if is_named else "1 statement ")
@@ -121,7 +121,7 @@ def test_of_other_code_words_may_be_others_and_figures_may_not(
 
 def test_a_page_of_another_version_is_not_written_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_again, "__version__", "9.0")
-    assert "another version" in written_again(folder).reservation
+    assert "another version" in compare_with_rewritten(folder).reservation
 
 
 def test_a_page_that_cannot_be_written_is_a_difference(folder: Path) -> None:

@@ -12,7 +12,7 @@ from verify.test_verify import finished
 from scaleproof.cli.verify import verify as verify_command
 from scaleproof.conclude.publication import gate
 from scaleproof.conclude.publication.gate import findings_left_out, verify_and_audit, why_rules_differ
-from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
@@ -49,10 +49,10 @@ def test_a_signed_publication_verifies_and_names_its_key(folder: Path, key: Path
 
 def test_the_words_of_a_signed_page_are_those_of_its_signature(folder: Path, key: Path, tmp_path: Path) -> None:
     out = publish(folder, tmp_path, Publication(("Jane Doe",), key=key), "0")
-    assert "by the SSH key" not in " ".join(map(str, written_again(out).differences))
+    assert "by the SSH key" not in " ".join(map(str, compare_with_rewritten(out).differences))
     page = out / "report.html"
     page.write_text(page.read_text().replace(signer_of(out)[0], "SHA256:anotherkey"))
-    assert "by the SSH key SHA256:anotherkey" in " ".join(map(str, written_again(out).differences))
+    assert "by the SSH key SHA256:anotherkey" in " ".join(map(str, compare_with_rewritten(out).differences))
 
 
 def test_without_a_key_the_page_says_unsigned(folder: Path, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def crate_metadata(
 
 
 def _add_entity(crate: ROCrate, name: str, properties: dict[str, Any]) -> ContextEntity:
-    """Add what is no file, as an author or a run, to a crate, and return its entity. `name`: an address, or #name."""
+    """Add an entity that is no file, such as an author, to a crate, and return it. `name`: an address, or #name."""
     return crate.add(ContextEntity(crate, name, properties))
 
 
@@ -133,11 +133,11 @@ def _workflow_action(title: str, runs: list[RawRun], files: dict[str, Any]) -> d
 
 
 def _run_start(run: RawRun) -> str:
-    """Return when a run began, ISO 8601."""
+    """Return when a run began, as ISO 8601."""
     return datetime.fromisoformat(run.metrics["timestamp_utc"]).isoformat()
 
 
 def _run_end(run: RawRun) -> str:
-    """Return when a run ended, ISO 8601."""
+    """Return when a run ended, as ISO 8601."""
     seconds = run.metrics["total_wall_time_sec"]
     return (datetime.fromisoformat(run.metrics["timestamp_utc"]) + timedelta(seconds=seconds)).isoformat()

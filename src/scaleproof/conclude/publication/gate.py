@@ -17,7 +17,7 @@ from scipy.stats import t as student
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.checks.all_checks import RULES_VERSION, audit
-from scaleproof.conclude.publication.made_again import is_written_again, records_in, written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten, is_written_again, records_in
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.findings.finding import Finding, read_findings
@@ -47,7 +47,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
     records: Sequence[Run] = ()
     if all(is_written_again(difference.file) for difference in differences):  # else what they are made of is damaged
         records = records_in(folder)
-        rewritten = written_again(folder, records)
+        rewritten = compare_with_rewritten(folder, records)
         reservation = rewritten.reservation
         differences += [again for again in rewritten.differences if again.file not in named]
     if not differences and not why_rules_differ(folder):
@@ -169,10 +169,9 @@ class Gate:
 
 
 def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
-    """Compare a new result with earlier ones.
+    """Return the outcome of the gate for the new result in `results`, by the earlier ones in `baselines`.
 
-    `results`, `baselines`: folders of the new and the earlier results. Raises UserError where nothing can be compared,
-    or a baseline is damaged.
+    Raises UserError where nothing can be compared, or a baseline is damaged.
     """
     earlier = _read_baselines(results, baselines)
     folder = folder_of(results)

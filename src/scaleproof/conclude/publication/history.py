@@ -73,7 +73,7 @@ class History:
 
 
 def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> History:
-    """Find the shifts of rates over the results in `folders`, of one `cell` where it is named.
+    """Return the shifts of rates over the results in `folders`, of one `cell` where it is named.
 
     Raises UserError where too little can be compared.
     """
@@ -136,9 +136,9 @@ def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
 def _find_shifts(series: str, logs: np.ndarray, places: list[int], alpha: float) -> list[RateShift]:
     """Return the clearest shift of a series, or both around a time that differs; then the shifts of its parts.
 
-    `logs`: logarithms of the rates; `places`: the session of each; `alpha`: probability of a false alarm. Circular
-    binary segmentation (Olshen et al. 2004) with Student's t, half of `alpha` for either kind of split: a shift
-    that stays, or a time between two shifts.
+    Circular binary segmentation (Olshen et al. 2004) with Student's t; half of `alpha`, the probability of a false
+    alarm, is for either kind of split: a shift that stays, or a time between two shifts. `logs`: logarithms of the
+    rates; `places`: the session of each.
     """
     n = len(logs)
     if n < SHORTEST:
@@ -168,9 +168,9 @@ def _find_shifts(series: str, logs: np.ndarray, places: list[int], alpha: float)
 
 
 def _part_bounds(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return begin and end (the place after the last) of each part of a series of `n` values; none begins at place 0.
+    """Return begin and end (the place after the last) of each part of `n` values that does not begin at place 0.
 
-    A part and the rest of the series are one split, and of the two one does not begin there.
+    These are all splits in two: a part and the rest are one split, and one of the two does not begin there.
     """
     first, last = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
     ordered = first < last
@@ -178,7 +178,7 @@ def _part_bounds(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _shift_as_ratios(series: str, session: int, change: float, half: float) -> RateShift:
-    """Return a shift as ratios; `change`, and `half` the width of its interval, are logarithms."""
+    """Return a shift as ratios; `change` and `half`, half the width of its interval, are logarithms."""
     return RateShift(series, session, math.expm1(change), math.expm1(change - half), math.expm1(change + half))
 
 
@@ -196,7 +196,7 @@ def _read_session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
 
 
 def _session_rate(runs: list[RawRun]) -> Rate:
-    """Return the rate of a cell in a session, with its interval over runs; None, None of a single run."""
+    """Return the tokens/s of a cell in a session, with its interval over runs; the bounds of a single run are None."""
     value = gate.rate_of(runs)
     windows = [run.metrics["window"] for run in runs]
     below, above = log_interval([window["tokens_processed_global"] / window["wall_time_sec"] for window in windows])

@@ -71,14 +71,14 @@ class Rewritten:
 
 
 def records_in(folder: Path) -> list[Run]:
-    """Read all runs of a campaign. Raises UserError where one is damaged."""
+    """Return all runs of a campaign, from its folder. Raises UserError where one is damaged."""
     return [read_run(place) for place in sorted(folder.glob(PLACES))]
 
 
-def written_again(folder: Path, records: Sequence[Run] = ()) -> Rewritten:
-    """Write page, claims.json and tables of `folder` once more, elsewhere, and return where its own differ.
+def compare_with_rewritten(folder: Path, records: Sequence[Run] = ()) -> Rewritten:
+    """Make the page, claims.json and tables of `folder` anew, elsewhere, and return where the stored ones differ.
 
-    `records`: its runs, where they have been read.
+    `records`: its runs, where they have been read already.
     """
     if not (folder / CLAIMS).exists():  # nothing to compare: a rehearsal, or a campaign older than claims.json
         return Rewritten([])
@@ -92,12 +92,15 @@ def written_again(folder: Path, records: Sequence[Run] = ()) -> Rewritten:
 
 
 def is_written_again(file: str) -> bool:
-    """Return whether a file of results, by its name in their folder, is one that `written_again` compares."""
+    """Return whether a file of results, by its name in their folder, is one that `compare_with_rewritten` compares."""
     return file in (PAGE, CLAIMS) or file.startswith("tables/")
 
 
 def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
-    """Return what is written otherwise: all of it where this code wrote the page, else figures and deciding words."""
+    """Return where stored files and those made anew differ: in anything, where this code wrote the page.
+
+    Where other code wrote it, only figures, names and deciding words are compared.
+    """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
     pairs = {file: list(differing(*sides)) for file, sides in _both_versions(folder, records)}
     is_of_today = stated.schema_version == SCHEMA_VERSION
@@ -122,7 +125,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
 def _both_versions(
     folder: Path, records: Sequence[Run]
 ) -> Iterator[tuple[str, tuple[list[Statement], list[Statement]]]]:
-    """Yield the name of each file that is written again, and its statements: those that it has, and should have."""
+    """Yield the name of each file that is made anew, with the statements that it has, and those that it should have."""
     stated_page = text_of(folder / PAGE)
     page = tree_of(stated_page)
     _leave_out_machine_check(page)
@@ -143,7 +146,7 @@ def _both_versions(
 
 
 def _leave_out_machine_check(page: Element) -> None:
-    """Take from a page what `scaleproof doctor` said of the machine: its report is not among the results."""
+    """Remove from a page what `scaleproof doctor` said of the machine, as its report is not among the results."""
     for part in page.all("div", id="environment"):
         ids = [child.attributes.get("id") if isinstance(child, Element) else "" for child in part.children]
         if "machine-check" in ids:
@@ -155,7 +158,7 @@ def _leave_out_machine_check(page: Element) -> None:
 
 
 def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each table that the reports in `folder` give."""
+    """Yield name and text of each table, made anew from the reports in `folder`."""
     with TemporaryDirectory() as place:
         out = Path(place)
         write_tables(inputs.cells, inputs.report, out)
@@ -171,7 +174,10 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
 
 
 def _title(folder: Path, page: Element, report: ScalingReport) -> str:
-    """Return the title of a page: that of its report or its campaign file; of others nobody knows."""
+    """Return the title of a page, if it is that of its report or campaign file; else that of the report.
+
+    Without a campaign file nobody knows the title, and the one stated is taken.
+    """
     campaign, stated = campaign_beside(folder), next(page.all("title"), Element("title")).text
     titles = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
     return next((title for title in titles if " ".join(title.split()) == stated), report.title)
@@ -189,8 +195,8 @@ def _not_asked_for(cells: pd.DataFrame) -> set[str]:
 def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInputs:
     """Return what the page of a campaign is made from.
 
-    Taken from the page itself is what no file of results says: the name of its campaign file, a title where no campaign
-    file is there, which charts its settings asked for.
+    What no file of results says is taken from the page itself: the name of its campaign file, a title where that file
+    is missing, and which charts its settings asked for.
     """
     runs_table, cells, report = read_inputs(folder)
     repeats = zip(runs_table["cell"], runs_table["repeat"], strict=True)  # in the order of the campaign

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scaleproof.conclude.publication.crate import LICENCES, MEDIA, crate_metadata
 from scaleproof.conclude.publication.gate import verify_and_audit
-from scaleproof.conclude.publication.made_again import written_again
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
 from scaleproof.conclude.report.page import with_signature
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
 from scaleproof.ground.errors import UserError
@@ -117,7 +117,7 @@ def _check_campaign(folder: Path, runs: list[RawRun]) -> None:
 
 def _check_copy(part: Path) -> None:
     """Raise UserError where the copy in the folder `part` does not verify, or is larger than MOST_BYTES."""
-    differences = [*verify(part)[0], *written_again(part).differences]
+    differences = [*verify(part)[0], *compare_with_rewritten(part).differences]
     if differences:
         raise UserError(f"the published copy does not verify: {differences[0]}")
     size = sum(path.stat().st_size for path in part.rglob("*") if path.is_file())
@@ -135,7 +135,7 @@ def _copy_files(folder: Path, out: Path) -> None:
 
 
 def _copy(origins: Mapping[str, Path], out: Path) -> None:
-    """Copy files to their names below `out`; those that are not there are left out."""
+    """Copy files to their names below `out`, name -> file; those that are not there are left out."""
     for name, origin in origins.items():
         if origin.is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def _copy(origins: Mapping[str, Path], out: Path) -> None:
 
 
 def _campaign_of(folder: Path) -> Path:
-    """Return the path of the campaign file of the results in `folder`, where they lie in their project."""
+    """Return where the campaign file of the results in `folder` is, if they lie in their project; it need not exist."""
     return folder.parents[1] / "config/campaigns" / f"{folder.name}.yaml"
 
 
@@ -167,7 +167,10 @@ def _device_name(runs: list[RawRun]) -> str:
 
 
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
-    """Replace the hosts' names in all texts in `out`, and the hashes and seals of the files that this changes."""
+    """Replace the hosts' names in all texts in `out`, then the hashes and seals of the files that this changes.
+
+    report.pdf is removed, as it names the machine and is no text.
+    """
     hosts = {name for run in runs for name in hosts_of(run.metrics["host"], run.metrics["ranks"])}
     if (out / "findings.json").is_file():
         hosts |= read_findings(out / "findings.json").hosts_left_out
@@ -175,13 +178,13 @@ def _anonymise(out: Path, runs: list[RawRun]) -> None:
         hosts |= read_forecast(out / "forecast.json").hosts
     pseudonyms = Pseudonyms(hosts)
     edited = _edit_texts(out, pseudonyms.in_text)
-    (out / "report.pdf").unlink(missing_ok=True)  # it names the machine, and is not a text
+    (out / "report.pdf").unlink(missing_ok=True)
     _replace_hashes(out, {_sha256(before): _sha256(after) for before, after in edited})
     _replace_hashes(out, dict(_seal_again(out)))
 
 
 def _replace_hashes(out: Path, hashes: dict[str, str]) -> None:
-    """Replace `hashes`, old -> new, in all texts in `out`, where printed in full or by their first twelve digits."""
+    """Replace `hashes`, old -> new, in all texts in `out`, in full and by their first twelve digits."""
     if not hashes:
         return
     both = hashes | {old[:12]: new[:12] for old, new in hashes.items()}
@@ -199,7 +202,7 @@ def _seal_again(out: Path) -> Iterator[tuple[str, str]]:
 
 
 def _edit_texts(out: Path, edit: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Apply `edit` to all text files in `out`; return (before, after) of those that it changes."""
+    """Apply `edit` to the text files in `out`, and return (text before, text after) of those that it changes."""
     changed = []
     for path in sorted(out.rglob("*")):
         before = path.read_text(encoding="utf-8") if path.suffix in TEXT else ""

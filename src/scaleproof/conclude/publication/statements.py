@@ -51,7 +51,7 @@ class Statement:
 
 
 def entries_of(text: str) -> list[Statement]:
-    """Return the claims and sentences of claims.json, and what else it says but for its code."""
+    """Return the statements of claims.json: its claims, its sentences, and what else it says, but for its code."""
     content = json.loads(text)
     sentences = [(f"{one['topic']}: {one['text']}", one) for one in content.pop("sentences")]
     claims = [(str(one["id"]), one) for one in content.pop("claims")]
@@ -70,7 +70,7 @@ def blocks_of(page: Element) -> list[Statement]:
 
 
 def _blocks(element: Element) -> Iterator[Statement]:
-    """Yield what is in an element: a block, or a tag and what is in it."""
+    """Yield the statements in an element: texts, charts, innermost blocks, and the tags of what they stand in."""
     for child in element.children:
         if isinstance(child, str):
             text = " ".join(child.split())
@@ -105,7 +105,7 @@ def _count_common(stated: Sequence[Statement], again: Sequence[Statement]) -> in
 
 
 def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> bool:
-    """Return whether a text has "host1" in place of a word: of an anonymous publication, whose host had that name."""
+    """Return whether two texts differ in names of hosts alone: an anonymous publication has "host1" for a name."""
     if not stated or not again:
         return False
     pattern = re.sub(r"\bhost\d+\b", lambda _: r"[\w.-]+", re.escape(stated.whole))
@@ -129,7 +129,7 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
 
 
 def in_words(pair: Pair) -> tuple[str, str]:
-    """Return the statement that differs, and in what."""
+    """Return the statement that differs, in quotes, and how it differs, as the end of a sentence."""
     stated, again = pair
     if stated is None or again is None:
         one = stated or again
@@ -143,7 +143,7 @@ def in_words(pair: Pair) -> tuple[str, str]:
 
 
 def names_in(content: object) -> Iterator[str]:
-    """Yield the words, in lower case, of the texts of a JSON content that have up to three of them: its names."""
+    """Yield the words, in lower case, of the texts of up to three words in a JSON content: they are its names."""
     if isinstance(content, str) and content.count(" ") < 3:
         yield from TOKEN.findall(content.lower())
     for part in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():

@@ -29,7 +29,7 @@ def is_measured(name: str) -> bool:
 
 
 def prometheus(campaign: str, cells: pd.DataFrame) -> str:
-    """Return the text file of Prometheus: each measured column of `cells` (cells.csv) as a gauge, its bounds as two more.
+    """Return a text file for Prometheus: each measured column of `cells` (cells.csv) and its two bounds as gauges.
 
     A gauge is called `scaleproof_` and the column's name; it has a value for each cell that has one.
     """

@@ -52,7 +52,7 @@ Drawn = Sequence[tuple[ScalingPoint, Estimated]]  # sizes of a series with what 
 
 
 def chart_style() -> Any:
-    """Return the context of matplotlib's settings for all charts; text stays text in an SVG, so that one can search it."""
+    """Return the context of matplotlib's settings for all charts; text stays text in an SVG, to be searched."""
     return matplotlib.rc_context(
         {
             "font.size": 11,
@@ -99,7 +99,7 @@ def colour(strategy: str) -> str:
 
 
 def _palette_index(strategy: str) -> int:
-    """Return the place of a strategy's colour and marker; a setting of a command, of another name, has one by letters."""
+    """Return the place of a strategy's colour and marker; settings of commands, of other names, have one by letters."""
     name = without_offload(strategy)
     return STRATEGIES.index(name) if name in STRATEGIES else sum(name.encode()) % len(COLOURS)
 

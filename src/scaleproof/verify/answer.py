@@ -32,7 +32,7 @@ MOST_REPEATS, MOST_TIMES = 1000, 5  # that are advised: in all, and for each one
 def check_answer(
     answer: RawAnswer, runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield the fields of the report whose values are not those that `runs` and `findings` give.
+    """Yield the fields of scaling_report.json whose values are not those that `runs` and `findings` give.
 
     A field that is null, or is not there, differs from any value that it should have.
     """
@@ -76,7 +76,7 @@ def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, 
 
 
 def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield each series that has other cells than those that differ in devices alone, or other fields."""
+    """Yield where a series does not have the cells that differ in devices alone, or has other fields than they give."""
     members: dict[str, list[RawCell]] = {}
     for cell in answer.cells.values():
         members.setdefault(re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-"), []).append(cell)
@@ -93,7 +93,7 @@ def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
 def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
     """Return the expected fields of a series. `cells`: the smallest first."""
     settings = [settings_of(cell.runs[0]) | {"global_batch": cell.batch} for cell in cells]
-    # None of what its cells differ in.
+    # The protocol has what all cells have in common, and None for a setting in which they differ.
     common = {key: value for key, value in settings[0].items() if all(one.get(key) == value for one in settings)}
     kind = _kind_of_scaling(cells)
     return {
@@ -107,7 +107,7 @@ def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
 
 
 def _kind_of_scaling(cells: Sequence[RawCell]) -> str | None:
-    """Return "strong" for cells with one global batch, "weak" with one batch per device; None of one size, or else."""
+    """Return "strong" for cells with one global batch, "weak" with one per device; None for neither, or one size."""
     batches = {cell.batch for cell in cells}
     if len({cell.devices for cell in cells}) < 2 or None in batches:
         return None
@@ -120,7 +120,7 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
     """Return the expected fields of a size of a series, apart from its figures."""
     cell, base = answer.cells[point["cell"]], answer.cells[series["baseline"]]
     speedup = answer.ratio(cell.name, base.name)[1] if has_speedup(series, point) else None  # its bounds
-    factor = base.devices / cell.devices
+    factor = base.devices / cell.devices  # efficiency over speed-up
     paths = [*point["metrics_paths"], *[""] * len(cell.runs)]  # each in the folder that it states
     return {
         "devices": cell.devices,
@@ -137,7 +137,7 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
 
 
 def _words_for_efficiency(efficiency: Bounds, speedup: Bounds) -> str:
-    """Return the word for an efficiency, or the words of both bounds."""
+    """Return the word for an efficiency by the bounds of both; "undecided, ..." where its bounds have two words."""
     if speedup[1] < 1:
         return "slower than the baseline"
     low, high = ("low" if bound < LOW else "good" if bound < EXCELLENT else "excellent" for bound in efficiency)
@@ -161,14 +161,14 @@ def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
         together = [last["cell"] for one, last in largest if has_speedup(one, last)]
         if has_ranking or name not in together:
             return None
-        # As many intervals hold, by Bonferroni.
+        # The intervals of all series hold together, by Bonferroni.
         bounds = answer.ratio(name, base, 1 - (1 - answer.confidence) / len(together))[1]
     low, high = bounds or (None, None)
     return {"value": answer.ratio(name, base)[0], "low": low, "high": high, "n": n}
 
 
 def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield a `best_single` that is not the fastest cell with one device and the same work.
+    """Yield a difference where `best_single` is not the fastest cell with one device and the same work.
 
     It may be None where there is no such cell, or where each differs in a field that the report names.
     """
@@ -194,7 +194,7 @@ def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
 
 
 def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
-    """Yield each of `fields`, in which two cells are said to differ, that is equal in both."""
+    """Yield each of the `fields` that are said to differ between two cells, and that is equal in both."""
     machine, base_machine = cell.machine, base.machine
     for name in set(fields) & machine.keys() & base_machine.keys():
         if machine[name] == base_machine[name]:
@@ -202,7 +202,7 @@ def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> 
 
 
 def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield each group of cells with the same work and as many devices that no ranking has alone."""
+    """Yield each group of cells with the same work and as many devices that no ranking has, with no other cell."""
     groups: dict[tuple[object, ...], set[str]] = {}
     for cell in answer.cells.values():
         groups.setdefault((cell.devices, *cell.work, cell.batch), set()).add(cell.name)
@@ -214,12 +214,11 @@ def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
 
 def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield the bounds, letters, claims and recommendation of a ranking that are not those that its runs give."""
-    family = answer.family(index)
+    family, names = answer.family(index), comparable(ranking)
     where = f"ranking on {ranking['devices']} devices"
-    names = comparable(ranking)
     entries = {entry["cell"]: entry for entry in ranking["cells"]}
     first = answer.cells.get(next(iter(entries)))
-    if first is None:
+    if first is None:  # it has no run with numbers: another check says so
         return
     has_name = isinstance(first.config["workload"].get("model"), str)  # else it is described in words
     work = {name: value for name, value in zip(BATCHLESS, first.work, strict=True) if name != "model" or has_name}
@@ -247,13 +246,11 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
     else:
         yield Difference(REPORT, f"{where}, recommendation", "is one, though cells were not compared")
     if family and ranking["resolve"]:
-        yield from _check_resolution(
-            ranking["resolve"],
-            where,
-            family.n,
-            lambda n, level: intervals.detectable_by_family(n, family, level),
-            answer,
-        )
+
+        def shown_by(n: int, level: float) -> float:
+            return intervals.detectable_by_family(n, family, level)
+
+        yield from _check_resolution(ranking["resolve"], where, family.n, shown_by, answer)
     elif bool(family) != bool(ranking["resolve"]):
         yield Difference(REPORT, f"{where}, resolve", "is there without a comparison, or is missing")
 
@@ -261,19 +258,21 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
 def _check_letters(
     family: CellFamily | None, where: str, names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield cells that share a letter and are told apart, or the other way round, and letters that should not be."""
+    """Yield cells that share a letter and are told apart, or the other way round, and letters that should not be.
+
+    Without a `family` no cell may have a letter.
+    """
     where = f"{where}, letters"
     for a, b in combinations(names, 2) if family else ():
         share = bool(set(entries[a]["letters"]) & set(entries[b]["letters"]))
         if family and share == family.differ(a, b):
             verb = "share a letter, but are told apart" if share else "share no letter, but are not told apart"
             yield Difference(REPORT, where, f"{a} and {b} {verb}")
-    letters = set("".join(entry["letters"] for entry in entries.values()))
-    if letters != {chr(ord("a") + number) for number in range(len(letters))} and len(letters) <= 26:
-        yield Difference(REPORT, where, f"has {''.join(sorted(letters))}, not the first of all")
-    members = [
-        [place for place, entry in enumerate(entries.values()) if one in entry["letters"]] for one in sorted(letters)
-    ]
+    letters = sorted(set("".join(entry["letters"] for entry in entries.values())))
+    if letters != [chr(ord("a") + number) for number in range(len(letters))] and len(letters) <= 26:
+        yield Difference(REPORT, where, f"has {''.join(letters)}, not the first of all")
+    # The group of the fastest cell has the first letter, and so on.
+    members = [[place for place, one in enumerate(entries.values()) if letter in one["letters"]] for letter in letters]
     if members != sorted(members):
         yield Difference(REPORT, where, "are not in the order of the cells that share one")
     lettered = [name for name, entry in entries.items() if entry["letters"]]
@@ -341,12 +340,13 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
 
 
 def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
-    """Return the status of a question by the interval of its ratio."""
+    """Return the status of a question by the interval of its ratio; without one it is undecided."""
     mark = 1 + question["by"] if question["better_than"] else 1 - question["by"]  # the ratio that is asked for
     low, high = bounds or (0.0, math.inf)
     within = 1 + (question["within"] or 0.0)
-    near = "near" if mark / within < low and high < mark * within else "undecided"
-    return "yes" if low > mark else "no" if high < mark else near
+    if low > mark or high < mark:
+        return "yes" if low > mark else "no"
+    return "near" if mark / within < low and high < mark * within else "undecided"
 
 
 def _check_resolve(
@@ -354,9 +354,11 @@ def _check_resolve(
 ) -> Iterator[Difference]:
     """Yield where further repeats of a ratio show other differences than stated. `noise`: None where nothing is due."""
     if stated and noise:
-        yield from _check_resolution(
-            stated, where, noise.n, lambda n, level: intervals.detectable_by_pair(n, noise, level), answer
-        )
+
+        def shown_by(n: int, level: float) -> float:
+            return intervals.detectable_by_pair(n, noise, level)
+
+        yield from _check_resolution(stated, where, noise.n, shown_by, answer)
     elif stated or noise:  # it needs three runs of each cell
         problem = "cannot be recomputed from the raw files" if stated else "is missing"
         yield Difference(REPORT, f"{where}, resolve", problem)
@@ -365,7 +367,10 @@ def _check_resolve(
 def _check_resolution(
     stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where `n` repeats show another difference than stated. `shown_by(n, level)`: by simulation."""
+    """Yield where `n` repeats, or more, show other differences than stated.
+
+    `shown_by(n, level)`: the difference that n repeats show in intervals of that level, by simulation.
+    """
     where = f"{where}, resolve"
     looks = _repeats_after_looks(n)
     in_reach = max((one for one in looks if one <= MOST_TIMES * n), default=n)

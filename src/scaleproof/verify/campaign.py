@@ -59,7 +59,7 @@ def folder_of(path: Path) -> Path:
 
 
 def _not_results(path: Path, folder: Path) -> str:
-    """Return why neither `path` nor `folder`, the one around it, are results."""
+    """Return in words why `path`, in `folder` or the same, is no campaign's results."""
     fault = path_fault(path)
     if fault:
         return fault.removesuffix(nearest_path(path)).strip(" :.")
@@ -73,7 +73,7 @@ def _not_results(path: Path, folder: Path) -> str:
 def _campaign_hint(path: Path) -> str:
     """Return a sentence on which results may be meant by a wrong path; "" where there are none.
 
-    Those around the path, or of a campaign file of that name; else the nearest name, or all results that are there.
+    They are those around the path, or of a campaign of that name; else of the nearest name, or all that are there.
     """
     candidates = [parent for parent in path.parents if (parent / "runs").is_dir()]
     if (RESULTS / path.stem / "runs").is_dir():
@@ -199,7 +199,7 @@ def _checks(
 
 
 def _claims_differences(folder: Path, quantities: Quantities) -> Iterator[Difference]:
-    """Yield where claims.json claims something else; of reports of before there were claims, that it is there."""
+    """Yield where claims.json differs from what the runs give; with a report older than claims, that it is there."""
     report = json_of(folder / REPORT)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
         yield from claims.check_claims(folder, quantities, report)

@@ -218,9 +218,9 @@ def _spans(segment: list[Point], low: str, high: str, axis: Axis) -> bool:
 
 
 def _axis_of_values(axes: ET.Element) -> Axis | None:
-    """Return the axis of values: that of y where it has numbers, else that of x; None where there is none.
+    """Return the axis of values: that of y where it has numbers, else that of x; None without one, or with a logarithm.
 
-    An axis by a logarithm has no `Axis`. Raises ValueError where its numbers stand neither evenly nor by a logarithm.
+    Raises ValueError where its numbers stand neither evenly nor by a logarithm.
     """
     for letter, coordinate in (("y", 1), ("x", 0)):
         ticks = _numbered_ticks(axes, letter)
@@ -264,7 +264,7 @@ def _places_of_mark(mark: ET.Element) -> list[Point]:
 
 
 def _points_of_path(path: ET.Element) -> list[Point]:
-    """Return the points of a path of straight lines; none of others."""
+    """Return the points of a path of straight lines; [] for one with curves."""
     commands = path.get("d", "")
     if "C" in commands or "Q" in commands:
         return []

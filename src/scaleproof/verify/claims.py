@@ -27,18 +27,8 @@ COLUMN_OF = {
     "ratio": "relative_to_fastest",
 }
 CLAIMING = {
-    "verdict",
-    "question",
-    "fastest",
-    "slower",
-    "one-device",
-    "scaling",
-    "recommended",
-    "comparison",
-    "pairs",
-    "lost",
-    "reservation",
-    "repeats",
+    *("verdict", "question", "fastest", "slower", "one-device", "scaling", "recommended"),
+    *("comparison", "pairs", "lost", "reservation", "repeats"),
 }
 # Topics of sentences that state no figure of a claim, or are read by check_further_sentences.
 TOPICS = CLAIMING | {"incomparable", "forecast", "forecasts", "next", "drift", "law", "trace", "trust"}
@@ -189,9 +179,9 @@ def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: 
 def _claim_on_ratio(kind: str, subject: str, baseline: str, figure: Figure) -> dict[str, Any]:
     """Return the claim on a ratio, with the word that its interval supports."""
     _, low, high = figure or (0.0, None, None)
-    if low is None or high is None:
-        return _claim(kind, subject, baseline, figure, "unclaimed")
-    word = "slower" if high < 1 else "faster" if low > 1 else "undecided"
+    word = "unclaimed"
+    if low is not None and high is not None:
+        word = "slower" if high < 1 else "faster" if low > 1 else "undecided"
     return _claim(kind, subject, baseline, figure, word)
 
 

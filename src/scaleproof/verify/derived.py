@@ -59,11 +59,11 @@ class RawCurve:
 
 def curves(runs: Sequence[RawRun]) -> list[RawCurve]:
     """Return the curves of the measured runs of one cell."""
-    steps = max(FEWEST_STEPS, round(PART_OF_WINDOW * max(len(run.window) for run in runs)))
+    steps = max(FEWEST_STEPS, round(PART_OF_WINDOW * max(len(run.window) for run in runs)))  # that are smoothed over
     made = []
     for run in runs:
         losses = [step.loss for step in (*run.warmup, *run.window)]
-        last_losses = [losses[max(0, end - steps) : end] for end in range(1, len(losses) + 1)]
+        last_losses = [losses[max(0, end - steps) : end] for end in range(1, len(losses) + 1)]  # at each step
         made.append(RawCurve(losses, [math.fsum(part) / len(part) for part in last_losses], run.ends))
     return made
 
@@ -104,13 +104,12 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     derived = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
     campaign = campaign_beside(folder)
-    # A campaign may name its target: then it is one for all cells, whatever they have reached.
-    is_derived = len({row["target_loss"] for row in rows}) > 1 or any(
-        close(float(row["target_loss"]), derived.get(row["cell"]), 1e-5) for row in rows
-    )
+    # A campaign may name its target: then it is one for all cells, whatever they have reached. Without the campaign's
+    # file it counts as derived where cells have several, or where one is near to what is derived.
+    near_derived = [close(float(row["target_loss"]), derived.get(row["cell"]), 1e-5) for row in rows]
+    is_derived = campaign is not None or len({row["target_loss"] for row in rows}) > 1 or any(near_derived)
     if campaign and campaign.target_loss != "derive":
-        derived, is_derived = dict.fromkeys(derived, campaign.target_loss), True
-    is_derived |= campaign is not None
+        derived = dict.fromkeys(derived, campaign.target_loss)
     for row in csv_of(folder / file):
         if math.isfinite(derived.get(row["cell"], math.inf)) and not row["target_loss"]:
             yield Difference(file, f"{row['cell']}, target_loss", "is empty, and its runs reach one")
@@ -126,9 +125,9 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
 
 
 def _expected_times(reached: Sequence[tuple[float, int]] | None) -> dict[str, float | None]:
-    """Return the mean time to the target with its interval, and the mean steps; None where it is not reached.
+    """Return the mean time to the target with its interval, and the mean steps: column -> value, None if not reached.
 
-    `reached`: seconds and steps of each run.
+    `reached`: seconds and steps of each run; None where one does not reach the target.
     """
     names = ("time_to_loss_s", "time_to_loss_s_low", "time_to_loss_s_high", "steps_to_loss")
     if reached is None:
@@ -161,7 +160,7 @@ def _derived_targets(
 ) -> dict[str, float]:
     """Return cell -> the lowest loss that all runs of its kind reach, and a thousandth more; none without losses.
 
-    A kind learns the same tokens; runs that have hardly learnt (LEARNT) do not count.
+    Cells of a kind learn the same tokens; runs that have hardly learnt (LEARNT) do not count.
     """
     kinds: dict[str, list[RawCurve]] = {}
     kind_of = {}  # cell -> its kind
@@ -239,23 +238,23 @@ def _expected_parts(
 
 
 def _step_ms(runs: Sequence[RawRun]) -> float:
-    """Return the mean time of a step: a global batch at the rate in samples of all runs."""
+    """Return the mean milliseconds of a step: of a global batch at the rate in samples of all runs."""
     seconds = math.fsum(run.seconds for run in runs)
     samples = sum(step.samples for run in runs for step in run.window)
     return float(1e3 * runs[0].metrics["config"]["work"]["global_batch"] * seconds / samples)
 
 
 def _data_ms(runs: Sequence[RawRun]) -> float:
-    """Return the mean time of a step in which it waits for data."""
+    """Return the mean milliseconds of a step in which it waits for data."""
     return waiting_share(runs) * _step_ms(runs)
 
 
 def _part_of_smaller_batch(
     entry: Mapping[str, Any], group: Sequence[RawRun], cells: Mapping[str, Sequence[RawRun]], ideal: float
 ) -> dict[str, float | None]:
-    """Return the part for the smaller local batch, by the cell that is said to have it on one device.
+    """Return the part of the smaller local batch -> its ms, by the cell that is said to have that batch on one device.
 
-    Its milliseconds are None where that cell does other work; empty where none is stated.
+    They are None where that cell does other work; {} where no part is stated.
     """
     stated = next((part for part in entry["parts"] if part["name"] == "smaller local batch"), None)
     if stated is None or stated["ms"] is None:

@@ -74,7 +74,7 @@ class _Parser(HTMLParser):
 
 
 def tree_of(text: str) -> Element:
-    """Return the root of a page, or of a drawing."""
+    """Return the root of the tree of a page, or of a drawing."""
     parser = _Parser()
     parser.feed(text)
     return parser.root

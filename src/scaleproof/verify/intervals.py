@@ -46,7 +46,7 @@ class PairNoise:
 
 
 def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) -> PairNoise | None:
-    """Return the noise of a ratio: of pairs by repeat where repeats match, else Welch's; None of fewer than three runs.
+    """Return the noise of a ratio: of pairs by repeat where repeats match, else Welch's; None below three runs each.
 
     `squares_of_cells`: of all cells with these repeats (`squares`), whose scatter counts where it is like the pair's.
     """
@@ -153,7 +153,7 @@ class CellFamily:
 
 
 def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: float) -> CellFamily | None:
-    """Return all pairs of the cells of `logs`; None of one cell, or of fewer than three runs. `rates`: as printed."""
+    """Return all pairs of the cells of `logs`; None for one cell, or below three runs of each. `rates`: as printed."""
     names = list(logs)
     n = min((len(cell) for cell in logs.values()), default=0)
     if len(names) < 2 or n < FEWEST:

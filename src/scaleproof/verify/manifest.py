@@ -19,20 +19,9 @@ SCHEMA_VERSION = "1.1"
 FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts", "workflow")
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 FILES = (
-    CAMPAIGN,
-    WORKFLOW,
-    "runs.csv",
-    "cells.csv",
-    "losses.csv",
-    "findings.json",
-    "claims.json",
-    "scaling_report.json",
-    "comparison.json",
-    "traces.json",
-    "waterfall.json",
-    "forecast_before.json",
-    "forecast.json",
-    "report.html",
+    *(CAMPAIGN, WORKFLOW, "runs.csv", "cells.csv", "losses.csv", "findings.json", "claims.json", "report.html"),
+    *("scaling_report.json", "comparison.json", "traces.json", "waterfall.json"),
+    *("forecast_before.json", "forecast.json"),
 )
 
 

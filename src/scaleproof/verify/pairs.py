@@ -138,9 +138,7 @@ def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
     yield "low", math.exp(mean - half)
     yield "high", math.exp(mean + half)
-    claimed = abs(mean) > half and abs(mean) > _noise_floor(
-        pairs
-    )  # the interval is without 1, the mean above the noise
+    claimed = abs(mean) > max(half, _noise_floor(pairs))  # the interval is without 1, the mean above the noise
     yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
     nulls = len(pairs.null_ratios)
     unit = _detectable_effect(n, nulls)
@@ -177,9 +175,8 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
     if name in ("claim", "overstated"):
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
-        return close(
-            math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS
-        )  # draws differ in the logarithm, however large
+        # Draws differ in the logarithm, however large it is.
+        return close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
     if name.startswith("pairs") and isinstance(stated or computed, int):  # draws differ; None: too many
         one, other = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
         return abs(one - other) <= 2 + 3 * TOLERANCE_OF_DRAWS * other

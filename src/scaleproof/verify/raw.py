@@ -290,9 +290,9 @@ def fingerprint_of(config: dict[str, Any]) -> str:
 def check_values(
     file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give", tolerance: float = TOLERANCE
 ) -> Iterator[Difference]:
-    """Yield where `stated` is not what is `expected`, of a section every field that is; figures to `tolerance`.
+    """Yield a difference where `stated` is not `expected`; of a section one for each of its expected fields.
 
-    `source`: what gives the expected values, with its verb.
+    Figures may differ by `tolerance`. `source`: what gives the expected values, with its verb.
     """
     if isinstance(expected, Mapping) and isinstance(stated, Mapping):
         for name, value in expected.items():
@@ -302,7 +302,7 @@ def check_values(
 
 
 def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the keys, "section.key", to which two configurations give other values, with both."""
+    """Return "section.key" -> both values, for each key to which two configurations give different ones."""
     one, two = dict(dotted_items(a)), dict(dotted_items(b))
     return {key: [one.get(key), two.get(key)] for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
 
@@ -311,7 +311,9 @@ def in_words(value: Any) -> str:
     """Return a value as it stands in a message: a figure with ten digits, of a section its value."""
     if isinstance(value, Mapping):
         return in_words(value.get("value", "something"))
-    return "none" if value is None else significant(value, 10) if isinstance(value, float) else str(value)[:80]
+    if isinstance(value, float):
+        return significant(value, 10)
+    return "none" if value is None else str(value)[:80]
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:

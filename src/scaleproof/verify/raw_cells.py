@@ -190,7 +190,7 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
 
 
 def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds | None]:
-    """Return column -> bounds, of the speed-up of a cell over its baseline, and of efficiency, serial part and job."""
+    """Return column -> bounds of the speed-up of a cell over its baseline, and of efficiency, serial part and job."""
     cell, base_cell = answer.cells[name], answer.cells[base]
     pair = answer.ratio(name, base)[1]
     factor = base_cell.devices / cell.devices
@@ -203,7 +203,7 @@ def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds |
 
 
 def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
-    """Return the bounds of the ratio of whole jobs per second; of two runs by Welch."""
+    """Return the bounds of the ratio of whole jobs per second, with two runs of a cell by Welch; None with one."""
     seconds, base_seconds = (math.fsum(run.job_seconds for run in runs) for runs in (cell.runs, base.runs))
     value = len(cell.runs) / seconds * base_seconds / len(base.runs)
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)

@@ -49,8 +49,9 @@ def cell_quantities(runs: Sequence[RawRun]) -> Quantities:
 def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantities:
     """Return `quantities`, with each cell's interval of its rate from a variance pooled over cells.
 
-    So have it reports of schema 5.1 and later. Pooled over cells with the same repeats: between rounds and within them.
-    Degrees of freedom by Satterthwaite. A cell that is noisier than the others (F test, 30 %) keeps its own interval.
+    Reports from schema 5.1 on have such intervals. The variance is pooled over cells with the same repeats, between
+    rounds and within them, with Satterthwaite's degrees of freedom. A cell that is noisier than the others (F test,
+    30 %) keeps its own interval.
     """
     logs: dict[str, dict[int, float]] = {}  # cell -> repeat -> logarithm of the rate
     for run in runs:
@@ -91,7 +92,7 @@ def _factor_by_all_cells(logs_of_cell: Mapping[int, float], matching: Sequence[M
 
 
 def with_bounds(quantities: Quantities, bounds: Mapping[str, tuple[float, float] | None]) -> Quantities:
-    """Return `quantities` with the intervals of `bounds` for those that it names; where it has None, as they were."""
+    """Return `quantities`, those that `bounds` names with its intervals; where it has None they stay as they were."""
     known = {name: pair for name, pair in bounds.items() if pair and name in quantities}
     return quantities | {name: replace(quantities[name], low=low, high=high) for name, (low, high) in known.items()}
 
@@ -110,9 +111,9 @@ def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
 
 
 def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
-    """Return the factors from a mean to the bounds of its 95 % interval; None, None of fewer than two values.
+    """Return the factors from a mean to the bounds of its 95 % interval; (None, None) for fewer than two values.
 
-    Student's t over the logarithms of `values`.
+    The interval is Student's t over the logarithms of `values`.
     """
     if len(values) < 2:
         return None, None

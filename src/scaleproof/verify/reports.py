@@ -98,7 +98,7 @@ def check_campaign_name(folder: Path) -> Iterator[Difference]:
 
 
 def check_forecasts(folder: Path) -> Iterator[Difference]:
-    """Yield which of forecasts/*.json is not what was sealed before the runs that it predicts."""
+    """Yield each of forecasts/*.json whose content is not what was sealed before the runs that it predicts."""
     for path in sorted(folder.glob("forecasts/*.json")):
         file = path.relative_to(folder).as_posix()
         data = json_of(path)
@@ -108,6 +108,6 @@ def check_forecasts(folder: Path) -> Iterator[Difference]:
 
 
 def forecast_seal(data: Mapping[str, object]) -> str:
-    """Return the sha256 over the content of a file of forecasts, its own field apart."""
+    """Return the seal of a file of forecasts: the sha256 over its content without the seal itself."""
     content = {key: value for key, value in data.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -55,7 +55,10 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
                 expected[name] = (first.metrics.get(section) or {}).get(key)
         else:
             expected["runs"] = len(group)
-        yield from _differing_texts(file, row["cell"], row, expected, "its runs have")
+        for name, value in expected.items():
+            if name in row and not _is_text_of(row[name], value):
+                problem = f"is {row[name] or 'empty'}, its runs have {value}"
+                yield Difference(file, f"{row['cell']}, {name}", problem)
 
 
 def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -72,7 +75,7 @@ def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differen
 
 
 def environment_of(runs: Sequence[RawRun]) -> dict[str, Any]:
-    """Return the environment of all runs: of each key the value that all have, or a list of the different ones."""
+    """Return "section.key" -> the value that all runs have in their environment, or a list of the different ones."""
     environment: dict[str, Any] = {}
     for section in ("env", "host", "hardware"):
         for key in runs[0].metrics[section]:
@@ -90,12 +93,3 @@ def _is_text_of(text: str, value: object) -> bool:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return is_figure(text, value)
     return text == str(value)
-
-
-def _differing_texts(
-    file: str, where: str, row: Mapping[str, str], expected: Mapping[str, object], source: str
-) -> Iterator[Difference]:
-    """Yield the columns of a row of a CSV file whose text is not the expected value. `source`: of it, with a verb."""
-    for name, value in expected.items():
-        if name in row and not _is_text_of(row[name], value):
-            yield Difference(file, f"{where}, {name}", f"is {row[name] or 'empty'}, {source} {value}")

@@ -91,6 +91,6 @@ def is_figure(text: str, value: float | None, tolerance: float = 1e-9) -> bool:
 
 
 def _wrong_text(file: str, where: str, stated: Any, computed: Any) -> Difference:
-    """Return the difference of what a file states and what the raw files give."""
+    """Return the difference that a field of a file states another value than the raw files give."""
     figure = significant(computed, 10) if isinstance(computed, float) else computed
     return Difference(file, where, f"is {stated or 'empty'}, the raw files give {figure}")

@@ -47,7 +47,7 @@ def cell_provenance(runs: Sequence[TimedRun]) -> Provenance:
 
 
 def unintended_differences(a: Provenance, b: Provenance, same_program: bool) -> list[str]:
-    """Names of fields that differ between two cells with the same model; sorted, empty where they may be compared.
+    """Return the names of fields that differ between two cells with one model; empty where they may be compared.
 
     `same_program`: the cells differ in nothing but their devices, so their dtypes must be equal too.
     """

@@ -43,7 +43,7 @@ def _trace_entry(path: Path, profile: Profile, runs: list[Run]) -> CellTrace:
 
 
 def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | None:
-    """Step time under the profiler over the step time of the cell's timed `runs`; None where either is missing."""
+    """Return the step time under the profiler over that of the cell's timed `runs`; None where either is missing."""
     timed_steps_ms = mean_steps_ms(profile, measured_runs(runs))  # of each run of the cell
     if not timed_steps_ms or not profile.step_time_ms:
         return None

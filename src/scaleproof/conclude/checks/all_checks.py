@@ -52,16 +52,8 @@ from scaleproof.ground.records.series import read_series
 from scaleproof.ground.records.unreadable import UNREADABLE
 
 REGISTERS = (
-    of_run,
-    of_runs,
-    of_timed,
-    of_printed,
-    of_watched,
-    of_all_runs,
-    of_series,
-    of_trace,
-    of_arms,
-    of_excluded_node,
+    *(of_run, of_runs, of_timed, of_printed, of_watched, of_all_runs),
+    *(of_series, of_trace, of_arms, of_excluded_node),
 )
 CODES = codes_of(*REGISTERS)
 CODES |= {code.name: code for code in (RECORD_UNUSABLE, FILE_UNREADABLE)}

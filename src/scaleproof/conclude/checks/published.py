@@ -63,15 +63,8 @@ def is_same_figure(recorded: float | None, computed: float | None) -> bool:
 def recomputed_figures(run: MeasuredRun) -> Figures:
     """Yield (name, recorded value, recomputed value) of every figure of a run that can be computed again."""
     sections = (
-        _window_figures,
-        _work_figures,
-        _configuration_figures,
-        _validation_figures,
-        _model_figures,
-        _device_figures,
-        _rank_figures,
-        _census_figures,
-        _startup_figures,
+        *(_window_figures, _work_figures, _configuration_figures, _validation_figures, _model_figures),
+        *(_device_figures, _rank_figures, _census_figures, _startup_figures),
     )
     return chain.from_iterable(figures_of(run) for figures_of in sections)
 

@@ -69,7 +69,7 @@ class ForecastEvidence:
 
 
 def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[MeasuredRun]]:
-    """Cell -> its runs with numbers, as many as there are now; none that is damaged or of another configuration."""
+    """Return cell -> its runs with numbers, as many as there are now; none damaged or of another configuration."""
     runs: dict[str, list[MeasuredRun]] = {}
     for folder, cell, _ in loaded.planned(results):
         if not (folder / METRICS).is_file():
@@ -84,8 +84,8 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
     """Return the cells that forecasts are made from, and the cells that are forecast.
 
-    From: the measured cells with a geometry of `forecast.from`, or of any where it names none. Forecast: the cells with
-    a geometry of `forecast.hold_out`, never used to forecast; where it names none, all that are not measured.
+    The first are the measured cells with a geometry of `forecast.from`, or of any where it names none; the second those
+    with a geometry of `forecast.hold_out`, never used to forecast, or where it names none all that are not measured.
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
@@ -134,7 +134,7 @@ class Calibration:
         return entry.model_copy(update=figures | {"likely_low": likely_low, "likely_high": likely_high})
 
     def _step_interval(self, cell: Cell, steps: list[law.MeasuredStep]) -> Interval:
-        """Forecast seconds of a step of `cell`, from the `steps` measured in its series. Raises Unsupported."""
+        """Return the forecast seconds of a step of `cell` by the measured `steps` of its series. Raises Unsupported."""
         if cell.is_open:
             raise law.Unsupported(
                 "micro-batch-open",
@@ -152,11 +152,11 @@ class Calibration:
         return Interval.around(seconds, widen_by_noise(half, sizes[-1].variance or 0.0), basis, n)
 
     def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
-        """The half-widths of a forecast's interval, their source, and how many campaigns, tables or series that has.
+        """Return the half-widths of a forecast's interval, their source, and of how many campaigns, tables or series.
 
-        The first source that exists: past campaigns on this class of machines, as many as 95 % needs; on GPUs public
-        series, widened where the law was more wrong here; what the law got wrong in this campaign. Raises Unsupported
-        without any. `sizes`: measured steps, the largest size last. `group`: of the cell that is forecast.
+        It is the first source that exists: past campaigns on this class of machines, as many as 95 % needs; on GPUs
+        public series, widened where the law was more wrong here; what the law got wrong in this campaign. Raises
+        Unsupported without any. `sizes`: measured steps, the largest last. `group`: of the cell that is forecast.
         """
         distance = law.doublings(group.size, sizes[-1].group.size)
         past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
@@ -178,7 +178,10 @@ class Calibration:
 
 
 def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
-    """The measured steps of all series, from the runs of the cells `known`; a cell with a disturbed run is left out."""
+    """Return the measured steps of all series, from the runs of the cells `known`, and why some cannot be used.
+
+    A cell with an invalid or disturbed run cannot.
+    """
     steps: dict[str, list[law.MeasuredStep]] = {}
     unusable: dict[str, law.Unsupported] = {}
     for cell in known:
@@ -193,7 +196,7 @@ def calibrate(evidence: ForecastEvidence, known: Sequence[Cell]) -> Calibration:
 
 
 def make_forecasts(evidence: ForecastEvidence) -> Forecasts:
-    """Forecasts of the campaign's cells. Raises UserError where nothing is measured or nothing is left to forecast."""
+    """Return the forecasts of the campaign's cells. Raises UserError without a measured cell, or one to forecast."""
     known, targets = split_cells(evidence)
     loaded = evidence.loaded
     if not known:
@@ -234,7 +237,7 @@ def measured_outcomes(evidence: ForecastEvidence) -> tuple[dict[str, tuple[float
 
 
 def rate_interval(cell: Cell, step: Interval) -> Interval:
-    """Return the tokens/s as an interval, from that of a step's seconds; padding counts as tokens."""
+    """Return the interval of the tokens/s, from that of a step's seconds; padding counts as tokens."""
     return step.inverse(cell.batch.global_ * cell.workload.seq_len)
 
 

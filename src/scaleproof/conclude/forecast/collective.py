@@ -39,7 +39,7 @@ class Group:
 
 
 def bus_factor(collective: Collective, size: int) -> float:
-    """Bytes that each link carries per byte of the message, in a ring of `size` ranks (nccl-tests' busbw factor).
+    """Return the bytes that each link carries per byte of the message, in a ring of `size` ranks (as of nccl-tests).
 
     The message of a gather or scatter is the whole of it: what is there after gathering, or before scattering.
     """
@@ -128,7 +128,7 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
 
 
 def _count_pairs_with(node: str, slow: Iterable[NodePair]) -> int:
-    """Return how many of the pairs have the node in them."""
+    """Return how many of the `slow` pairs have the node in them."""
     return sum(node in (row.first, row.second) for row in slow)
 
 

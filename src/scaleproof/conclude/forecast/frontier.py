@@ -85,10 +85,10 @@ def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int]
 
 
 def add_fastest(run: Callable[[int], Trial], answer: FrontierResult, allowed: list[int]) -> FrontierResult:
-    """`answer` with its `fastest`: of the largest micro-batch, its half and its quarter, by tokens/s.
+    """Return `answer` with its `fastest`: of the largest micro-batch, its half and its quarter, by tokens/s.
 
-    The largest is often not the fastest: a nearly full allocator retries. `run`: makes a trial that is long enough to
-    time. Where no micro-batch fits the answer stays as it is.
+    The largest is often not the fastest, as a nearly full allocator retries. `run`: makes a trial that is long enough
+    to time. Where no micro-batch fits the answer stays as it is.
     """
     if answer.largest is None:
         return answer
@@ -132,7 +132,7 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
 
 
 def _crossing(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
-    """The micro-batch at which the line through two trials meets `limit`; twice the larger where it does not rise.
+    """Return the micro-batch at which the line through two trials meets `limit`; twice the larger if it does not rise.
 
     `one`, `other`: (micro-batch, bytes), the smaller first.
     """
@@ -199,9 +199,9 @@ def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
 
 
 def micro_batches(cell: Cell, samples: int) -> list[int]:
-    """Return the micro-batches to try: where the campaign leaves them to trials, all that its batch allows.
+    """Return the micro-batches to try: all that a corpus of `samples` allows.
 
-    Else all that a corpus of `samples` allows.
+    Where the campaign leaves them to trials, all that its batch allows.
     """
     if cell.searched:
         return candidate_micro_batches(cell.work, cell.batch.n_devices)

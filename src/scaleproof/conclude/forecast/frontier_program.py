@@ -72,7 +72,7 @@ def _try_steps(request: Request, steps: int) -> Any:
 
 
 def settle_and_measure_data() -> int:
-    """Free what is unused and return this process' data in bytes, between steps state and buffers; 0 but on Linux."""
+    """Free what is unused and return the bytes of this process' data, state and buffers; 0 where it is not Linux."""
     gc.collect()
     with suppress(OSError, AttributeError):  # freed memory that was not given back is not state; only glibc can
         ctypes.CDLL(None).malloc_trim(0)

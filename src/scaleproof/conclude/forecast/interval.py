@@ -89,10 +89,10 @@ def widen_by_noise(half: HalfWidths, variance: float) -> HalfWidths:
 
 
 def half_widths_by_largest_sizes(residuals: Sequence[float], distance: float) -> HalfWidths | None:
-    """Half-widths from forecasting the largest size of each series from its smaller ones; None without residuals.
+    """Return the half-widths from forecasting the largest size of each series from its smaller ones.
 
-    `residuals`: log(measured / forecast) per doubling, one for each series. `distance`: doublings to the target.
-    Student's t, with as many degrees of freedom as there are series.
+    They are of Student's t, with as many degrees of freedom as series; None without any. `residuals`: of each series,
+    log(measured / forecast) per doubling. `distance`: doublings to the target.
     """
     n = len(residuals)
     if not n:
@@ -103,7 +103,7 @@ def half_widths_by_largest_sizes(residuals: Sequence[float], distance: float) ->
 
 
 def conformal_rank(n: int, level: float) -> int | None:
-    """Which of n ascending residuals, counted from 1, a further one exceeds with 1 - `level`; None of too few."""
+    """Return which of n ascending residuals, from 1 on, a further one exceeds with 1 - `level`; None if too few."""
     rank = math.ceil((n + 1) * level - 1e-9)  # less a little, for floats that lie above a whole number
     return rank if rank <= n else None
 
@@ -122,9 +122,9 @@ def conformal_half_widths(residuals: Sequence[float], distance: float) -> HalfWi
 
 
 def interval_score(interval: Interval, measured: float) -> float:
-    """Score of an interval: its width, plus 2 / alpha times what `measured` lies outside of it. Smaller is better.
+    """Return the score of an interval: its width, plus 2 / alpha times what `measured` lies outside. Smaller is better.
 
-    In logarithms, so in parts of the value. Gneiting and Raftery 2007, section 6.2.
+    It is of logarithms, and so in parts of the value. Gneiting and Raftery 2007, section 6.2.
     """
     low, high = math.log(interval.low), math.log(interval.high)
     outside = max(0.0, low - math.log(measured), math.log(measured) - high)  # below, above, or 0 within

@@ -60,9 +60,9 @@ class MeasuredStep(Target):
 
 
 def nearest_steps(measured: Sequence[MeasuredStep], target: Target) -> list[MeasuredStep]:
-    """Return few devices first, one measured step for each number of devices: the one most like the target.
+    """Return one measured step for each number of devices, the fewest first: the one most like the target.
 
-    Nearest: with as many devices a node, then with its accumulation, then with the most similar micro-batch.
+    Nearest is one with as many devices a node, then with its accumulation, then with the most similar micro-batch.
     """
 
     def distance(step: MeasuredStep) -> tuple[bool, bool, float]:
@@ -102,7 +102,7 @@ def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
 
 
 def _loss_per_doubling(sizes: Sequence[MeasuredStep]) -> float:
-    """What each further doubling of devices takes from the logarithm of a device's rate; never less than nothing.
+    """Return what each further doubling of devices takes from the logarithm of a device's rate; at least 0.
 
     `sizes`: as `nearest_steps` has them, whose last two are the last measured doubling.
     """
@@ -198,8 +198,8 @@ def half_widths(sizes: Sequence[MeasuredStep], group: Group) -> HalfWidths:
 def stretch_factor(series: Iterable[HeldOut]) -> float:
     """Return how much wider than for public series a campaign's intervals must be; 1 where its own sizes lie inside.
 
-    `series`: the largest size of each, forecast from the smaller sizes. A slow network shows there: where one series is
-    farther from the law than 95 % of the public series, the next forecast may be, too.
+    Where one series is farther from the law than 95 % of the public ones, as by a slow network, the next forecast may
+    be, too. `series`: the largest size of each, forecast from the smaller sizes.
     """
     parts = [abs(size.residual) / half_widths(size.sizes, size.largest.group).nearly_all for size in series]
     return max([1.0, *parts])
@@ -215,7 +215,7 @@ def group_of(cell: Cell) -> Group:
 
 
 def target_of(cell: Cell) -> Target:
-    """Return what a step of a cell is of."""
+    """Return the devices, micro-batch and accumulation of a step of a cell."""
     return Target(group_of(cell), cell.batch.micro, cell.batch.accumulation)
 
 
@@ -237,7 +237,7 @@ def measured_step(cell: Cell, runs: Sequence[MeasuredRun]) -> MeasuredStep:
 
 
 def mean_step(target: Target, logs: np.ndarray) -> MeasuredStep:
-    """A step as it was measured several times: geometric mean of its seconds, of which `logs` are the logarithms."""
+    """Return a step that was measured several times: the geometric mean of its seconds, whose logarithms are `logs`."""
     variance = float(logs.var(ddof=1)) / len(logs) if len(logs) > 1 else None
     return MeasuredStep(target.group, target.micro_batch, target.accumulation, math.exp(float(logs.mean())), variance)
 

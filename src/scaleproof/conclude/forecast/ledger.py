@@ -57,7 +57,7 @@ class Forecasts(Record):
     sha256: str = ""
 
     def content(self) -> dict[str, Any]:
-        """The content of the file without its seal. Older files have no bounds of 80 %, so none are written as null."""
+        """Return the content of the file without its seal; bounds of 80 %, which older files lack, never as null."""
         content = self.model_dump(mode="json", exclude={"sha256"})
         for entry in content["entries"]:
             if entry["likely_low"] is None:
@@ -107,7 +107,7 @@ def write_forecasts(folder: Path, forecasts: Forecasts) -> Path:
 
 
 def read_forecasts(folder: Path) -> list[Forecasts]:
-    """All forecasts in a campaign's `folder`, the oldest first. Raises UserError where one is not what was written."""
+    """Return all forecasts in a campaign's `folder`, the oldest first. Raises UserError where one was changed."""
     history = []
     for path in sorted(folder.glob("*.json")):  # their names begin with their times
         forecasts = read_record(path, lambda data: Forecasts.model_validate(json.loads(data)))
@@ -175,7 +175,7 @@ def add_to_ledger(path: Path, scores: Iterable[Score]) -> list[Score]:
 
 
 def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node", "network"]) -> list[float]:
-    """Residuals of past forecasts on one class of machines, at one `level` of links, by this version of the law.
+    """Return the residuals of past forecasts on one class of machines, at one `level` of links, by today's law.
 
     Of each campaign the largest residual alone counts, because cells of a campaign share their errors.
     """
@@ -187,7 +187,7 @@ def past_residuals(scores: Iterable[Score], machine: str, level: Literal["node",
 
 
 def coverage_of(scores: Iterable[Score]) -> Coverage:
-    """How many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed, None without any."""
+    """Return how many forecasts held, with Clopper-Pearson bounds, and the mean level that they claimed, if any."""
     rows = list(scores)
     inside = sum(row.inside for row in rows)
     low, high = clopper_pearson(inside, len(rows))

@@ -96,7 +96,7 @@ def buffer_bytes(held: MemoryInputs, devices: int) -> float:
 
 
 def logit_bytes(held: MemoryInputs, micro_batch: int) -> float:
-    """Return logits in fp32 for the loss, and a copy in low precision beside them."""
+    """Return the bytes of logits in fp32 for the loss, with a copy in low precision beside them."""
     copies = 4 + (held.width if held.width < 4 else 0)
     return float(copies * micro_batch * held.seq_len * held.vocabulary)
 

@@ -144,7 +144,10 @@ def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> li
 
 
 def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
-    """Totals over the rows, what a forecast decides already, and what to measure next. `budget`: device hours."""
+    """Return the plan with totals over its rows, what a forecast decides already, and what to measure next.
+
+    `budget`: device hours.
+    """
     plans = [row.plan for row in rows if row.plan]
     remaining_s = sum(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0) for row in rows if row.plan)
     candidates = [
@@ -174,7 +177,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
 
 
 def _resolution(evidence: ForecastEvidence) -> Resolution | None:
-    """What further repeats would show, by the report's formula and for its comparison; None without a comparison."""
+    """Return what further repeats would show of the report's comparison, by its formula; None without a comparison."""
     loaded = evidence.loaded
     findings = evidence.findings or Findings(campaign=loaded.name, checks=[], findings=[])
     runs = [run for runs in evidence.runs.values() for run in runs]
@@ -213,7 +216,7 @@ def plan_pilots(evidence: ForecastEvidence, times: RunTimes) -> list[CellPlan]:
 
 
 def _device_power(cell: Cell, evidence: ForecastEvidence, given: float | None) -> Power | None:
-    """Power of a device: as given in watts, else by counters of the cell's runs, else of others; None if unknown."""
+    """Return the power of a device: as given in watts, else by counters of the cell's runs, else of others, if any."""
     if given is not None:
         return Power(given, "given")
     cell_watts = _counter_watts(evidence.runs.get(cell.slug, []))
@@ -233,7 +236,7 @@ def _counter_watts(runs: Sequence[MeasuredRun]) -> list[float]:
 
 
 def predicted_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
-    """Seconds of a step in a further run of `cell`: an interval of prediction by Student's t over its `runs`.
+    """Return the seconds of a step in a further run of `cell`: a prediction interval by Student's t over its `runs`.
 
     From one run it is 10 % (ONE_RUN_SPREAD) either way.
     """
@@ -248,7 +251,10 @@ def predicted_step(cell: Cell, runs: Sequence[MeasuredRun]) -> Interval:
 def _step_figures(
     cell: Cell, runs: Sequence[MeasuredRun], calibration: Calibration | None
 ) -> tuple[Interval | None, str, str | None, str | None]:
-    """Seconds of a step and what they rest on, then None twice; without seconds why, and which measurement helps."""
+    """Return (seconds of a step, what they rest on, why there are none, which measurement helps).
+
+    Seconds are None where the last two are not; what they rest on is then a code.
+    """
     if runs:
         return predicted_step(cell, runs), "measured", None, None
     if calibration is None:
@@ -283,7 +289,10 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
 
 
 def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
-    """Peak bytes of a device, whether they fit ("unknown" but for GPUs of known memory), and why bytes are unknown."""
+    """Return the peak bytes of a device, whether they fit, and why they are unknown.
+
+    Whether they fit is "unknown" but for GPUs of known memory.
+    """
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
     peaks = []  # measured in the cell's series, at any size and micro-batch

@@ -70,7 +70,10 @@ def certainly_faster(a: Candidate, b: Candidate, level: float = 0.95) -> bool:
 
 
 def certainly_slower_cells(candidates: Sequence[Candidate]) -> list[str]:
-    """Cells that another cell certainly beats, so that measuring them decides nothing; none with a wide forecast."""
+    """Return the cells that another one certainly beats, so that measuring them decides nothing.
+
+    Cells with a wide forecast take no part.
+    """
     usable = [candidate for candidate in candidates if not candidate.rate.wide]
     level = 1 - 0.05 / max(len(usable) - 1, 1)  # Bonferroni: each is compared with all others
     return [
@@ -81,10 +84,10 @@ def certainly_slower_cells(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def next_measurement(candidates: Sequence[Candidate]) -> str | None:
-    """Return the cell whose measurement narrows the answer, which cell is fastest, most per device hour.
+    """Return the cell whose measurement tells most, per device hour, which is the fastest; None if that is certain.
 
-    Measuring takes variance away: of the cells that may be fastest the cell with the most variance for its price is
-    chosen. None where the fastest is certain already.
+    Measuring takes variance away, so that it is the cell with the most variance for its price, of those that may be
+    the fastest.
     """
     beaten = set(certainly_slower_cells(candidates))
     contenders = [candidate for candidate in candidates if candidate.cell not in beaten]

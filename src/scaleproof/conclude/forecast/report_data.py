@@ -12,7 +12,7 @@ from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastR
 
 
 def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
-    """Forecasts in `folder` (the newest of each cell) beside what was measured, scores, sweeps, and coverage."""
+    """Return the newest forecast of each cell in `folder` beside what was measured, scores, sweeps, and coverage."""
     measured, _ = measured_outcomes(evidence)  # cell -> seconds of a step, time of its first run
     newest = _newest_forecasts(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
@@ -60,7 +60,7 @@ def _sweep_report(sweep: Sweep) -> SweepReport:
 
 
 def _newest_forecasts(all_forecasts: list[Forecasts], first_runs: dict[str, str]) -> dict[str, tuple[Entry, str]]:
-    """Cell -> its newest forecast, and when that was made; forecasts from before its first run come before others.
+    """Return cell -> its newest forecast from before its first run, or else its newest of all, and when it was made.
 
     `all_forecasts`: the oldest first; `first_runs`: cell -> time of its first run.
     """

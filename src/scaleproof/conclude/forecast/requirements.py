@@ -35,7 +35,7 @@ CORPORA = RESULTS / "corpora"
 
 
 def counts_of_cell(cell: Cell) -> Counts | None:
-    """Parameters and FLOPs of a cell's model; None of a command's, and of a classifier, where they follow from text."""
+    """Return parameters and FLOPs of a cell's model; None of a command, and of a classifier, as its text decides."""
     if cell.command is not None or cell.workload.task == "classification":
         return None
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)
@@ -67,7 +67,7 @@ def describe_models(loaded: LoadedCampaign) -> str:
 
 
 def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
-    """A note on the table's column state/device: what it leaves out, and which cells cannot run on these `gpus`."""
+    """Return a note on the column state/device: what it leaves out, and which cells cannot run on these `gpus`."""
     note = (
         "\n\nstate/device: weights, gradients and optimizer state by the formula of the ZeRO paper; activations, "
         "buffers and the allocator's reserve come on top."
@@ -97,7 +97,7 @@ def describe_corpora_table(rows: dict[str, Corpus]) -> str:
 
 
 def _corpus_line(name: str, corpus: Corpus) -> str:
-    """A line about a corpus, indented: its revision, what would be downloaded, its licence, what stands in the way."""
+    """Return a line about a corpus, indented: revision, what would be downloaded, licence, what stands in the way."""
     parts = [f"{name} at {corpus.revision[:12]}" if corpus.revision else name]
     if corpus.budget:
         parts.append(f"first {corpus.budget}")
@@ -158,7 +158,7 @@ class RunTimes:
     speed: MachineSpeed = field(default_factory=MachineSpeed)
 
     def seconds(self, cell: Cell) -> float:
-        """Seconds of a run from launch to its metrics: as the cell's own runs took, else start-up plus steps."""
+        """Return the seconds of a run from launch to its metrics: as the cell's own runs took, else by its parts."""
         kind = self._kind(cell)
         cell_times = [run.total_s for run in self.past if run.fingerprint == cell.fingerprint and run.kind == kind]
         return statistics.median(cell_times) if cell_times else self.outside(cell) + self._steps_s(cell)
@@ -172,6 +172,7 @@ class RunTimes:
         return FORKED_SHARE * self.speed.start_s() if kind.start == "forked" else self.speed.start_s(kind.engine)
 
     def _kind(self, cell: Cell) -> StartKind:
+        """Return what decides how long a run of the cell takes to start here."""
         return kind_of(cell.execution.start, cell.execution.strategy, self.device(cell))
 
     def _steps_s(self, cell: Cell) -> float:
@@ -187,7 +188,7 @@ class RunTimes:
         return self._steps_s(cell) / (cell.work.steps + cell.work.warmup_steps)
 
     def _device_flops(self, cell: Cell) -> float:
-        """FLOP/s of a device: of earlier runs of the same model, else of any model, in its precision; else probed."""
+        """Return FLOP/s of a device by earlier runs in the cell's precision, if possible of its model; else probed."""
         device, execution = self.device(cell), cell.execution
         same = [run for run in self.past if run.device == device and run.precision == execution.precision]
         model = _model(cell.config)
@@ -201,7 +202,7 @@ class RunTimes:
         return self._probed_flops(cell, "fp32", available_cores())
 
     def _probed_flops(self, cell: Cell, precision: str, threads: int) -> float:
-        """FLOP/s of a layer of the cell's width, trained here; a share of a usual GPU's peak where none is visible."""
+        """Return FLOP/s of a layer of the cell's width, trained here; for want of a GPU, a share of a usual one's."""
         device, inventory = self.device(cell), inventory_of(cell)
         if device == "cuda" and not self.gpus:
             known = peak(TYPICAL_GPU, precision)
@@ -252,7 +253,7 @@ def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
 
 
 def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | None:
-    """A run from the content of its metrics; None if it failed, or is of another machine and another campaign."""
+    """Return a run from the content of its metrics; None if it failed, or is of another machine and campaign."""
     if metrics["status"] != "ok" or not (metrics["host"]["hostname"] == host or metrics["campaign"] == campaign):
         return None
     execution, window = metrics["config"]["execution"], metrics["window"]
@@ -274,4 +275,5 @@ def _past_run(metrics: dict[str, Any], host: str, campaign: str) -> PastRun | No
 
 
 def _model(config: dict[str, Any]) -> str:
+    """Return the model of a configuration, as a text that is equal for the same model."""
     return str(config["workload"]["model"])

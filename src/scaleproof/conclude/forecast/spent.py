@@ -62,7 +62,7 @@ def record_plan(folder: Path, campaign: str, plan: Plan, made_utc: str) -> Path 
 
 
 def compare_with_spent(folder: Path, runs: dict[str, list[MeasuredRun]]) -> Spent | None:
-    """Return the oldest plan that was followed by runs, beside what these took; None without such a plan.
+    """Return what the oldest plan that was followed by runs promised, and what these took; None without such a plan.
 
     `folder`: of the plans; `runs`: of each cell. Raises UserError on a damaged plan.
     """

@@ -32,7 +32,7 @@ LIMIT_S = 2.0  # for the calls of one size
 
 
 def sizes_up_to(nbytes: float) -> list[int]:
-    """Message sizes of a sweep in bytes: 4 KiB, then times 4, above 16 MiB times 2, until one is `nbytes` or more.
+    """Return the message sizes of a sweep in bytes: 4 KiB, then times 4, above 16 MiB times 2, up to `nbytes` or more.
 
     The largest size is between 1 MiB and 1 GiB.
     """
@@ -44,13 +44,13 @@ def sizes_up_to(nbytes: float) -> list[int]:
 
 
 def groups_of(loaded: LoadedCampaign) -> dict[Group, Cell]:
-    """The groups in which cells of the campaign communicate, small ones first, each with a cell that runs in it."""
+    """Return the groups in which cells of the campaign communicate, small ones first, each with one of its cells."""
     cells = [loaded.cell(slug) for slug in loaded.communicating_groups.values()]
     return {group_of(cell): cell for cell in sorted(cells, key=group_of)}
 
 
 def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
-    """The group that is written `name` (2x4), with a cell that runs in it. Raises UserError for an unknown name."""
+    """Return the group that is written `name` (2x4), with one of its cells. Raises UserError for an unknown name."""
     groups = {str(group): (group, cell) for group, cell in groups_of(loaded).items()}
     if name not in groups:
         raise UserError(

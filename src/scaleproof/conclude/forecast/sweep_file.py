@@ -163,7 +163,7 @@ def read_sweeps(folder: Path) -> list[Sweep]:
 
 
 def unstable_rows(sweep: Sweep) -> list[SweepRow]:
-    """Sizes from STEADY_BYTES on at which launches differ: bimodal algorithms, a busy neighbour, another route."""
+    """Return the sizes from STEADY_BYTES on at which launches differ, as by a busy neighbour or another route."""
     judged = [row for row in sweep_rows(sweep) if row.n_launches > 1 and row.nbytes >= STEADY_BYTES]
     return [row for row in judged if row.spread > UNSTABLE]
 

@@ -36,7 +36,7 @@ def is_of_cpus(table: Path) -> bool:
 
 
 def disturbances_of(table: Path) -> str:
-    """What disturbed the runs of the campaign among whose results a table stands: "machine-busy in 2 cells"; or ""."""
+    """Return what disturbed the runs of the campaign whose results a table is of: "machine-busy in 2 cells"; or ""."""
     file = next((file for folder in table.resolve().parents[:2] if (file := folder / "findings.json").is_file()), None)
     findings = read_findings(file).concerning("runs") if file else []
     cells = {

@@ -51,7 +51,7 @@ def sweep_text(sweep: Sweep) -> str:
 
 
 def _pairs_text(pairs: list[NodePair]) -> list[str]:
-    """Lines: bus bandwidth between every two nodes as a square table, then slow pairs that no finding names."""
+    """Return the lines on pairs of nodes: bus bandwidths as a square table, then slow pairs that no finding names."""
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
     speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
     square = [[node, *(speeds.get(frozenset((node, other)), "") for other in nodes)] for node in nodes]
@@ -73,7 +73,7 @@ def _pairs_text(pairs: list[NodePair]) -> list[str]:
 
 
 def forecasts_text(forecasts: Forecasts) -> str:
-    """A row for each cell: its step in milliseconds with intervals, or why there is no forecast, and the cure."""
+    """Return a row for each cell: its step in ms with intervals; then why others have no forecast, and what helps."""
     rows, refused = [], []
     for entry in forecasts.entries:
         interval = entry.interval
@@ -147,7 +147,7 @@ def _unknown_lines(plan: Plan) -> list[str]:
 
 
 def _advice_lines(plan: Plan) -> list[str]:
-    """A line for each thing that follows from the plan: what to leave out, what to measure next, what is too large."""
+    """Return the lines on what follows from the plan: what is too large, what to leave out, what to measure next."""
     lines = []
     too_large = [row.cell for row in plan.rows if row.fits == "does not fit"]
     if too_large:
@@ -263,7 +263,7 @@ def spent_text(result: Spent) -> str:
 
 
 def _ms_range(bounds_s: tuple[float, float]) -> str:
-    """Bounds in seconds as milliseconds: "12.3 to 14.5"."""
+    """Return bounds in seconds as milliseconds: "12.3 to 14.5"."""
     return " to ".join(significant(1e3 * bound, 4, grouped=True) for bound in bounds_s)
 
 
@@ -277,7 +277,7 @@ def _basis_text(interval: Interval) -> str:
 
 
 def _duration_text(seconds: float) -> str:
-    """Return the seconds up to two minutes, minutes up to two hours, then hours."""
+    """Return a duration in words: in seconds up to two minutes, in minutes up to two hours, then in hours."""
     if seconds < 120:
         return f"{fixed(seconds, 0)} s"
     return f"{fixed(seconds / 60, 0)} min" if seconds < 7200 else f"{fixed(seconds / 3600, 1)} h"

@@ -99,7 +99,7 @@ def _track_second_step(cell: Cell) -> dict[str, Any]:
 
 
 def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
-    """One step, micro-batch after micro-batch. `inputs`: the tokens of each; `tracker`: watches all, if given."""
+    """Make one step, micro-batch after micro-batch. `inputs`: the tokens of each; `tracker`: watches all, if given."""
     for place, tokens in enumerate(inputs, start=1):
         if tracker and place > 1:
             tracker.reset_mod_stats()  # it knows a module's hooks once
@@ -107,7 +107,7 @@ def _micro_steps(strategy: Any, inputs: list[Any], tracker: Any = None) -> None:
 
 
 def _bytes_by_content(tracker: Any, kind: str, device: Any) -> dict[str, int]:
-    """Return the bytes by what they hold (parameters, gradients, ...). `kind`: "peak", or "current" for now."""
+    """Return what bytes hold (parameters, gradients, ...) -> how many. `kind`: "peak", or "current" for now."""
     snapshot = tracker.get_tracker_snapshot(kind)[device]
     return {str(getattr(name, "value", name)): int(count) for name, count in snapshot.items()}
 

@@ -53,19 +53,14 @@ def claims_of(
             claims += _claims_on_point(series, point)
     for place, ranking in enumerate(report.ranking):
         claims += _claims_on_ranking(place, ranking)
-    claims += _claim_on_question(report)
+    question = report.question
+    if question and question.ratio:
+        claims.append(_claim("question", question.subject, question.ratio, question.base, question.status))
     for comparison in comparisons:
         claims += claims_of_pairs(comparison)
     for cell in waterfall:
         claims += _claims_on_losses(cell)
     return {claim.id: claim for claim in claims}
-
-
-def _claim_on_question(report: ScalingReport) -> Iterator[Claim]:
-    """Yield the claim on the campaign's own question, where it has a ratio."""
-    question = report.question
-    if question and question.ratio:
-        yield _claim("question", question.subject, question.ratio, question.base, question.status)
 
 
 def _claim(

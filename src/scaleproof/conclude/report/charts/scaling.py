@@ -99,11 +99,6 @@ def _draw_bands(
     return drawn
 
 
-def _baseline_rate(series: ScalingSeries) -> float:
-    """Return the tokens/s of the smallest size of a series."""
-    return series.points[0].tokens_per_sec_global.value
-
-
 def _draw_ratio_lines(
     axes: Axes,
     cells: pd.DataFrame,
@@ -129,7 +124,9 @@ def _draw_ratio_lines(
         points = [(point, figure(point) or base) for point in series.points if not point.incomparable]
         at = draw_line(axes, place, look, series.name, points)
         drawn.append((at, points, look["color"]))
-    bands = _draw_bands(axes, every, forecasts, "times the baseline", _baseline_rate)
+    bands = _draw_bands(
+        axes, every, forecasts, "times the baseline", lambda series: series.points[0].tokens_per_sec_global.value
+    )
     devices = sorted({*devices_of(every), *(band.devices for band in bands)})
     draw_ideal(axes, devices, [best(number) for number in devices])
     axes.set_title(f"{title} ({count})")

@@ -91,7 +91,7 @@ def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
 
 
 def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
-    """Return the expected fields of a series. `cells`: the smallest first."""
+    """Return the expected fields of a series. `cells`: those of the series, the smallest first."""
     settings = [settings_of(cell.runs[0]) | {"global_batch": cell.batch} for cell in cells]
     # The protocol has what all cells have in common, and None for a setting in which they differ.
     common = {key: value for key, value in settings[0].items() if all(one.get(key) == value for one in settings)}
@@ -258,10 +258,7 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
 def _check_letters(
     family: CellFamily | None, where: str, names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield cells that share a letter and are told apart, or the other way round, and letters that should not be.
-
-    Without a `family` no cell may have a letter.
-    """
+    """Yield cells that share a letter and are told apart, or the other way round, and letters that should not be."""
     where = f"{where}, letters"
     for a, b in combinations(names, 2) if family else ():
         share = bool(set(entries[a]["letters"]) & set(entries[b]["letters"]))
@@ -354,11 +351,9 @@ def _check_resolve(
 ) -> Iterator[Difference]:
     """Yield where further repeats of a ratio show other differences than stated. `noise`: None where nothing is due."""
     if stated and noise:
-
-        def shown_by(n: int, level: float) -> float:
-            return intervals.detectable_by_pair(n, noise, level)
-
-        yield from _check_resolution(stated, where, noise.n, shown_by, answer)
+        yield from _check_resolution(
+            stated, where, noise.n, lambda n, level: intervals.detectable_by_pair(n, noise, level), answer
+        )
     elif stated or noise:  # it needs three runs of each cell
         problem = "cannot be recomputed from the raw files" if stated else "is missing"
         yield Difference(REPORT, f"{where}, resolve", problem)

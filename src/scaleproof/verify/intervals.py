@@ -92,7 +92,7 @@ def squares(cells: Sequence[Logs]) -> list[float]:
 
 
 def _are_unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
-    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False of two cells.
+    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for two cells.
 
     `squares`, `freedom`: of each cell, the sum of squares about its mean and its degrees of freedom.
     """

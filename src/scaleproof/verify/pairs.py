@@ -152,7 +152,7 @@ def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
 
 
 def _pairs_needed(spread: float, nulls: int) -> int | None:
-    """Return how many pairs with that spread would show EFFECT: an even number; None of more than MOST_PAIRS."""
+    """Return how many pairs with that spread would show EFFECT: an even number; None above MOST_PAIRS."""
     numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
     index = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls) * spread <= math.log1p(EFFECT))
     return numbers[index] if index < len(numbers) else None

@@ -122,7 +122,7 @@ class RawAnswer:
     def reference(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> str | None:
         """Return the cell that a point is compared with: the best single device, else the baseline of its series.
 
-        None of one device, and where that cell has too few runs.
+        None for one device, and where that cell has too few runs.
         """
         reference = point["best_single"] or (series["baseline"] if has_speedup(series, point) else None)
         if point["devices"] < 2 or reference is None or len(self.cells[reference].runs) < intervals.FEWEST:
@@ -141,7 +141,7 @@ class RawAnswer:
         return self.families[index]
 
     def _family(self, names: list[str]) -> CellFamily | None:
-        """Return the family of the cells `names` and of the cells they are compared with; None of one cell."""
+        """Return the family of the cells `names` and of the cells they are compared with; None for one cell."""
         if len(names) < 2:
             return None
         references_of = {

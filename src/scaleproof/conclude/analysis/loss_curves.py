@@ -58,7 +58,7 @@ def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
 
 
 def _curve(run: TimedRun, steps: int) -> Curve:
-    """Return the curve of a run, smoothed over so many `steps`. Its window is its last part."""
+    """Return the curve of a run, smoothed over the last `steps` steps. Its window is its last part."""
     step = np.arange(len(run.losses))
     timed = step >= len(step) - len(run.elapsed)  # `elapsed` has one value a step of the window
     seconds = np.full(len(step), np.nan)

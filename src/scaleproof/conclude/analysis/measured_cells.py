@@ -119,7 +119,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
 def _configuration_values(run: TimedRun) -> dict[str, Any]:
     """Return the configuration of a run's cell, as in runs.csv.
 
-    Of a command (Printed: only its log is known) the tokens or samples of a step stand in place of the global batch.
+    For a command (Printed: only its log is known) the work of a step stands in place of the global batch.
     """
     values = configuration_columns(run)
     if isinstance(run.metrics, Printed):

@@ -17,7 +17,6 @@ from scaleproof.ground.findings.finding import Findings
 from scaleproof.ground.records.evidence import lowest_level
 from scaleproof.ground.records.grouping import runs_by_cell
 from scaleproof.ground.records.metrics import Failed, Measured, Printed, Timed
-from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.run import METRICS, Run, TimedRun, timed_runs
 
 # What identifies a cell, in the order of the columns: name -> where it stands in the effective configuration.
@@ -199,7 +198,7 @@ def _cell_row(
         **config,
         "runs": len(group),
         "n": len(repeats),
-        **figure_columns("tokens_per_s", rate),
+        **_bounds_columns("tokens_per_s", rate),
         "tokens_per_s_median": _average_figure(repeats, "tokens_per_s"),
         "samples_per_s": rate and samples_per_second(repeats),
         "tokens_per_s_per_device": rate and rate.value / config["devices"],
@@ -207,7 +206,7 @@ def _cell_row(
         "loss_last": repeats[0].metrics.window.train_loss_last if repeats else None,
         **{name: _average_figure(repeats, name, statistics.fmean) for name in combined_columns("mean")},
         "target_loss": reached.target,
-        **figure_columns("time_to_loss_s", reached.seconds),
+        **_bounds_columns("time_to_loss_s", reached.seconds),
         "time_to_loss_why": reached.why,
         "steps_to_loss": reached.steps,
         **{name: _largest_figure(repeats, name) for name in combined_columns("largest")},
@@ -224,7 +223,7 @@ def _cell_row(
     }
 
 
-def figure_columns(name: str, figure: Estimate | Estimated | None) -> dict[str, float | None]:
+def _bounds_columns(name: str, figure: Estimate | None) -> dict[str, float | None]:
     """Return the columns NAME, NAME_low and NAME_high of a figure with its interval; None where it is unknown."""
     value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
     return {name: value, f"{name}_low": low, f"{name}_high": high}

@@ -46,7 +46,7 @@ def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float
 def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
     """Return the value that the largest of k - 1 differences to one equal mean exceeds with 1 - `confidence`.
 
-    In estimated standard deviations of such a difference, which have `freedom` degrees.
+    It is in standard deviations of such a difference, estimated with `freedom` degrees.
 
     One-sided, for equal numbers of runs: P(D <= d) = E[integral of phi(z) Phi(z + sqrt(2) d S)^(k-1) dz] (Dunnett
     1955; Hsu 1996, chapter 4), with the symbols of `studentized_range_quantile`. For k = 2 it is Student's.

@@ -86,7 +86,7 @@ def doublings(target: int, largest: int) -> float:
 
 
 def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
-    """Return the samples per second of each of so many `devices`; `sizes` as `nearest_steps` has them, one at least.
+    """Return the samples per second of a device, where there are so many; `sizes`: of `nearest_steps`, one at least.
 
     Between measured sizes it is linear in the logarithms, below the smallest size it is constant, and above the largest
     it falls with each doubling (`_loss_per_doubling`).

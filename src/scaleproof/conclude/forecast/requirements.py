@@ -35,7 +35,7 @@ CORPORA = RESULTS / "corpora"
 
 
 def counts_of_cell(cell: Cell) -> Counts | None:
-    """Return parameters and FLOPs of a cell's model; None of a command, and of a classifier, as its text decides."""
+    """Return parameters and FLOPs of a cell's model; None for commands, and for classifiers, whose text decides."""
     if cell.command is not None or cell.workload.task == "classification":
         return None
     return counts_of_inventory(inventory_of(cell), cell.workload.seq_len)

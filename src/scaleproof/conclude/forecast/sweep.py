@@ -63,7 +63,7 @@ def group_called(loaded: LoadedCampaign, name: str) -> tuple[Group, Cell]:
 def measure_sweep(
     loaded: LoadedCampaign, group: Group, cell: Cell, out: Path, launches: int, link: SweepLink | None = None
 ) -> Sweep:
-    """Sweep a group by so many `launches`; the log and temporary files are in `out`.
+    """Measure a group in as many `launches`, and return the sweep; the log and temporary files are in `out`.
 
     `cell`: one that runs in the group, whose ranks are started; `link`: what the group's link is said to carry. Waits
     while a run uses the same devices. Raises UserError where the group cannot run here or a launch fails, Interrupted

@@ -42,7 +42,8 @@ def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, keyed: boo
     def label(text: str) -> str | None:
         return text if keyed else None
 
-    nulls, low, high = estimate.null_ratios, estimate.low, estimate.high
+    nulls = estimate.null_ratios
+    low, high = estimate.low, estimate.high
     axes.plot(nulls, [i + 0.22] * len(nulls), "x", ms=6, color="0.3", label=label("A against A"))
     for nth, ratio in enumerate(estimate.ratios, 1):
         (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=COLOURS[0])

@@ -111,7 +111,7 @@ def _draw_ratio_lines(
     """Draw a line for each series through its points that have a ratio, beside the ideal one.
 
     `figure`: the ratio of a point; a baseline has none, and is drawn as 1 without an interval. `best`: the ideal ratio
-    on so many devices.
+    on a number of devices.
     """
     scaled = [series for series in report.series if series.kind]
     if not scaled:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.analysis.run_tables import figure_columns
 from scaleproof.conclude.report.read_results import row_dicts
 from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
 from scaleproof.ground.columns import CELLS_TABLE, COLUMNS, CONFIGURED, MAIN, columns_in_group
@@ -29,7 +28,8 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     rows = []
     for row in row_dicts(cells):
         cell = row["cell"]
-        series, point, entry = series_of.get(cell), points.get(cell), entries.get(cell)  # None without numbers
+        series = series_of.get(cell)  # None without numbers, as the others
+        point, entry = points.get(cell), entries.get(cell)
         row |= {"series": series.name if series else None, "kind": series.kind if series else None}
         row["overhead_only"] = point.overhead_only if point else None
         row["baseline"] = series.baseline if series and series.kind else None
@@ -45,6 +45,12 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
         rows.append(row)
     rows.sort(key=lambda row: (row.get("devices") or 0, -(row.get("tokens_per_s") or 0.0)))  # the fastest first
     return pd.DataFrame(rows)
+
+
+def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:
+    """Return the columns NAME, NAME_low and NAME_high of a figure with its interval; None where there is no figure."""
+    value, low, high = (figure.value, figure.low, figure.high) if figure else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def cell_texts(rows: pd.DataFrame) -> pd.DataFrame:

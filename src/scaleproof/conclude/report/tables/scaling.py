@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from scaleproof.conclude.analysis.run_tables import figure_columns
 from scaleproof.conclude.report.sentences.scaling import law_sentences
+from scaleproof.conclude.report.tables.cells import figure_columns
 from scaleproof.conclude.report.tables.table import UNDECIDED, Table, mark_undecided
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES, SERIES_TABLE
 from scaleproof.ground.records.scaling_report import ScalingPoint, ScalingReport, ScalingSeries

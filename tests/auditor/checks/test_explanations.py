@@ -98,6 +98,11 @@ FORMS = {
         ),
         ("4,924", "9,424", "row-stands-out", "4,924 x 0.869 / 4"),
     ),
+    "a unit that nobody knows": (
+        "GPUs | Throughput | Speedup",
+        ("1 | 12 req/s | 1×", "2 | {} | 1.8×", "4 | 44 req/s | 3.7×", "8 | 86 req/s | 7.2×"),
+        ("32 req/s", "22 req/s", "speedup-not-in-table", "32 req/s / 12 req/s"),
+    ),
     "two rates of one workload": (
         "Concurrency | Req/s | Tok/s",
         ("1 | 1.90 | 50.0", "2 | 1.92 | {}", "4 | 0.89 | 23.4", "8 | 1.87 | 49.3"),

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scaleproof.auditor.read.headings import columns_of
-from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing
+from scaleproof.auditor.read.printed_figures import NUMBER, figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
 from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS
@@ -19,6 +19,7 @@ MOST_COLUMNS = 24
 MOST_ROWS = 300
 KINDS_OF_RATIOS = {"times": "speedup", "percent": "change"}
 MODEL_SIZE = re.compile(r"(?i)(?:model )?(?:size|params?|parameters)")
+UNKNOWN_UNIT = re.compile(rf"([~≈]?{NUMBER}) ?([A-Za-zµ]+ ?/ ?[A-Za-z]+|[QRqr][Pp][Ss])")
 FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 
 Rows = npt.NDArray[np.int64]
@@ -191,8 +192,9 @@ def _figure_table(
     in_brackets: list[FigureColumn] = []
     for k, (heading, column) in enumerate(zip(header, columns_of(header, cells), strict=True)):
         texts = [row[k] for row in cells]
-        meaning = meaning_of(column, texts)
-        figures = _figures(texts, meaning.scale)
+        bare = _without_unknown_unit(texts)
+        meaning = meaning_of(column, bare)
+        figures = _figures(bare, meaning.scale)
         filled = sum(not is_nothing(text) for text in texts)
         if np.isfinite(figures.low).sum() > FIGURES_SHARE * max(filled, 1):
             columns.append(FigureColumn(meaning, figures, texts, k, *headings_at[k]))
@@ -204,6 +206,14 @@ def _figure_table(
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
     return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
+
+
+def _without_unknown_unit(texts: list[str]) -> list[str]:
+    """Return cells without the unit that all share and nobody knows: "12 req/s", "22 req/s" -> "12", "22"."""
+    with_unit = [UNKNOWN_UNIT.fullmatch(text) for text in texts if not is_nothing(text)]
+    if not all(with_unit) or len({m[2] for m in with_unit if m}) != 1 or any(map(figures_of, texts)):
+        return texts
+    return [m[1] if (m := UNKNOWN_UNIT.fullmatch(text)) else text for text in texts]
 
 
 def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:

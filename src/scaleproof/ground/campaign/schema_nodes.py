@@ -49,16 +49,6 @@ def properties_at(schema: Schema, place: Place) -> Schema:
     return properties
 
 
-def hint_to_named_section(word: object, options: list[Schema], schema: Schema) -> str:
-    """Return ` Write {name: cosine}.` where the name of a section, one of `options`, stands in its place; else ""."""
-    for option in options:
-        names = choices_at(option.get("properties", {}).get("name", {}), schema)
-        for name in names:
-            if str(word).casefold() == name:
-                return f" Write {{name: {name}}}."
-    return ""
-
-
 def choices_at(node: Schema, schema: Schema) -> list[str]:
     """Return the words that are allowed at a node; [] where it is not a choice of words."""
     choices: list[Any] = []

@@ -7,14 +7,7 @@ import unicodedata
 from pathlib import Path
 
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
-from scaleproof.ground.campaign.schema_nodes import (
-    Schema,
-    choices_at,
-    hint_to_named_section,
-    node_at,
-    properties_at,
-    union_members,
-)
+from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.errors import Place, did_you_mean, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
@@ -55,7 +48,6 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
             _number_hint(value, options, node_at(schema, place).get("unit", ""))
             or _truth_hint(value, options)
             or _own_text_hint(place, value)
-            or hint_to_named_section(value, options, schema)
             or _mapping_hint(value, options, schema)
             or _word_hint(value, options, choices)
         )
@@ -126,11 +118,11 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
         known = max(([key for key in value if key in keys] for keys in mappings), key=len)
         strange = [str(key) for key in value if key not in known]
         return f" Beside {', '.join(known)} there is no {' or '.join(strange)}." if known and strange else ""
-    of_cells = [keys for keys in mappings if "strategy" in keys]
-    if of_cells and (cell := CELL.fullmatch(str(value))):
+    if any("geometry" in keys for keys in mappings) and (cell := CELL.fullmatch(str(value))):
         return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
-    words = {word: key for keys in of_cells for key, node in keys.items() for word in choices_at(node, schema)}
-    return f" Write {{{words[value]}: {value}}}." if isinstance(value, str) and value in words else ""
+    words = {word: key for keys in mappings for key, node in keys.items() for word in choices_at(node, schema)}
+    name = str(value).casefold()
+    return f" Write {{{words[name]}: {name}}}." if name in words else ""
 
 
 def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:

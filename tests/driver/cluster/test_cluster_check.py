@@ -265,6 +265,10 @@ def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):
         ("latency-wait: 60s", "line 2: latency-wait cannot be '60s'; allowed: a whole number"),
         ("default-resources: {mem_mb: 4GB}", "default-resources.mem_mb cannot be '4GB'; allowed: a whole number .MB"),
         ("set-resources: {train: {runtime: two hours}}", "train.runtime cannot be 'two hours'; allowed: a whole"),
+        (
+            "default-resources: {partition: gpu}",
+            'knows "partition". Did you mean "slurm_partition"',
+        ),
         ("default-resources:\n  slurm_partitoin: gpu", 'line 3: no scheduler knows "slurm_partitoin"'),
     ],
 )

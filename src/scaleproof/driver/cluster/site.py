@@ -46,7 +46,9 @@ def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> 
     """
     for name in names:
         nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
-        if 0 < edit_distance(name, nearest) <= 2 and len(name) > 4:
+        if (of_slurm := f"slurm_{name}") in RESOURCE_NAMES:
+            nearest = of_slurm
+        if name != nearest and (of_slurm == nearest or (edit_distance(name, nearest) <= 2 and len(name) > 4)):
             raise UserError(f'{where}no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
 
 

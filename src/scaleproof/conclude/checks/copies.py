@@ -61,9 +61,10 @@ def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
             folders = frozenset(str(run.folder) for run in group)
             if value is not None and len(group) > 1 and folders not in reported:
                 reported.add(folders)
-                names = {run.name for run in group}
-                places = names if len(names) == len(group) else {"/".join(run.folder.parts[-2:]) for run in group}
-                yield Flag(f"{' and '.join(sorted(places))} have the same {what}: {value}", about=group)
+                names = [run.name for run in group]
+                if len(set(names)) < len(names):  # a copied folder has another name
+                    names = ["/".join(run.folder.parts[-2:]) for run in group]
+                yield Flag(f"{' and '.join(names)} have the same {what}: {value}", about=group)
     yield from _flag_scaled_copies(runs, reported)
 
 

@@ -148,3 +148,15 @@ def test_a_refusal_says_what_was_seen(tmp_path):
     loss_alone = printed(tmp_path, "loss.log", "step: {k} loss: {loss:.4f}")
     with pytest.raises(UserError, match=r"\(loss.log: no known time or rate\).*step_time_ms"):
         compare_external(loss_alone, rate, [])
+
+
+def test_repeats_that_are_told_apart_by_the_end_of_their_names(tmp_path):
+    for day, rate in (("monday", 400), ("friday", 380)):
+        for k in range(3):
+            lines = "\n".join(f"step: {step} samples/s: {rate + k + step}" for step in range(9))
+            write_atomic(tmp_path / day / f"{day}-run{k}.log", lines)
+    sides = [tmp_path / "monday", tmp_path / "friday"]
+    assert compare_external(*sides, []).runs == (3, 3)
+    (sides[0] / "monday-run2.log").rename(sides[0] / "sunday-run2.log")
+    with pytest.raises(UserError, match=r"several kinds of runs \(monday, sunday\)"):
+        compare_external(*sides, [])

@@ -24,7 +24,10 @@ COMPARED_FIELDS = (
     *("world_size", "global_batch", "seq_len", "strategy", "zero_stage", "offload", "engine"),
     *("precision", "model", "parameters", "dataset", "device", "commit", "launcher"),
 )
-NAME_OF_REPEAT = re.compile(r"(run|rep|repeat|seed)[ _.=-]*\d*(\.[a-z]+)?", re.IGNORECASE)  # run1.log, seed3, rep_2
+# All of run.log, seed3 and rep_2; "-run1.log" of ddp-run1.log.
+NAME_OF_REPEAT = re.compile(
+    r"(^(run|rep|repeat|seed)|[ _.-](run|rep|repeat|seed)[ _.=-]*\d)[ _.=-]*\d*(\.[a-z]+)?$", re.IGNORECASE
+)
 # Stated by few, and nothing is missing where they are not.
 OPTIONAL_FIELDS = ("zero_stage", "offload")
 # Units of rates, the one first that says most of the work; and what may not differ for a ratio of such rates.
@@ -162,9 +165,8 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
 
 
 def _name_without_repeat(run: ReportedRun, runs: int) -> str:
-    """Return a run's name without its repeat: "ddp" of "ddp/run_2"; "" where it is called by its repeat alone."""
-    is_repeat = runs > 1 and NAME_OF_REPEAT.fullmatch(run.name)
-    return "" if is_repeat else run.name_without_repeat
+    """Return a run's name without its repeat: "ddp" of "ddp/run_2" and "ddp-run2.log"; "" where that is all of it."""
+    return NAME_OF_REPEAT.sub("", run.name_without_repeat) if runs > 1 else run.name_without_repeat
 
 
 def _as_reported(run: MeasuredRun) -> ReportedRun:

@@ -145,6 +145,12 @@ def test_an_added_value_runs_just_its_cells(built, edit):
     assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=1)
 
 
+def test_a_strategy_that_is_added_replays_nothing(built, edit):
+    """Its cell is as small as the one that was replayed, and trains the same workload."""
+    edit("config/campaigns/tiny.yaml", append="cells: [{geometry: 1x1, strategy: zero1}]\n")
+    assert built.planned(REPORT) == AFTER_TRAINING + Counter(train=1)
+
+
 def test_another_repeat_runs_just_that(built, edit):
     text = (built.root / "config/campaigns/tiny.yaml").read_text()
     edit("config/campaigns/tiny.yaml", text.replace("repeats: 1", "repeats: 2"))

@@ -147,9 +147,8 @@ def priority_of_shared_job(wildcards):
 
 @lru_cache
 def replayed(campaign):
-    """Name of every workload -> the cell with the fewest devices that trains it."""
-    cells = sorted(campaign_called(campaign).cells, key=lambda cell: cell.batch.n_devices, reverse=True)
-    return {workload_name(cell.config): cell for cell in cells if cell.command is None}
+    """Name of every workload -> a cell that trains it."""
+    return cells_by_workload(campaign_called(campaign).cells)
 
 
 def replayed_cell(wildcards):

@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,10 +24,11 @@ from scaleproof.ground.snakemake_command import PROFILE, snakemake_command
 if TYPE_CHECKING:
     from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
+    from scaleproof.ground.campaign.shared_jobs import SharedJob
     from scaleproof.ground.records.metrics import Failed, Timed
     from scaleproof.ground.records.printed_log import PrintedLog
 
-Planned = TypeVar("Planned")  # a cell, a shared job, a configuration
+Planned = TypeVar("Planned", "Cell", "SharedJob")
 
 # Packages are imported inside the commands: `campaign show` must not wait for pandas, nor a chart for torch.
 
@@ -83,7 +83,6 @@ def look_up_planned(
     what: str,
     planned: Sequence[str] | None,
     look_up: Callable[[], Sequence[Planned]],
-    fingerprint: Callable[[Planned], str] = attrgetter("planned_fingerprint"),
 ) -> Sequence[Planned]:
     """Return what `look_up` finds in the campaign's file now, if it still has the fingerprints that were `planned`.
 
@@ -96,9 +95,14 @@ def look_up_planned(
         if not planned:
             raise
         present = []  # it was there when the workflow planned it
-    if planned and list(planned) != [fingerprint(item) for item in present]:
-        raise UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
+    if planned and list(planned) != [item.planned_fingerprint for item in present]:
+        raise _changed(file, what)
     return present
+
+
+def _changed(file: Path, what: str) -> UserError:
+    """Return the error for `what`, which the campaign's file does not say any more."""
+    return UserError(f"{file}: {what} was changed while the workflow ran; start snakemake again")
 
 
 @contextmanager
@@ -114,20 +118,16 @@ def stoppable(consequence: str) -> Iterator[None]:
 
 
 def reference(args: argparse.Namespace) -> None:
-    """Replay the first steps of a cell's workload, write their losses, and print how many steps they are."""
+    """Replay the first steps of the workload that the file to write is named after. Raises UserError if none is."""
+    from scaleproof.driver.targets import cells_by_workload
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.replay import replay_cell
-    from scaleproof.measure.reference.schema import workload_name
 
     loaded = LoadedCampaign(args.campaign, args.results)
     workload = args.out.stem  # by this name runs look for their replay
-    (cell,) = look_up_planned(
-        args.campaign,
-        f"workload {workload}",
-        [workload],
-        lambda: [loaded.cell(args.cell)],
-        lambda cell: workload_name(cell.config),
-    )
+    cell = cells_by_workload(loaded.cells).get(workload)
+    if cell is None:
+        raise _changed(args.campaign, f"workload {workload}")
     replayed = replay_cell(cell, loaded.name, args.tokens, loaded.time_limit_s)
     write_json(args.out, replayed.model_dump(mode="json"))
     print(
@@ -292,8 +292,7 @@ def add_stages(stages: Group) -> None:
     parser.add_argument("--out", type=path, required=True, metavar="DIR", help="folder of the run")
     add_fingerprints_option(parser)
 
-    parser = add_campaign_command(stages, "reference", reference, "the first steps of a cell's workload, replayed")
-    parser.add_argument("cell", help="slug of a cell that trains the workload")
+    parser = add_campaign_command(stages, "reference", reference, "the first steps of a workload, replayed")
     _add_training_options(parser)
     parser.add_argument("--out", type=path, required=True, metavar="FILE", help="file to write")
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from scaleproof.driver import snakemake_view
+from scaleproof.driver.targets import cells_by_workload
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
@@ -20,7 +21,7 @@ from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SE
 from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
 from scaleproof.measure.launch.shared_job import finished_run
-from scaleproof.measure.reference.schema import FOLDER, workload_name
+from scaleproof.measure.reference.schema import FOLDER
 
 TOKENS = "tokens.json"
 # Rules that measure -> what they make.
@@ -109,8 +110,7 @@ def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
         pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
         if _is_record_of(a, pair / "a" / METRICS) and _is_record_of(b, pair / "b" / METRICS):
             rules[pair.with_name(PAIRS)] = "pairs"
-    trained = (cell for cell in loaded.cells if cell.command is None)
-    rules |= {folder / FOLDER / f"{workload_name(cell.config)}.json": "reference" for cell in trained}
+    rules |= {folder / FOLDER / f"{workload}.json": "reference" for workload in cells_by_workload(loaded.cells)}
     rules |= {folder / "sweep" / group / "sweep.json": "sweep" for group in loaded.communicating_groups}
     return {path: rule for path, rule in rules.items() if path.is_file()}
 

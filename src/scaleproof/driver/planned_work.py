@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaleproof.conclude.forecast.requirements import RunTimes, counts_of_cell, kind_of, run_times
+from scaleproof.driver.targets import cells_by_workload
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import duration_in_words, integer
 from scaleproof.measure.reference.planned import expected_s
-from scaleproof.measure.reference.schema import FOLDER, read_reference, workload_name
+from scaleproof.measure.reference.schema import FOLDER, read_reference
 
 # Seconds on a laptop or a small node; none of them matters where runs take minutes.
 JOB_S = 1.3  # of a run: Snakemake, and the interpreter that launches it
@@ -76,7 +77,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
     trained = [cell for cell in loaded.cells if cell.command is None]
-    workloads = {workload_name(cell.config): cell for cell in trained}
+    workloads = cells_by_workload(loaded.cells)
     references = results / loaded.name / FOLDER
     witnesses_s = _witnesses_s(loaded, times)
     swept = len(loaded.communicating_groups) if forecast.enabled and forecast.launches else 0

@@ -13,9 +13,9 @@ from scaleproof.driver.cluster.request import (
     request_of_shared_job,
 )
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
+from scaleproof.driver.targets import cells_by_workload
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
-from scaleproof.measure.reference.schema import workload_name
 
 # What Slurm says against a job -> what to change; "": whatever it says.
 CURES = (
@@ -127,9 +127,7 @@ def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, st
     for cell in loaded.cells:
         if cell.searched:
             yield "frontier", request_of_run(cell, resources), f"the micro-batch of {cell.slug}", 1
-    # A workload is replayed once, by its cell with the fewest devices, which comes last.
-    largest_first = sorted(loaded.cells, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
-    for name, cell in {workload_name(cell.config): cell for cell in largest_first}.items():
+    for name, cell in cells_by_workload(loaded.cells).items():
         yield "reference", request_of_replay(cell, resources), f"the reference of {name}", 1
 
 

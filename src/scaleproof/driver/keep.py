@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from scaleproof.driver import snakemake_view
-from scaleproof.driver.targets import cells_by_workload
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
@@ -21,7 +20,7 @@ from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SE
 from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
 from scaleproof.measure.launch.shared_job import finished_run
-from scaleproof.measure.reference.schema import FOLDER
+from scaleproof.measure.reference.schema import FOLDER, cells_by_workload
 
 TOKENS = "tokens.json"
 # Rules that measure -> what they make.

@@ -1,12 +1,9 @@
-"""Targets of a campaign that name a run, a trace or a workload: only what it plans is made."""
-
-from collections.abc import Sequence
+"""Targets that name a run or a trace: only what the campaign plans is made."""
 
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import UserError, did_you_mean
 from scaleproof.ground.snakemake_command import RESULTS
-from scaleproof.measure.reference.schema import workload_name
 
 
 def cell_of_run(loaded: LoadedCampaign, slug: str, repeat: int) -> Cell:
@@ -32,10 +29,3 @@ def cell_of_trace(loaded: LoadedCampaign, slug: str) -> Cell:
             f"Traced: {', '.join(traced) or 'none'}"
         )
     return cell
-
-
-def cells_by_workload(cells: Sequence[Cell]) -> dict[str, Cell]:
-    """Return each workload that is replayed, by name, with a cell that trains it on the fewest devices."""
-    trained = [cell for cell in cells if cell.command is None]
-    largest_first = sorted(trained, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
-    return {workload_name(cell.config): cell for cell in largest_first}

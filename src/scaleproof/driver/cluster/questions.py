@@ -13,9 +13,9 @@ from scaleproof.driver.cluster.request import (
     request_of_shared_job,
 )
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
-from scaleproof.driver.targets import cells_by_workload
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
+from scaleproof.measure.reference.schema import cells_by_workload
 
 # What Slurm says against a job -> what to change; "": whatever it says.
 CURES = (

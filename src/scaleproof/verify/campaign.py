@@ -249,7 +249,7 @@ def why(path: Path, identity: str) -> str:
         if cell in identity.split("/"):
             raise UserError(f"{unknown}: {difference}")
     cells = sorted({run.cell for run in runs})
-    cell, _, column = identity.partition("/")[2].partition("/")
+    cell = identity.partition("/")[2].partition("/")[0]
     if identity.startswith("cells/") and cells and cell not in cells:
         hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
         raise UserError(f'{unknown}: no run of "{cell}" is in {folder / "runs"}.{hint}')
@@ -262,14 +262,13 @@ def why(path: Path, identity: str) -> str:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
         raise damaged_file(folder / REPORT, describe_first_fault(error)) from None
-    if columns := [name.rpartition("/")[2] for name in quantities if name.startswith(f"cells/{cell}/")]:
-        raise UserError(f"{unknown}.{did_you_mean(column, columns)} Figures of {cell}: {', '.join(columns)}")
-    examples = ", ".join(list(quantities)[:3])
     around, slash, last = identity.rpartition("/")
     beside = [name.removeprefix(around + slash) for name in quantities if name.startswith(around + slash)]
     meant = nearest_name(last, beside) if slash and beside else nearest_name(identity, quantities)
     hint = f' Did you mean "{meant if meant in quantities else around + slash + meant}"?' if meant else ""
-    raise UserError(f"{unknown}.{hint} Figures: {examples}, ...")
+    raise UserError(
+        f"{unknown}.{hint} Figures: {', '.join(beside if slash and beside else [*list(quantities)[:3], '...'])}"
+    )
 
 
 def _explain(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:

@@ -118,8 +118,9 @@ def file_to_read(text: str) -> Path:
 def file_to_write(text: str, replaced: tuple[str, ...]) -> Path:
     """Return `text` as the path of a file to write, in a folder that is there, so that a typo makes none.
 
-    A file that is there may be the only copy: it is replaced only if its name ends in one of `replaced`, as what is
-    written does. Raises ArgumentTypeError.
+    `replaced`: the endings of what the caller writes. A file that is there may be the only copy: it is replaced only
+    if it has one of them. A new name may have any ending but that of another format (.png, .csv). Raises
+    ArgumentTypeError.
     """
     place = path(text)
     if place.is_dir():

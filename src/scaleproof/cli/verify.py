@@ -182,14 +182,14 @@ def _draw_history(series: "History", out: Path) -> None:
 
 
 def index(args: argparse.Namespace) -> None:
-    """Write index.html of all campaigns in a folder of results. Raises UserError where it has no report."""
+    """Write index.html of all campaigns in a folder of results. Raises UserError where that folder has no report."""
     from scaleproof.conclude.report.compare_page import write_index
     from scaleproof.ground.campaign.yaml_loader import other_folder_hint
 
+    if not args.results.exists():
+        raise UserError(f"{args.results}: no such folder{other_folder_hint()}")
     if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
-        what = "no folder there has a report.html; give the folder of all results"
-        what = what if args.results.exists() else f"no such folder{other_folder_hint()}"
-        raise UserError(f"{args.results}: {what}")
+        raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
     unread = [entry.campaign for entry in entries if not entry.is_whole]
     more = f"; of {', '.join(unread)} the report, findings or a record cannot be read" if unread else ""

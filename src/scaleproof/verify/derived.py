@@ -51,20 +51,31 @@ class RawCurve:
         return len(self.losses) - len(self.ends)
 
     @property
+    def first(self) -> float:
+        """The first smoothed loss, which may come later than the first step; NaN where there is none."""
+        return next(filter(math.isfinite, self.smoothed), math.nan)
+
+    @property
     def lowest(self) -> float:
-        """The lowest smoothed loss of the window; infinite where it is no number."""
-        lowest = min(self.smoothed[self.before :])
-        return lowest if math.isfinite(lowest) else math.inf
+        """The lowest smoothed loss of the window; infinite where one is no number."""
+        window = self.smoothed[self.before :]
+        return min(window) if all(map(math.isfinite, window)) else math.inf
 
 
-def curves(runs: Sequence[RawRun]) -> list[RawCurve]:
-    """Return the curves of the measured runs of one cell."""
-    steps = max(FEWEST_STEPS, round(PART_OF_WINDOW * max(len(run.window) for run in runs)))  # that are smoothed over
+def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
+    """Return the loss curve of each of a cell's runs: losses, and at each step the mean of the last ones.
+
+    Of a tenth of the longest window, FEWEST_STEPS at least; of as many as there are at the beginning, without NaN.
+    """
+    smoothed_over = max(FEWEST_STEPS, round(PART_OF_WINDOW * max(len(run.window) for run in runs)))
     made = []
     for run in runs:
         losses = [step.loss for step in (*run.warmup, *run.window)]
-        last_losses = [losses[max(0, end - steps) : end] for end in range(1, len(losses) + 1)]  # at each step
-        made.append(RawCurve(losses, [math.fsum(part) / len(part) for part in last_losses], run.ends))
+        smoothed = []
+        for end in range(1, len(losses) + 1):
+            known = list(filter(math.isfinite, losses[max(0, end - smoothed_over) : end]))
+            smoothed.append(math.fsum(known) / len(known) if known else math.nan)
+        made.append(RawCurve(losses, smoothed, run.ends))
     return made
 
 
@@ -78,7 +89,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     if set(rows) != set(cells):
         yield Difference(file, "", "its cells are not those with numbers")
     for cell in rows.keys() & cells.keys():
-        of_cell = curves(cells[cell])
+        of_cell = loss_curves(cells[cell])
         for row in rows[cell]:
             step = int(row["step"])
             timed = step - of_cell[0].before
@@ -100,7 +111,7 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     """Yield each time to the target loss, and each derived target, that the raw files do not give."""
     file = "cells.csv"
     cells = by_cell([run for run in runs if run.ok])
-    curves_of = {cell: curves(group) for cell, group in cells.items()}
+    curves_of = {cell: loss_curves(group) for cell, group in cells.items()}
     derived = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
     campaign = campaign_beside(folder)
@@ -170,9 +181,10 @@ def _derived_targets(
         kinds.setdefault(kind_of[cell], []).extend(curves_of[cell])
     targets: dict[str, float] = {}
     for kind, of_kind in kinds.items():
-        falls = [curve.smoothed[0] - curve.lowest for curve in of_kind]
-        if any(math.isnan(fall) for fall in falls):
+        of_kind = [curve for curve in of_kind if math.isfinite(curve.first)]
+        if not of_kind:
             continue
+        falls = [curve.first - curve.lowest for curve in of_kind]
         typical = statistics.median(falls)
         least = LEARNT * typical if typical > 0 else typical  # a median that rose is not to be halved
         reached = max(curve.lowest for curve, fall in zip(of_kind, falls, strict=True) if fall >= least)
@@ -287,7 +299,12 @@ def _idle_share(steps: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _exposed_parts(steps: Sequence[Mapping[str, Any]], measured: float) -> dict[str, float | None]:
-    """Return exposed transfer and waiting as parts of the measured step, and how transfers compare with computing."""
+    """Return what the traced `steps` of a cell give of its timed step of `measured` ms: parts in ms, and two ratios.
+
+    All parts are None without steps. Older traces lack exposed_wait_ms: of them transfer and waiting are one part,
+    "exposed communication". The ratios are computing over transfer, and the share of the transfer that is exposed;
+    None where nothing is transferred.
+    """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if not steps:
         return {transfer: None, waiting: None, "exposed communication": None}

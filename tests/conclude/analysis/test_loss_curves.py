@@ -3,6 +3,8 @@
 The loss is 7.0 - 0.02 x step; 30 steps follow 5 of warm-up.
 """
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 from synthetic import cells, rewrite, write_failure, write_run
@@ -10,6 +12,7 @@ from synthetic import cells, rewrite, write_failure, write_run
 from scaleproof.conclude.analysis.loss_curves import POINTS, curves_of, losses_table, times_to_loss
 from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
 from scaleproof.conclude.checks.all_checks import audit
+from scaleproof.verify.derived import loss_curves
 
 
 @pytest.fixture
@@ -82,6 +85,18 @@ def test_runs_that_all_diverge_have_a_target(runs):
 def test_losses_that_become_no_number_have_no_target(runs):
     broken = [rewrite(run, None, lambda f: f.assign(loss=f["loss"].where(f["step"] < 20))) for run in runs[:3]]
     assert {(t.target, t.why) for t in times([*broken, *runs[3:]]).values()} == {(None, "a loss is no number any more")}
+
+
+def test_a_program_may_print_its_first_loss_later_than_its_first_step(runs):
+    sparse = [rewrite(run, None, lambda f: f.assign(loss=f["loss"].where(f["step"] % 3 == 2))) for run in runs]
+    assert [t.target for t in times(sparse).values()] == [pytest.approx(7.04 - 0.02 * 34, rel=3e-3)] * 2
+    for run, (curve,) in zip(sparse, (curves_of({"x": [run]})["x"] for run in sparse), strict=True):
+        steps = [SimpleNamespace(loss=float(loss)) for loss in curve.loss]
+        begin = int(curve.timed.argmax())
+        raw = SimpleNamespace(warmup=steps[:begin], window=steps[begin:], ends=run.elapsed)
+        (other,) = loss_curves([raw])
+        assert other.smoothed == pytest.approx(list(curve.smoothed), nan_ok=True)
+        assert other.lowest == pytest.approx(float(curve.smoothed[curve.timed].min()))
 
 
 def test_a_target_that_is_met_in_the_warm_up_has_no_time(runs):

@@ -41,6 +41,12 @@ def test_the_device_of_a_node(tmp_path, fields, ok, text):
     assert text in cluster_check.verdict_text(check)
 
 
+def test_a_node_that_reaches_no_other_one_says_so():
+    reached, alone = trial._judge_network([node(), node(host="n2", interface=None)])
+    assert (reached.ok, reached.evidence) == (True, "n1: reaches another node by eth0")
+    assert (alone.ok, alone.evidence) == (False, "n2: reaches no other node by name")
+
+
 def test_without_devices_nothing_is_said_of_them(tmp_path):
     assert len(trial._judge_node(node(devices=[]), {"n1"}, tmp_path, needs_gpu=False)) == 3
 

@@ -30,7 +30,7 @@ def test_a_sound_cluster(checkout):
     assert re.fullmatch(r"OK    Slurm [0-9.]+, cluster box", lines[0])
     for node in ("n1", "n2"):
         assert f"OK    {node}: results/ is shared and can be written" in lines
-        assert f"OK    {node}: reaches the other node by eth0" in lines
+        assert f"OK    {node}: reaches another node by eth0" in lines
         assert any(line.startswith(f"OK    {node}: torch 2.") for line in lines)
     assert list((checkout.root / "results").glob(".cluster-check*")) == []
 

@@ -172,6 +172,7 @@ class Baselines:
     ambiguous: list[tuple[ReportedRun, list[ReportedRun]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Fill `matched` and `ambiguous`; runs that do not say on how many devices they ran stay out of both."""
         by_format: dict[str, list[ReportedRun]] = defaultdict(list)
         for run in self.runs:
             if run.world_size:

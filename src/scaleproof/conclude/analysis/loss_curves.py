@@ -117,7 +117,7 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
         elif any(np.isnan(run.loss).all() for run in runs):
             times[cell] = TimeToLoss(None, None, "no loss was printed")
         elif target_loss == "derive":
-            reached = reached_by_all[runs[0].kind]  # one kind for all runs of a cell
+            reached = reached_by_all.get(runs[0].kind, math.inf)  # one kind for all runs of a cell
             if math.isfinite(reached):
                 times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
             else:
@@ -157,11 +157,13 @@ def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
     """
     reached: dict[tuple, float] = {}
     for kind in dict.fromkeys(run.kind for run in runs):
-        alike = [run for run in runs if run.kind == kind and not np.isnan(run.loss).all()]
+        alike = [run for run in runs if run.kind == kind and np.isfinite(run.smoothed).any()]
         if not alike:
             continue
         lowest = [_lowest_loss(run) for run in alike]
-        falls = np.array([float(run.smoothed[0]) - loss for run, loss in zip(alike, lowest, strict=True)])
+        # A program may print its first loss later than its first step.
+        first = [float(run.smoothed[np.isfinite(run.smoothed)][0]) for run in alike]
+        falls = np.subtract(first, lowest)
         typical = float(np.median(falls))
         # Where the loss of the median run rose (typical < 0), half of that would be more than the median reaches.
         least = LEARNT * typical if typical > 0 else typical

@@ -172,10 +172,11 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
 def letter_groups(family: Family, count: int) -> dict[str, str]:
     """Return cell -> letters, for the first `count` cells: "a", "ab", "b". Cells that share one are not told apart.
 
-    Source: Piepho 2004, insert and absorb.
+    The rest of the family are references, which have no letters. The fastest cell has an a. Source: Piepho 2004,
+    insert and absorb.
     """
     groups = _groups_not_told_apart(family.differ[:count, :count])
-    fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # over any one cell: the first
+    fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # any column gives this order
     rank = {cell: place for place, cell in enumerate(fastest_first)}
     groups.sort(key=lambda group: sorted(rank[cell] for cell in group))  # so that the fastest has the letter a
     return {

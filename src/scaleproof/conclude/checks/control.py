@@ -160,7 +160,7 @@ def _explained_exchange_s(run: MeasuredRun) -> float | None:
 
 
 def _bare_loops(run: MeasuredRun) -> list[BareLoop]:
-    """Return the times of each rank's bare loop; empty unless every rank ran one."""
+    """Return the control of each rank: its times in a loop without the trainer. Empty unless all ranks have one."""
     censuses = run.metrics.census or []
     controls = [census.control for census in censuses if census.control]
     return controls if len(controls) == len(censuses) else []

@@ -81,7 +81,7 @@ def comparable_steps(tolerance: np.ndarray) -> int:
     return int(too_far[0]) if len(too_far) else len(tolerance)
 
 
-# Relative difference from a replay in fp32, where training does not amplify rounding (rounding.py). Sound fp32 runs of
+# Relative difference from a replay in fp32, where training does not amplify rounding. Sound fp32 runs of
 # ddp, fsdp and zero1 to zero3, of every size and accumulation, were within 1.5e-7 over 30 steps; the smallest of 23
 # faults was 2.4e-5. On a GPU fp32 attention is three products in TF32: an error of 1e-6 in all gradients moved losses
 # by 2e-7 in 30 steps. tf32 and fp16 round to 11 bits where bf16 has 8: bounds of bf16 hold for them on every device.
@@ -138,11 +138,15 @@ DIFFER = Code(
 def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
     """Return the allowed relative difference of losses at each step that both run and replay have made."""
     steps = min(len(run.losses), len(reference.losses))
-    return np.asarray(quiet_tolerances(run, steps) * rounding_amplification(reference).of(steps))
+    return np.asarray(tolerances_unamplified(run, steps) * rounding_amplification(reference).of(steps))
 
 
-def quiet_tolerances(run: MeasuredRun, steps: int) -> np.ndarray:
-    """Return the allowed relative difference of losses at each of `steps` steps where no rounding is amplified."""
+def tolerances_unamplified(run: MeasuredRun, steps: int) -> np.ndarray:
+    """Return how far (relative) a run's loss may be from its replay's, at each of `steps` steps.
+
+    Where no rounding is amplified. In bf16 and fp16 it grows with the step; a classifier's, a mean of few samples, is
+    constant.
+    """
     precision = run.metrics.training_config.precision
     if run.is_classifier:
         return np.full(steps, OF_CLASSES[precision])

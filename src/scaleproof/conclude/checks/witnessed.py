@@ -104,7 +104,7 @@ def _describe_other_losses(run: MeasuredRun, witnessed: MeasuredRun) -> str | No
     steps = min(len(run.losses), len(expected))
     # Tolerances are those of the replay, growing with the steps, but no looser than between two runs of a campaign.
     loosest = loss_tolerance(run) * replayed.rounding_amplification(replayed.reference_for(run)).of(steps)
-    tolerance = np.minimum(replayed.quiet_tolerances(run, steps) * _tolerance_factor(run, steps), loosest)
+    tolerance = np.minimum(replayed.tolerances_unamplified(run, steps) * _tolerance_factor(run, steps), loosest)
     compared = replayed.comparable_steps(tolerance)
     expected = expected[:compared]
     apart = np.abs(run.losses[:compared] - expected) / np.maximum(np.abs(expected), replayed.SMALL_LOSS)

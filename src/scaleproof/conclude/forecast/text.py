@@ -51,7 +51,10 @@ def sweep_text(sweep: Sweep) -> str:
 
 
 def _pairs_text(pairs: list[NodePair]) -> list[str]:
-    """Return the lines on pairs of nodes: bus bandwidths as a square table, then slow pairs that no finding names."""
+    """Return lines on pairs of nodes, one at least: bus bandwidths as a square, then slow pairs without a finding.
+
+    With fewer than FEWEST_NODES nodes the last line says that none is called slow yet.
+    """
     nodes = sorted({node for row in pairs for node in (row.first, row.second)})
     speeds = {frozenset((row.first, row.second)): significant(row.bus_bytes_per_s / 1e9) for row in pairs}
     square = [[node, *(speeds.get(frozenset((node, other)), "") for other in nodes)] for node in nodes]
@@ -60,7 +63,7 @@ def _pairs_text(pairs: list[NodePair]) -> list[str]:
         tabulate(square, ["", *nodes], disable_numparse=True, colalign=("left", *["right"] * len(nodes))),
     ]
     verdict = judge_node_pairs(pairs)
-    if verdict.bound is None:
+    if verdict.bound is None:  # too few nodes to call one slow
         return [*lines, f"{plural(len(nodes), 'node')}: from {FEWEST_NODES} on, slow nodes and links are named"]
     if verdict.unexplained:
         examples = ", ".join(f"{row.first}-{row.second}" for row in verdict.unexplained[:3])

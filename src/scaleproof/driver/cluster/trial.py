@@ -132,11 +132,13 @@ def _judge_device(node: dict[str, Any]) -> Verdict:
 
 
 def _judge_network(answers: Sequence[dict[str, Any]]) -> list[Verdict]:
-    """Return verdicts: does each node reach the others by name? `answers`: the nodes' reports."""
+    """Return a verdict for each node: does it reach another one of the job by name? `answers`: the nodes' reports."""
     if len(answers) < 2:
         return [judged(True, "one node: no network between nodes to look at")]
-    fix = "it has no route to the other by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
-    return [
-        judged(bool(node["interface"]), f"{node['host']}: reaches the other node by {node['interface']}", fix)
-        for node in answers
-    ]
+    fix = "it has no route to the others by name: ask the site, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+    verdicts = []
+    for node in answers:
+        interface = node["interface"]
+        evidence = f"reaches another node by {interface}" if interface else "reaches no other node by name"
+        verdicts.append(judged(bool(interface), f"{node['host']}: {evidence}", fix))
+    return verdicts

@@ -298,7 +298,10 @@ def load_named(name: str, results: Path = RESULTS) -> LoadedCampaign:
 
 
 def corpus_called(name: str, place: str = "") -> Corpus:
-    """Return the corpus called `name`. Raises UserError, `place` before it, with the nearest name in the table."""
+    """Return the corpus called `name`.
+
+    Raises UserError, its message after `place`: the nearest name, or what to write for a corpus of the hub.
+    """
     table = corpora()
     if name not in table:
         hint = f"{did_you_mean(name, table)} Corpora: {', '.join(table)}"

@@ -24,10 +24,10 @@ def is_rehearsal(campaign: str) -> bool:
 
 
 def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
-    """Return the campaign's rehearsal: tiny models, few steps, one repeat.
+    """Return the campaign in small, which shows in minutes what would fail: tiny models, STEPS steps, one repeat.
 
-    `without_gpu`: what asks for CUDA devices is rehearsed on the CPU, by gloo. Models of transformers, batches and the
-    lengths of commands that have no {steps} stay as they are.
+    `without_gpu`: it is rehearsed on CPUs, whatever it asks for. Models of transformers, batches, and the length of
+    commands that do not take {steps} stay as they are.
     """
     small = campaign.model_dump(mode="json", exclude_defaults=True, exclude=set(DROPPED))
     for section in ("workload", "work", "execution"):
@@ -47,6 +47,7 @@ def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
     if without_gpu:
         small["execution"]["device"] = "cpu"
     selection = campaign.trace.cells
+    # Cells are named after their models: the new names are found without the old ones, which would be refused.
     if selection and selection != "all":
         names = zip(expand_cells(campaign), expand_cells(Campaign.model_validate(small | {"trace": {}})), strict=True)
         small["trace"]["cells"] = [new.slug for old, new in names if old.slug in selection]

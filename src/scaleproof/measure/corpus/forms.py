@@ -32,8 +32,8 @@ def documents_of_file(
 ) -> Iterator[Document]:
     """Yield text and label of each document of a `text`, `jsonl`, `parquet` or `csv` file, empty documents too.
 
-    `fields` hold the document of a row, the last of them its label if it is `labelled`; `columns`: the names of a csv
-    file without any; `document`: what one is in a text (file, paragraph, line). Raises NotADocument.
+    `document`: what one is in a text (file, paragraph, line). In other forms each row is one: its `fields` together,
+    the last of them its label if `labelled`. `columns`: names for a csv whose first line has none. Raises NotADocument.
     """
     try:
         if form == "text":

@@ -63,9 +63,10 @@ def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> 
 
 
 def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFrame:
-    """Return the calls that begin inside of a step, with two more columns: `step`, and `call`.
+    """Return the calls that begin inside of a step of their rank, with two more columns, both counted from 0.
 
-    `call` counts, from 0, the calls of a rank and collective in that step: equal numbers of all ranks are one call.
+    `step`: place in the rank's `windows`. `call`: place among its calls of that collective in the step; equal places
+    are one call over ranks. Times in ns.
     """
     parts = []
     for rank, (starts, ends) in windows.items():

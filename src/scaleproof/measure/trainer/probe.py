@@ -101,7 +101,10 @@ class OperationCounter(TorchDispatchMode):
         }
 
     def record(self, step: int) -> ProbedOperations:
-        """Return the record of what was counted, in the step of number `step`."""
+        """Return what was counted in the step of number `step`.
+
+        `gradients` are the dtypes of reduced tensors: only a `Probe` hooks the gradients themselves.
+        """
         dtypes = self.dtypes()
         return ProbedOperations(
             step=step,

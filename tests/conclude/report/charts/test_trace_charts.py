@@ -60,6 +60,18 @@ def figure(name: str, folder: Path) -> Figure:
     return drawn
 
 
+@pytest.mark.parametrize("name", ["trace-communication", "trace-steps"])
+def test_a_first_cell_without_figures_takes_no_legend_away(name, traced):
+    report, spans = read_traces(traced)
+    labels = []
+    for order in (report.traces, [report.traces[1], report.traces[0], report.traces[2]]):
+        with chart_style():
+            axes = Figure().subplots()
+            CHARTS[name](axes, report.model_copy(update={"traces": order}), spans)
+        labels.append(axes.get_legend_handles_labels()[1])
+    assert labels[0] == labels[1] != []
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_units_are_written_and_the_bytes_are_the_same(name, traced):
     axes = figure(name, traced).axes[0]

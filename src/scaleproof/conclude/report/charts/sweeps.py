@@ -69,10 +69,10 @@ MARKS, LEAST_APART = 8, 8  # marks along a line, and points between two
 
 
 def losses(axes: Axes, against: str, table: pd.DataFrame, cells: pd.DataFrame) -> None:
-    """Draw a line for each cell: the mean loss of its runs, smoothed, `against` "step" or "seconds".
+    """Draw the mean smoothed loss of the fastest cells, `against` "step" or "seconds".
 
-    Against steps validation losses are drawn too, against seconds the target. `table`, `cells`: losses.csv and
-    cells.csv.
+    Against steps also validation losses; against seconds also the target, where all that have one have the same.
+    `table`, `cells`: losses.csv and cells.csv.
     """
     if table.empty:
         write_empty(axes, "no measured runs")

@@ -50,7 +50,7 @@ def communication(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFram
         if trace.communication_ms is None or trace.exposed_ms is None:
             _write_unknown(axes, i)
             continue
-        total, exposed = ("total", "exposed") if i == 0 else (None, None)
+        total, exposed = (None, None) if axes.containers else ("total", "exposed")  # in the legend once
         (bar,) = axes.barh(i - 0.2, trace.communication_ms, height=0.36, color=SKY, label=total)
         tip(bar, f"{trace.cell}: communication {number(trace.communication_ms, 4)} ms per step")
         (bar,) = axes.barh(i + 0.2, trace.exposed_ms, height=0.36, label=exposed, **_bar_style(ORANGE, "//"))
@@ -78,7 +78,7 @@ def steps(axes: Axes, report: TracesReport, spans: dict[str, pd.DataFrame]) -> N
             left += ms
         if trace.overhead:
             timed = trace.overhead.timed_step_ms
-            label = "step of the timed runs" if i == 0 else None
+            label = None if axes.lines else "step of the timed runs"
             axes.plot([timed] * 2, [i - 0.38, i + 0.38], "-", color=BLACK, lw=2, label=label)
     for label, colour, hatch in PARTS.values():
         _legend_entry(axes, label, colour, hatch)

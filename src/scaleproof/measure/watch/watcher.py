@@ -1,6 +1,6 @@
 """What is seen of a training loop through hooks on its model and its optimizer.
 
-Nothing waits for the device before the last step is done: norms, checksums and losses stay where they are made.
+Nothing waits for a GPU before the last step is done: norms, checksums and losses stay where they are made.
 """
 
 import atexit
@@ -31,6 +31,7 @@ from scaleproof.measure.strategy.base import dtype_names, local_shard
 from scaleproof.measure.trainer.census import elements_of, weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
+from scaleproof.measure.watch.kept_values import Kept, mean_losses, nested_values, norm_of_all, to_keep
 
 PROBED_STEP = 1  # counted from 0: the first has what is only done once
 LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
@@ -47,8 +48,8 @@ class Step:
 
     samples: int = 0
     tokens: int = 0
-    batches: list[Tensor] = field(default_factory=list)  # checksums of the inputs
-    losses: list[Tensor] = field(default_factory=list)
+    batches: list[Kept] = field(default_factory=list)  # checksums of the inputs
+    losses: list[Kept] = field(default_factory=list)
     backward: set[int] = field(default_factory=set)  # forward passes, by number, whose output has got a gradient
 
 
@@ -76,7 +77,7 @@ class Watcher:
         self.layer_dtypes: Counter[torch.dtype] = Counter()  # of what the largest layer returns
         self.float32_products: set[str] = set()
         self._traced: list[Tensor] = []  # parameters
-        self.traces: list[Tensor] = []  # their checksums: of all at the start, and of one after each step
+        self.traces: list[Kept] = []  # their checksums: of all at the start, and of one after each step
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
@@ -144,7 +145,7 @@ class Watcher:
 
     def record_inputs(self, arguments: tuple[Any, ...]) -> None:
         """Note samples and tokens of the first tensor in `arguments`, or nested there, and a checksum of all."""
-        inputs = [value for value in (*arguments, *_nested_values(arguments)) if isinstance(value, Tensor)]
+        inputs = [value for value in (*arguments, *nested_values(arguments)) if isinstance(value, Tensor)]
         if not inputs:
             return
         first = inputs[0].detach()
@@ -171,7 +172,7 @@ class Watcher:
         if not torch.is_grad_enabled():
             return
         seen, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
-        for value in (output, *_nested_values((output,))):
+        for value in (output, *nested_values((output,))):
             if isinstance(value, Tensor) and value.requires_grad:
                 value.register_hook(lambda _: seen.add(number))
         if not module.training:
@@ -225,7 +226,7 @@ class Watcher:
         parts = [local_shard(parameter).flatten()[:TRACED_ELEMENTS] for parameter in parameters]
         if parts:
             first, *others = [self._checksum(part).to(self.device) for part in parts]
-            self.traces.append(sum(others, start=first))
+            self.traces += to_keep([sum(others, start=first)])
 
     def _looks_now(self) -> bool:
         """Return whether norms are taken in the step that is being made."""
@@ -242,7 +243,7 @@ class Watcher:
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         # Of an optimizer that calls a closure, gradients are made later.
         are_made = gradients and self.now.batches
-        self._gradient_norm = _norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
+        self._gradient_norm = norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
         if not self.steps:
             self._note_left_out()
         self.before = [parameter.clone() for parameter in self._watched_parameters()]
@@ -269,6 +270,7 @@ class Watcher:
         turn = self.steps % max(len(self._traced), 1)
         self._trace(self._traced[turn : turn + 1])
         self.float32_products.add(torch.get_float32_matmul_precision())
+        self.now.losses, self.now.batches = to_keep(self.now.losses), to_keep(self.now.batches)
         self.made.append(self.now)
         self.now = Step()
         if self.steps == PROBED_STEP and not _is_compiled(self.model):
@@ -278,7 +280,7 @@ class Watcher:
     def _look_at_update(self) -> None:
         """Take the norms of the update and of the weights before it."""
         changes = [new - old for new, old in zip(self._watched_parameters(), self.before, strict=True)]
-        norms = _norm_of_all(changes, self.device), _norm_of_all(self.before, self.device)
+        norms = norm_of_all(changes, self.device), norm_of_all(self.before, self.device)
         self.norms.append((self.steps, self._gradient_norm, *norms))
         self.before = []
 
@@ -321,7 +323,7 @@ class Watcher:
             tokens=[step.tokens for step in self.made],
             loader_batches=self.loader_batches,
             batches=[[int(value) for value in step.batches] for step in self.made],
-            losses=_mean_losses([step.losses for step in self.made]),
+            losses=mean_losses([step.losses for step in self.made]),
             looks=[
                 UpdateNorms(step=step, gradient_norm=gradient, update_norm=update, weight_norm=weight)
                 for step, gradient, update, weight in ((step, *map(float, norms)) for step, *norms in self.norms)
@@ -361,34 +363,9 @@ def _batches_of_loader(loader: object) -> int | None:
         return None
 
 
-def _mean_losses(losses: list[list[Tensor]]) -> list[float] | None:
-    """Return the mean loss of each step; None where a step has no loss, or there is no step."""
-    if not losses or not all(losses):
-        return None
-    return [float(torch.stack([loss.double() for loss in step]).mean()) for step in losses]
-
-
 def _element(parameter: Tensor, at: Tensor) -> Tensor:
     """Return a copy of the element `at` (its place in the flat tensor) of this rank's part of a parameter."""
     return local_shard(parameter).detach().flatten()[at].clone()
-
-
-def _norm_of_all(tensors: list[Tensor], device: torch.device) -> Tensor:
-    """Return the 2-norm of all elements of `tensors`, in fp32 and on the device, which is not waited for."""
-    if not tensors:
-        return torch.zeros((), device=device)
-    return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
-
-
-def _nested_values(arguments: tuple[Any, ...]) -> list[Any]:
-    """Return the values inside of those arguments that are a mapping or a sequence, as a whole batch may be."""
-    values: list[Any] = []
-    for argument in arguments:
-        if isinstance(argument, dict):
-            values += argument.values()
-        elif isinstance(argument, list | tuple):
-            values += argument
-    return values
 
 
 def _is_compiled(model: nn.Module) -> bool:

@@ -15,7 +15,12 @@ rule reference:
     resources:
         **resources_of(job_of_reference),
     params:
-        code=code_sha256("measure/launch/replay.py", "measure/reference/replay.py", "ground/files.py"),
+        code=code_sha256(
+            "measure/launch/replay.py",
+            "measure/launch/replayed_cells.py",
+            "measure/reference/replay.py",
+            "ground/files.py",
+        ),
         file=lambda w: of_campaign(w).path,
         tokens=folder_of_tokens,
         results=subpath(output[0], ancestor=3),

@@ -121,7 +121,7 @@ def reference(args: argparse.Namespace) -> None:
     """Replay the first steps of the workload that the file to write is named after. Raises UserError if none is."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.launch.replay import replay_cell
-    from scaleproof.measure.reference.schema import cells_by_workload
+    from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
     loaded = LoadedCampaign(args.campaign, args.results)
     workload = args.out.stem  # by this name runs look for their replay

@@ -19,8 +19,9 @@ from scaleproof.ground.records.lost_results import records_of_runs
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, read_planned, retry_command
 from scaleproof.ground.snakemake_command import options_for, results_option
 from scaleproof.measure.launch.pairs import PAIRS, first_pair
+from scaleproof.measure.launch.replayed_cells import cells_by_workload
 from scaleproof.measure.launch.shared_job import finished_run
-from scaleproof.measure.reference.schema import FOLDER, cells_by_workload
+from scaleproof.measure.reference.schema import FOLDER
 
 TOKENS = "tokens.json"
 # Rules that measure -> what they make.

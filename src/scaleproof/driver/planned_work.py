@@ -9,8 +9,9 @@ from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.number_format import duration_in_words, integer
+from scaleproof.measure.launch.replayed_cells import cells_by_workload
 from scaleproof.measure.reference.planned import expected_s
-from scaleproof.measure.reference.schema import FOLDER, cells_by_workload, read_reference
+from scaleproof.measure.reference.schema import FOLDER, read_reference
 
 # Seconds on a laptop or a small node; none of them matters where runs take minutes.
 JOB_S = 1.3  # of a run: Snakemake, and the interpreter that launches it

@@ -15,7 +15,7 @@ from scaleproof.driver.cluster.request import (
 from scaleproof.driver.cluster.slurm import sbatch_options, why_refused
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.errors import plural
-from scaleproof.measure.reference.schema import cells_by_workload
+from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
 # What Slurm says against a job -> what to change; "": whatever it says.
 CURES = (

@@ -1,3 +1,14 @@
 """Who starts the ranks, watches them and says where they ran."""
 
-__all__ = ["attempt", "device_lock", "failure", "local", "pairs", "replay", "run", "shared_job", "supervise"]
+__all__ = [
+    "attempt",
+    "device_lock",
+    "failure",
+    "local",
+    "pairs",
+    "replay",
+    "replayed_cells",
+    "run",
+    "shared_job",
+    "supervise",
+]

@@ -6,14 +6,13 @@ Imports no torch.
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular
 
@@ -116,13 +115,6 @@ def workload_name(config: Mapping[str, object]) -> str:
     model = workload["model"]
     prefix = model if isinstance(model, str) else "model"
     return f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
-
-
-def cells_by_workload(cells: Sequence[Cell]) -> dict[str, Cell]:
-    """Return each workload that is replayed, by name, with a cell that trains it on the fewest devices."""
-    trained = [cell for cell in cells if cell.command is None]
-    largest_first = sorted(trained, key=lambda cell: cell.execution.geometry.n_devices, reverse=True)
-    return {workload_name(cell.config): cell for cell in largest_first}
 
 
 def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256: str) -> Reference | None:

@@ -1,7 +1,7 @@
 """Which workloads of a campaign are replayed."""
 
 from scaleproof.ground.campaign.loaded import LoadedCampaign
-from scaleproof.measure.reference.schema import cells_by_workload
+from scaleproof.measure.launch.replayed_cells import cells_by_workload
 
 BUILT = """\
 title: Two sizes of one workload, and another

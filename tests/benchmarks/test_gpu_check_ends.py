@@ -79,5 +79,5 @@ def test_what_is_no_run_waits_for_the_devices_too(on_gpu, gpu_cells, tmp_path, m
     environment = os.environ | {"PYTHONPATH": str(on_gpu.ROOT / "src")}
     cell = expand_cells(Campaign.model_validate(gpu_cells.stand_in(gpu_cells.RUNS)))[0]
     with hold_devices(devices_of(cell, []), "another campaign", tmp_path / "scaleproof-locks"):
-        result = on_gpu.run_step(step, tmp_path / "log", 25.0, environment)
+        result = on_gpu.run_step(step, tmp_path / "log", 12.0, environment)
     assert (result["status"], result["reason"][:29]) == ("waiting", "waiting for another campaign ")

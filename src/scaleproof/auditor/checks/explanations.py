@@ -240,7 +240,7 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
         base = _baseline_of(texts, stated.keys())
         if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
             continue
-        gaps = {i: _least_gap(table, i, ratio, is_speedup) for i, ratio in stated.items() if i != base}
+        gaps = {i: _least_gap(table, sources, i, ratio, is_speedup) for i, ratio in stated.items() if i != base}
         wrong = [i for i, gap in gaps.items() if gap > RATIO_TOLERANCE]
         quantities = [word.lower() for i in wrong for word in QUANTITY.findall(f"{heading} {texts[i]}")]
         is_known = all(word in headings for word in quantities)
@@ -291,12 +291,11 @@ def _stated(text: str, is_in_column_of_ratios: bool) -> Figures | None:
     return Figures(np.stack([reading.low for reading in readings]), np.stack([reading.high for reading in readings]))
 
 
-def _least_gap(table: FigureTable, row: int, stated: Figures, is_speedup: bool) -> float:
+def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated: Figures, is_speedup: bool) -> float:
     """How far a stated ratio is from the nearest one of a figure of its row and another one; -1 where there is none.
 
-    The devices, the batch and other settings may be factors of it.
+    `sources`: the columns of these figures. The devices, the batch and other settings may be factors of the ratio.
     """
-    sources = [column for column in table.columns if family(column) in FAMILIES]
     sizes = [column.figures.middle for column in table.columns if column.kind in SETTINGS and not column.has_decimals]
     sizes += [table.devices.middle] if table.devices is not None else []
     gaps = [np.empty(0)]

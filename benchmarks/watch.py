@@ -2,18 +2,21 @@
 
     python benchmarks/watch.py [plain | accelerate | transformers | lightning] [ROUNDS]
 
-plain and accelerate: a loop with the two lines; transformers and lightning: a trainer with the callback. One process,
-the sides in turn; compared is the median step of each training, which no burst of another program moves. The first
-steps, in which the watch looks at norms and counts operations, are left out on all sides: they are in no rate.
+plain and accelerate: a loop with the two lines; transformers and lightning: a trainer with the callback. Three
+processes on one core, a side each, make their steps in turn, so that what slows the machine down slows all sides.
+Compared are steps of the same number. The first ones, in which the watch looks at norms and counts operations, are left
+out on all sides: they are in no rate.
 """
 
 import logging
+import multiprocessing
 import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -22,7 +25,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
 
 import torch
-from side_by_side import in_turn, ratios, show
+from side_by_side import ratios, show
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -30,9 +33,11 @@ import scaleproof
 from scaleproof.ground.campaign.loaded import load_named
 from scaleproof.measure.model.build import build_model
 
-STEPS, FIRST = 25, 5
+FIRST, LOOK, STEPS = 5, 100, 106  # steps that are left out; the step with a look, as one in so many has; all
 BATCH = 8
 WANTED = 1.01
+PATIENCE = 120  # seconds to wait for the others' steps
+SIDES = ("bare", "watched", "bare again")
 
 MODEL = build_model(load_named("demo").cell("ddp-n1x1"))
 ROWS = torch.randint(0, 2048, (STEPS * BATCH, 129))
@@ -53,38 +58,55 @@ def adamw() -> torch.optim.Optimizer:
     return torch.optim.AdamW(MODEL.parameters(), lr=1e-4)
 
 
-def train_plain(folder: Path | None) -> list[float]:
-    """Train with a loop of two lines; return when each step ended, in seconds. `folder`: of the watch, if any."""
-    return _ends_of_loop(DataLoader(ROWS, BATCH), MODEL, adamw(), folder)
+class Turns:
+    """A side's place among the sides that make their steps in turn; `seconds`: of its own steps."""
+
+    def __init__(self, own: Semaphore, following: Semaphore) -> None:
+        self.own, self.following = own, following
+        self.seconds: list[float] = []
+        self._wait()
+
+    def _wait(self) -> None:
+        if not self.own.acquire(timeout=PATIENCE):
+            raise TimeoutError(f"the other sides made no step in {PATIENCE} s")
+        self.start = perf_counter()
+
+    def step_ended(self) -> None:
+        """Note how long the step took, and begin the next one when the other sides have made theirs."""
+        self.seconds.append(perf_counter() - self.start)
+        self.following.release()
+        if len(self.seconds) < STEPS:
+            self._wait()
 
 
-def train_by_accelerate(folder: Path | None) -> list[float]:
+def train_plain(turns: Turns, folder: Path | None) -> None:
+    """Train with a loop of two lines. `folder`: of the watch, if any."""
+    _loop(DataLoader(ROWS, BATCH), MODEL, adamw(), turns, folder)
+
+
+def train_by_accelerate(turns: Turns, folder: Path | None) -> None:
     """As `train_plain`, behind `accelerator.prepare`."""
     from accelerate import Accelerator
 
     model, optimizer, loader = Accelerator(cpu=True).prepare(MODEL, adamw(), DataLoader(ROWS, BATCH))
-    return _ends_of_loop(loader, model, optimizer, folder)
+    _loop(loader, model, optimizer, turns, folder)
 
 
-def _ends_of_loop(loader: Iterable[Tensor], model: nn.Module, optimizer: Any, folder: Path | None) -> list[float]:
-    ends = []
+def _loop(loader: Iterable[Tensor], model: nn.Module, optimizer: Any, turns: Turns, folder: Path | None) -> None:
     for batch in scaleproof.watch(loader, model, optimizer, folder) if folder else loader:
         model(batch).backward()
         optimizer.step()
         optimizer.zero_grad()
-        ends.append(perf_counter())
-    return ends
+        turns.step_ended()
 
 
-def train_by_transformers(folder: Path | None) -> list[float]:
-    """Train with the Trainer of transformers; return when each step ended, in seconds."""
+def train_by_transformers(turns: Turns, folder: Path | None) -> None:
+    """Train with the Trainer of transformers. `folder`: of the watch, if any."""
     import transformers
-
-    ends = []
 
     class Clock(transformers.TrainerCallback):
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            ends.append(perf_counter())
+            turns.step_ended()
 
     with tempfile.TemporaryDirectory() as out:
         arguments = transformers.TrainingArguments(
@@ -102,19 +124,17 @@ def train_by_transformers(folder: Path | None) -> list[float]:
         trainer = transformers.Trainer(TakesWords(), arguments, train_dataset=rows, callbacks=[Clock(), *watch])
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
-    return ends
 
 
-def train_by_lightning(folder: Path | None) -> list[float]:
-    """Train with the Trainer of Lightning; return when each step ended, in seconds."""
+def train_by_lightning(turns: Turns, folder: Path | None) -> None:
+    """Train with the Trainer of Lightning. `folder`: of the watch, if any."""
     from lightning import pytorch as lightning
 
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    ends = []
 
     class Clock(lightning.Callback):
         def on_train_batch_end(self, *_: Any, **__: Any) -> None:
-            ends.append(perf_counter())
+            turns.step_ended()
 
     class Module(lightning.LightningModule):
         def __init__(self) -> None:
@@ -136,10 +156,9 @@ def train_by_lightning(folder: Path | None) -> list[float]:
     }
     trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", callbacks=[Clock(), *watch], **quiet)
     trainer.fit(Module(), DataLoader(ROWS, BATCH))
-    return ends
 
 
-TRAINERS = {
+TRAINERS: dict[str, Callable[[Turns, Path | None], None]] = {
     "plain": train_plain,
     "accelerate": train_by_accelerate,
     "transformers": train_by_transformers,
@@ -147,20 +166,49 @@ TRAINERS = {
 }
 
 
-def main() -> int:
+def measure_side(trainer: str, turns: tuple[Semaphore, Semaphore], folder: Path | None, results: Any) -> None:
+    """Train in a process of its own, and put the seconds of its steps into `results`, under whether it was watched."""
     warnings.simplefilter("ignore")
-    train = TRAINERS[sys.argv[1] if len(sys.argv) > 1 else "plain"]
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+    place = Turns(*turns)
+    TRAINERS[trainer](place, folder)
+    results.put(place.seconds)
 
-    def seconds(folder: Path | None = None) -> float:
-        """Seconds of the median step after the first ones; what is written after the last step is in no rate either."""
-        return median(end - start for start, end in pairwise(train(folder)[FIRST - 1 :]))
 
+def one_round(trainer: str, order: tuple[str, ...]) -> dict[str, list[float]]:
+    """Return the seconds of each side's steps; `order`: who makes a step after whom."""
+    context = multiprocessing.get_context("spawn")
+    semaphores = [context.Semaphore(int(not place)) for place in range(len(order))]
+    queues: list[SimpleQueue[list[float]]] = [context.SimpleQueue() for _ in order]
     with tempfile.TemporaryDirectory() as folder:
-        sides = {"bare": seconds, "watched": lambda: seconds(Path(folder)), "bare again": seconds}
-        watched = in_turn(sides, rounds)
-    show("A/A: bare over bare", ratios(watched["bare again"], watched["bare"]))
-    cost = show("watched over bare", ratios(watched["watched"], watched["bare"]))
+        processes = []
+        for place, side in enumerate(order):
+            turns = semaphores[place], semaphores[(place + 1) % len(order)]
+            watched = Path(folder) if side == "watched" else None
+            processes.append(context.Process(target=measure_side, args=(trainer, turns, watched, queues[place])))
+            processes[-1].start()
+        for process in processes:
+            process.join()
+            if process.exitcode:
+                sys.exit(f"{trainer}: a training ended with exit code {process.exitcode}")
+    return {side: queue.get() for side, queue in zip(order, queues, strict=True)}
+
+
+def main() -> int:
+    trainer = sys.argv[1] if len(sys.argv) > 1 else "plain"
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    looks: list[float] = []
+    for number in range(rounds):
+        turn = number % len(SIDES)
+        made = one_round(trainer, SIDES[turn:] + SIDES[:turn])
+        for side, steps in made.items():
+            seconds[side] += steps[FIRST:LOOK] + steps[LOOK + 1 : -1]
+        looks.append(made["watched"][LOOK] / made["bare"][LOOK])
+        print(f"round {number + 1} of {rounds}: {', '.join(f'{side} {median(made[side]):.4g} s' for side in SIDES)}")
+    show("A/A: bare over bare", ratios(seconds["bare again"], seconds["bare"]))
+    cost = show("watched over bare", ratios(seconds["watched"], seconds["bare"]))
+    of_looks = show(f"the step of {LOOK} with a look, watched over bare", looks)
+    print(f"all steps: {cost + (of_looks - cost) / LOOK:.3f}")
     return int(cost > WANTED)
 
 

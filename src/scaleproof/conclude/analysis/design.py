@@ -75,24 +75,24 @@ def _window_variance(runs: Iterable[MeasuredRun]) -> float:
 def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split] | None:
     """Return the split into repeats and steps that a campaign has, and the one of the same time that shows most.
 
-    None where no split shows a difference that is smaller by a tenth (WORTH), or the parts of the variance are not
-    known. `cells`: cell -> its runs.
+    None where no other split shows a difference that is smaller by a tenth (WORTH), or where `variance_parts` gives
+    none. `cells`: cell -> its runs.
     """
     parts = variance_parts(cells)
     if parts is None:
         return None
     runs = [run for own_runs in cells.values() for run in own_runs]
     repeats = len(runs) // len(cells)  # of each cell, because repeats match
-    freedom = (len(cells) - 1) * (repeats - 1)
+    freedom = (len(cells) - 1) * (repeats - 1)  # of the variance as it is estimated now, whatever the split
 
-    def shown_in_deviations(number: int) -> float:  # by the report's formula, in deviations of a pair: sqrt(2) of a run
+    def shown_in_deviations(number: int) -> float:  # of a run; the report's formula has those of a pair
         return math.sqrt(2) * simultaneous.detectable_ratio_of_cells(number, len(cells), CONFIDENCE, freedom)
 
     return _current_and_best_split(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), shown_in_deviations)
 
 
 def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
-    """As `best_split`, for the pairs of an A/B comparison; the number of its A/A pairs stays the same."""
+    """Return the splits of `best_split` for the pairs of an A/B comparison; the number of A/A pairs stays as it is."""
     ratios: dict[bool, list[float]] = {False: [], True: []}  # by whether the pair is of A twice
     runs: list[MeasuredRun] = []
     for pair in pairs:
@@ -105,7 +105,7 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     logs, null_logs = np.log(ratios[False]), np.log(ratios[True])
     squares = ((logs - logs.mean()) ** 2).sum() + (null_logs**2).sum()  # the mean of A/A pairs is known: 0
     total = float(squares) / (n_pairs - 1 + n_nulls)
-    parts = VarianceParts.of(total, 2 * _window_variance(runs))  # of the steps of both runs of a pair
+    parts = VarianceParts.of(total, 2 * _window_variance(runs))  # a ratio has the steps of two runs
 
     shown_in_deviations = partial(paired_test.detectable_by_pairs, nulls=n_nulls)
     return _current_and_best_split(runs, parts, n_pairs, PAIRS, shown_in_deviations, beside=n_nulls)
@@ -119,10 +119,11 @@ def _current_and_best_split(
     shown_in_deviations: Callable[[int], float],
     beside: int = 0,
 ) -> tuple[Split, Split] | None:
-    """Return the split as it is, and the best one of `numbers` of repeats in the time of the `runs`; None: no better.
+    """Return the split as it is, and the best in the time of the `runs`; None if none is better.
 
-    `parts`: of the variance; `repeats`: of the split as it is; `shown_in_deviations(number)`: the log ratio that so
-    many repeats show, in standard deviations; `beside`: repeats of another kind that are made, and take time, anyhow.
+    `parts`: of the variance of the log rate (or ratio); `repeats`: of the split as it is; `numbers`: of repeats to try;
+    `shown_in_deviations(number)`: the log ratio that so many repeats show, in standard deviations of that variance;
+    `beside`: repeats of another kind, which take time but stay as many: A/A pairs.
     """
     work = runs[0].metrics.config["work"]
     steps, warmup = int(work["steps"]), int(work["warmup_steps"])
@@ -131,6 +132,7 @@ def _current_and_best_split(
     start_s = max(run_s - (steps + warmup) * step_s, 0.0)  # outside of its steps
 
     def split(number: int, steps_of_run: int) -> Split:
+        # The part of the steps is that of a mean: it shrinks with their number.
         deviation = math.sqrt(parts.run + parts.steps * steps / steps_of_run)
         return Split(number, steps_of_run, math.expm1(shown_in_deviations(number) * deviation))
 

@@ -52,32 +52,32 @@ def curves_of(groups: dict[str, list[TimedRun]]) -> dict[str, list[Curve]]:
     curves: dict[str, list[Curve]] = {}
     for cell, runs in groups.items():
         longest = max((len(run.elapsed) for run in runs), default=0)
-        steps = max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * longest))  # one number for all runs of the cell
-        curves[cell] = [_curve(run, steps) for run in runs]
+        averaged_steps = max(FEWEST_SMOOTHED, round(SMOOTHED_SHARE * longest))  # one number for all runs of the cell
+        curves[cell] = [_curve(run, averaged_steps) for run in runs]
     return curves
 
 
-def _curve(run: TimedRun, steps: int) -> Curve:
-    """Return the curve of a run, smoothed over the last `steps` steps. Its window is its last part."""
+def _curve(run: TimedRun, averaged_steps: int) -> Curve:
+    """Return the curve of a run, whose smoothed loss is the mean of the last `averaged_steps` at each step."""
     step = np.arange(len(run.losses))
-    timed = step >= len(step) - len(run.elapsed)  # `elapsed` has one value a step of the window
+    timed = step >= len(step) - len(run.elapsed)  # the window comes last; `elapsed` has one value for each of its steps
     seconds = np.full(len(step), np.nan)
     seconds[timed] = run.elapsed
-    # What the losses are of: those of a command are of its own program.
+    # Losses of a command compare only with those of the same command.
     workload = run.metrics.config["workload"]
     kind = (*(workload.get(name) for name in SAME_LOSS), workload.get("command"))
-    return Curve(kind, step, timed, run.losses, _smoothed_losses(run.losses, steps), seconds)
+    return Curve(kind, step, timed, run.losses, _smoothed_losses(run.losses, averaged_steps), seconds)
 
 
 def _smoothed_losses(losses: np.ndarray, steps: int) -> np.ndarray:
     """Return at each step the mean of the last `steps` losses (of as many as there are, without NaN); NaN for none."""
     known = np.isfinite(losses)
-    sums = np.cumsum(np.append(0.0, np.where(known, losses, 0.0)))
+    sums = np.cumsum(np.append(0.0, np.where(known, losses, 0.0)))  # of all losses before each step
     counts = np.cumsum(np.append(0, known))
     ends = np.arange(1, len(losses) + 1)
     begins = np.maximum(ends - steps, 0)
-    in_window = counts[ends] - counts[begins]
-    means: np.ndarray = np.where(in_window, (sums[ends] - sums[begins]) / np.maximum(in_window, 1), np.nan)
+    n_known = counts[ends] - counts[begins]
+    means: np.ndarray = np.where(n_known, (sums[ends] - sums[begins]) / np.maximum(n_known, 1), np.nan)
     return means
 
 
@@ -116,14 +116,12 @@ def times_to_loss(curves: dict[str, list[Curve]], target_loss: float | Literal["
             times[cell] = TimeToLoss(None, None, "no run has numbers")
         elif any(np.isnan(run.loss).all() for run in runs):
             times[cell] = TimeToLoss(None, None, "no loss was printed")
-        elif target_loss == "derive":
-            reached = reached_by_all.get(runs[0].kind, math.inf)  # one kind for all runs of a cell
-            if math.isfinite(reached):
-                times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
-            else:
-                times[cell] = TimeToLoss(None, None, "a loss is no number any more")
-        else:
+        elif target_loss != "derive":
             times[cell] = _time_to_loss(runs, target_loss)
+        elif math.isfinite(reached := reached_by_all.get(runs[0].kind, math.inf)):  # one kind for all runs of a cell
+            times[cell] = _time_to_loss(runs, reached + SLACK * max(reached, 1.0))
+        else:
+            times[cell] = TimeToLoss(None, None, "a loss is no number any more")
     return times
 
 
@@ -134,7 +132,7 @@ def _time_to_loss(runs: list[Curve], target: float) -> TimeToLoss:
         why = f"not reached in {len(missed)} of {len(runs)} runs: the lowest is {max(missed):.6g}"
         return TimeToLoss(target, None, why)
     early = sum(bool(np.any(~run.timed & (run.smoothed <= target))) for run in runs)
-    if early:
+    if early:  # before any second of the window
         return TimeToLoss(target, None, f"reached in the warm-up of {early} of {len(runs)} runs")
     # argmax of an array of bool: the first place that is true. Every run has one, as none missed the target.
     reaching_steps = [int(np.argmax(run.timed & (run.smoothed <= target))) for run in runs]
@@ -165,7 +163,7 @@ def _losses_reached_by_all(runs: list[Curve]) -> dict[tuple, float]:
         first = [float(run.smoothed[np.isfinite(run.smoothed)][0]) for run in alike]
         falls = np.subtract(first, lowest)
         typical = float(np.median(falls))
-        # Where the loss of the median run rose (typical < 0), half of that would be more than the median reaches.
+        # Where the loss of the median run rose (typical < 0), half of that would leave out the median run itself.
         least = LEARNT * typical if typical > 0 else typical
         reached[kind] = max(loss for loss, fall in zip(lowest, falls, strict=True) if fall >= least)
     return reached

@@ -86,7 +86,7 @@ def _set_choice(
         chosen = qualified[0]
         simpler = [i for i in possible if simplicities[i] < simplicities[chosen]]
         advice.cell = cells[chosen].cell
-        advice.worst = 1 - min(float(lows[chosen]), 1.0)
+        advice.worst = 1 - float(lows[chosen])
         advice.simpler = cells[simpler[0]].cell if simpler else None
     elif possible:
         advice.why = "undecided"
@@ -137,8 +137,8 @@ def family_of_size(
 ) -> Family | None:
     """Return the comparable cells of a size compared with each other and with their references; None for a single cell.
 
-    All are in one family, because two of 5 % each would make false claims in up to 10 % of campaigns. It begins with
-    the `members` of the size, fastest first. `references`: cell -> the single device, or baseline, it is held against.
+    They are one family, because two families with an error of 5 % each make false claims in up to 10 % of campaigns. It
+    begins with those of `members`, fastest first. `references`: cell -> the single device, or baseline, of it.
     """
     why_not = _why_not_compared(members)
     comparable = [cell for cell in members if not why_not[cell.cell]]
@@ -233,11 +233,11 @@ def answer_question(
 ) -> AnsweredQuestion | None:
     """Return the answer to a campaign's formal question; None without one.
 
-    `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). Its interval is not adjusted, because
-    it was stated before the runs. `resolve`: the difference at which the campaign's repeats end.
+    `question`: `is` and `better_than`, or `not_slower_than` (cells), `by` (0.02). The interval is not widened for other
+    comparisons, because this one was stated before the runs. `resolve`: the difference at which the repeats end.
 
-    Of the answer's `status`, no says that the ratio is shown to be less than asked, near that it is shown to differ
-    from that by less than `resolve`.
+    `status` is "yes" or "no" where the whole interval is above or below the ratio that is asked for, "near" where it is
+    within `resolve` of it, else "undecided".
     """
     if not question:
         return None
@@ -255,12 +255,11 @@ def answer_question(
     if relative.low is None or relative.high is None:
         return answer
     bound = answer.bound  # the ratio that is asked for
-    near = resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve)
     if relative.low > bound:
         answer.status = "yes"
     elif relative.high < bound:
         answer.status = "no"
-    elif near:
+    elif resolve is not None and bound / (1 + resolve) < relative.low <= relative.high < bound * (1 + resolve):
         answer.status = "near"
     else:  # undecided: how many repeats would decide it
         effect = max(answer.by, resolve or SMALLEST_EFFECT)

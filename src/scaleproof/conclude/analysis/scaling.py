@@ -52,10 +52,10 @@ def scaling_report(
     intervals need a higher level to hold with 95 % (stopping.py). `snakemake`: the options by which the campaign goes
     on; by default those that its runs record.
     """
-    last = max((run.metrics.repeat for run in runs), default=0)
-    confidence = confidence_at(repeat_until, last) if repeat_until else CONFIDENCE
+    last_repeat = max((run.metrics.repeat for run in runs), default=0)
+    confidence = confidence_at(repeat_until, last_repeat) if repeat_until else CONFIDENCE
     cells = measured_cells(runs, confidence)
-    resolve = repeat_until.resolve if repeat_until else None
+    resolve = repeat_until.resolve if repeat_until else None  # the difference at which repeats end
     series = scaling_series(cells, resolve or margin)
     sizes = cells_by_size(cells)
     families = _compare_within_sizes(sizes, series, cells, confidence)
@@ -67,7 +67,7 @@ def scaling_report(
     report = ScalingReport(
         campaign=campaign,
         title=title,
-        confidence=CONFIDENCE,
+        confidence=CONFIDENCE,  # of all looks together
         evidence=lowest_level(run.metrics.evidence for run in timed_runs(runs) or runs),
         unit=next((cell.runs[0].metrics.unit for cell in cells.values()), "tokens"),
         status="invalid_comparison" if invalid else "ok",
@@ -155,8 +155,8 @@ def _set_intervals_of_families(
 ) -> None:
     """Give the speed-ups of ranked cells intervals that hold together with those of the ranking.
 
-    Else a cell that is picked because it looks best would beat one device too often by chance. `references`: cell ->
-    the cell it is held against; `families`: of each ranked size, its cells and their references.
+    Else a cell that is picked because it looks best would too often seem faster than one device by chance.
+    `references`: cell -> the cell it is held against; `families`: of each ranked size, its cells and their references.
     """
     # Of a family's cells only the ranked ones have a reference.
     family_of = {cell: family for family in families for cell in family.cells if cell in references}
@@ -178,7 +178,7 @@ def _set_intervals_of_families(
 
 
 def _set_intervals_of_largest_sizes(series: Sequence[ScalingSeries], cells: Mapping[str, MeasuredCell]) -> None:
-    """Set `speedup_in_answer` of each series at its largest size: without a ranking the answer states these alone."""
+    """Set `speedup_in_answer` at the largest size of each series: they are what an answer without a ranking states."""
     answered = [one for one in series if len(one.runs) > 1 and one.points[-1].speedup]  # points: smallest size first
     for one_series in answered:
         largest = one_series.points[-1]
@@ -230,11 +230,7 @@ def _series_entry(
     protocol = {key: value for key, value in base.values.items() if all(cell.values[key] == value for cell in members)}
     points = {cell.values["geometry"]: _series_point(cell, base, kind, singles) for cell in members}
     comparable = [cell for cell in members if not points[cell.values["geometry"]].incomparable]
-    largest = comparable[-1]
-    resolve = None
-    if largest is not base:
-        speedup = largest.relative_to(base)
-        resolve = resolution_of_ratio(speedup, effect, base.confidence) if speedup.low is not None else None
+    speedup = comparable[-1].relative_to(base) if comparable[-1] is not base else None  # of the largest size
     rates = {cell.values["devices"]: cell.rates for cell in comparable}
     return ScalingSeries(
         name=name,
@@ -243,7 +239,7 @@ def _series_entry(
         protocol=protocol,
         baseline=base.cell,
         baseline_devices=base.values["devices"],
-        resolve=resolve,  # of the largest size and the smallest
+        resolve=resolution_of_ratio(speedup, effect, base.confidence) if speedup and speedup.low is not None else None,
         law=fit_scaling_law(kind, rates, base.confidence) if kind else None,
         runs=points,
     )
@@ -264,7 +260,7 @@ def _series_point(
     efficiency = Estimated.of(scale_estimate(relative, base.values["devices"] / devices)) if relative else None
     # By the wall time of whole jobs, start-up and warm-up with it: what a user waits for. Only equal work has one.
     by_job = Estimated.of(_job_ratio(cell, base)) if has_speedup and kind == "strong" else None
-    from_one = kind == "strong" and base.values["devices"] == 1
+    is_over_one_device = kind == "strong" and base.values["devices"] == 1  # as Karp and Flatt's formula has it
     single, single_incomparable = _best_single(cell, kind, singles)
     is_overhead_only = devices == 1 and without_offload(cell.values["strategy"]) in SHARDING  # nothing is sharded
     return ScalingPoint(
@@ -280,7 +276,7 @@ def _series_point(
         scaling_efficiency=efficiency,
         speedup_by_job_wall_time=by_job,
         verdict=efficiency_verdict(efficiency, speedup),
-        karp_flatt=karp_flatt(speedup, devices) if from_one else None,
+        karp_flatt=karp_flatt(speedup, devices) if is_over_one_device else None,
         incomparable=incomparable,
         best_single=single and single.cell,
         speedup_vs_best_single=Estimated.of(cell.relative_to(single)) if single and single is not cell else None,
@@ -295,7 +291,7 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
     base_seconds = {run.metrics.repeat: run.metrics.total_wall_time_s for run in base.runs}
     jobs = times_per_second(list(seconds.values()))
     base_jobs = times_per_second(list(base_seconds.values()))
-    # A ratio of rates is the inverse ratio of seconds.
+    # The baseline's seconds stand first, because a ratio of rates is the inverse ratio of seconds.
     paired = paired_ratio(base_seconds, seconds, jobs.value / base_jobs.value, cell.confidence)
     return paired or ratio_of_independent(jobs, base_jobs, cell.confidence)
 
@@ -303,10 +299,10 @@ def _job_ratio(cell: MeasuredCell, base: MeasuredCell) -> Estimate:
 def _best_single(
     cell: MeasuredCell, kind: Kind | None, singles: dict[tuple, list[MeasuredCell]]
 ) -> tuple[MeasuredCell | None, list[str]]:
-    """Return the fastest comparable cell with one device that does the same work, and [].
+    """Return the fastest comparable cell with one device that does the same work, and []; or None, and why it is None.
 
-    None where there is no such cell, with the fields of provenance that forbid to compare those of the same work. That
-    has the same global batch, or in weak scaling one device's part of it. `singles`: cells by their `_work_key`.
+    The same work has the same global batch, or in weak scaling one device's part of it. Why: the fields in which the
+    provenance of the cells of this work differs; [] where there are no such cells. `singles`: by their `_work_key`.
     """
     values = cell.values
     if values["global_batch"] is None:  # whether another cell does the same work is not known
@@ -314,7 +310,7 @@ def _best_single(
     batch = values["global_batch"] / values["devices"] if kind == "weak" else values["global_batch"]
     differing_fields: set[str] = set()
     for single in sorted(singles.get(_work_key(values, batch), ()), key=lambda single: -single.rate.value):
-        differing = unintended_differences(single.provenance, cell.provenance, same_program=False)
+        differing = unintended_differences(single.provenance, cell.provenance, same_program=False)  # of any strategy
         if not differing:
             return single, []
         differing_fields |= set(differing)

@@ -99,9 +99,9 @@ class Family:
     def lower_bounds(self, count: int) -> np.ndarray:
         """Return for each of the first `count` cells the lower bound of its ratio to the fastest other; 1 at most.
 
-        All hold together: the chance that the truly best cell is said to be slower by more than it is, is at most 5 %.
+        All hold together: the chance that any of the cells is slower than its bound says, is at most 5 %.
         """
-        noise = self.noise
+        noise = self.noise  # as for all pairs, the noise of all cells or the pair's own: whichever gives more
         dunnett = dunnett_quantile(self.confidence, count, noise.freedom) * noise.pooled
         own = noise.own_quantile(1 - self.confidence, count - 1) * noise.own
         lowest = self.log_ratio - np.maximum(dunnett, own)
@@ -164,6 +164,7 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
     variance_of_pair = variance_of_mean[:, None] + variance_of_mean[None, :]
     np.fill_diagonal(variance_of_pair, 0.0)  # a cell is no pair with itself
     parts = variance_of_mean**2 / (runs - 1)
+    # (Two cells without any noise would divide by 0.)
     satterthwaite = variance_of_pair**2 / np.maximum(parts[:, None] + parts[None, :], np.finfo(float).tiny)
     unequal = are_unequal(squares, runs - 1.0)
     return Noise(pooled, freedom, np.sqrt(variance_of_pair), np.maximum(satterthwaite, 1.0), unequal)
@@ -172,8 +173,8 @@ def _noise_without_blocks(logs: list[np.ndarray]) -> Noise:
 def letter_groups(family: Family, count: int) -> dict[str, str]:
     """Return cell -> letters, for the first `count` cells: "a", "ab", "b". Cells that share one are not told apart.
 
-    The rest of the family are references, which have no letters. The fastest cell has an a. Source: Piepho 2004,
-    insert and absorb.
+    The rest of the family are references, which have no letters. The fastest cell has an a. Source: Piepho 2004, whose
+    algorithm is called insert and absorb.
     """
     groups = _groups_not_told_apart(family.differ[:count, :count])
     fastest_first = sorted(range(count), key=lambda cell: -family.log_ratio[cell, 0])  # any column gives this order
@@ -225,7 +226,7 @@ def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Re
     """
     assert ratio.variance is not None  # as of every ratio that has bounds
     assert ratio.freedom is not None
-    sd = math.sqrt(ratio.variance * ratio.n)  # of the logarithm of the ratio of two runs
+    sd = math.sqrt(ratio.variance * ratio.n)  # of the log ratio of two runs; the variance is that of means of n runs
     # Each cell whose noise counts has n - 1 degrees of freedom; how many there are beside the pair.
     others = max(0, int(ratio.freedom / (ratio.n - 1)) - 1)
 
@@ -258,12 +259,11 @@ def _sd_of_pair(family: Family) -> tuple[float, float]:
 
     Where cells are not equally noisy, it is that of the noisiest pair, so that no difference needs more repeats.
     """
-    noise = family.noise
+    noise, of_runs = family.noise, math.sqrt(family.n)  # the noise is that of means of n runs
     if noise.unequal:
         noisiest = np.unravel_index(np.argmax(noise.own), noise.own.shape)
-        return float(noise.own[noisiest]) * math.sqrt(family.n), float(noise.own_freedom[noisiest])
-    any_pair = (0, 1)  # pooled, all are equally noisy
-    return float(noise.pooled[any_pair]) * math.sqrt(family.n), float(noise.freedom)
+        return float(noise.own[noisiest]) * of_runs, float(noise.own_freedom[noisiest])
+    return float(noise.pooled[0, 1]) * of_runs, float(noise.freedom)  # of any pair
 
 
 def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
@@ -277,40 +277,41 @@ def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
 def detectable_ratio_of_cells(
     n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
 ) -> float:
-    """Return the log ratio of two of k cells that n repeats show with probability POWER, in deviations of a pair.
+    """Return the log ratio of two of k cells that n repeats show with probability POWER, in units of `shown_effect`.
 
-    It is by the rule of `compare_all` for repeats that match. `unequal`: for a pair that is noisier than the others.
-    `freedom`: as of `shown_effect`; with it the error of the estimated deviation counts, so that a printed sentence is
-    true as often as it says.
+    Noise is drawn, and judged by the rule of `compare_all` for repeats that match. `unequal`: for a pair that is
+    noisier than the others. `freedom`: as of `shown_effect`; with it the error of the estimated deviation counts, so
+    that a printed sentence is true as often as it says.
     """
     random = np.random.default_rng(20_260_101)
+    # Sums of squares about the means: the pair's own, and what the other cells add to it.
     own = random.chisquare(n - 1, DRAWS)
     others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
     z = random.standard_normal(DRAWS)
     own_sd = np.sqrt(own / (n - 1))
     tail = (1 - confidence) / 2
     pairs = k * (k - 1) // 2
-    threshold = float(stdtrit(n - 1, 1 - tail / pairs)) * own_sd  # Bonferroni's, where cells are not equally noisy
-    if not unequal:
-        freedom_of_all = (k - 1) * (n - 1)
-        pooled_sd = np.sqrt((own + others) / freedom_of_all)
-        tukey = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
-        alone = float(stdtrit(n - 1, 1 - tail)) * own_sd
-        taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)  # Bartlett's test errs in so many
-        threshold = np.where(taken_for_unequal, threshold, np.maximum(tukey, alone))
-    return shown_effect(threshold, z, n, freedom, random)
+    bonferroni = float(stdtrit(n - 1, 1 - tail / pairs)) * own_sd  # the threshold where cells are not equally noisy
+    if unequal:
+        return shown_effect(bonferroni, z, n, freedom, random)
+    freedom_of_all = (k - 1) * (n - 1)
+    pooled_sd = np.sqrt((own + others) / freedom_of_all)
+    tukey = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
+    alone = float(stdtrit(n - 1, 1 - tail)) * own_sd
+    taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)  # in which Bartlett's test errs
+    return shown_effect(np.where(taken_for_unequal, bonferroni, np.maximum(tukey, alone)), z, n, freedom, random)
 
 
 @lru_cache(maxsize=4096)
 def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
-    """Return the log ratio, in deviations of a pair, that n repeats of two cells show with probability POWER.
+    """Return the log ratio of two cells that n repeats show with probability POWER, in units of `shown_effect`.
 
-    It is by the rule of ground/confidence.py (`pooled_variance`): the noise of `others`, so many further cells, counts
-    as well, unless the pair's noise is shown to be larger. `freedom`: as of `shown_effect`.
+    Noise is drawn, and judged as by `pooled_variance` (ground/confidence.py): that of `others`, so many further cells,
+    counts as well, unless the pair's is shown to be larger. `freedom`: as of `shown_effect`.
     """
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)
-    own = random.chisquare(own_freedom, DRAWS)
+    own = random.chisquare(own_freedom, DRAWS)  # sum of squares about the mean
     z = random.standard_normal(DRAWS)
     tail = (1 - confidence) / 2
     threshold = float(stdtrit(own_freedom, 1 - tail)) * np.sqrt(own / own_freedom)
@@ -333,8 +334,9 @@ def shown_effect(
 ) -> float:
     """Return the log ratio that n repeats (or pairs) show with probability POWER, in standard deviations of one pair.
 
-    An effect is claimed from threshold - error on, where `thresholds` and `errors` of the mean are draws of the noise.
-    `freedom`: degrees of freedom of the deviation, where the answer is in units of its estimate, drawn by `random`.
+    An effect is shown where effect + error is above the threshold. `thresholds`, `errors`: draws of both, in standard
+    deviations of the mean. `freedom`: if given, the answer is a multiple of an estimate of the pair's deviation with so
+    many degrees of freedom, which is drawn by `random`.
     """
     effects = thresholds - errors
     if freedom is not None and random is not None:

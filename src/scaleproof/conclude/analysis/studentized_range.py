@@ -20,16 +20,17 @@ FARTHEST = 8.5  # standard deviations of a mean; what lies beyond has a probabil
 
 @lru_cache(maxsize=4096)
 def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float:
-    """Return the value that (largest - smallest of k equal means) / their deviation exceeds with 1 - `confidence`.
+    """Return the value that the range of k equal means exceeds with probability 1 - `confidence`; k >= 2.
 
-    The deviation is an estimate with `freedom` degrees; k >= 2.
+    The range is that from the smallest to the largest, in standard deviations of one mean, as estimated with `freedom`
+    degrees of freedom.
 
     P(Q <= q) = E[H(q S)], S^2 a chi-square of v degrees over v, and H the distribution of the range of k standard
     normal values, H(w) = k * integral of phi(z) (Phi(z + w) - Phi(z))^(k-1) dz (Tukey 1953; Hsu 1996, appendix B). To
     seven digits for the degrees of freedom that two or more runs of each of k >= 3 cells leave.
     """
-    student = float(stdtrit(freedom, 1 - (1 - confidence) / (k * (k - 1))))
-    bound = math.sqrt(2) * student  # Bonferroni's: for two means the quantile itself, for more a little above it
+    # Bonferroni's: for two means the quantile itself, for more a little above it.
+    bound = math.sqrt(2) * float(stdtrit(freedom, 1 - (1 - confidence) / (k * (k - 1))))
     if k == 2:
         return bound
     sd, weight = _sd_estimates(freedom)
@@ -44,9 +45,9 @@ def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float
 
 @lru_cache(maxsize=4096)
 def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
-    """Return the value that the largest of k - 1 differences to one equal mean exceeds with 1 - `confidence`.
+    """Return the value that the largest of k - 1 means exceeds another, equal one by with probability 1 - `confidence`.
 
-    It is in standard deviations of such a difference, estimated with `freedom` degrees.
+    It is in standard deviations of a difference of two means, as estimated with `freedom` degrees of freedom.
 
     One-sided, for equal numbers of runs: P(D <= d) = E[integral of phi(z) Phi(z + sqrt(2) d S)^(k-1) dz] (Dunnett
     1955; Hsu 1996, chapter 4), with the symbols of `studentized_range_quantile`. For k = 2 it is Student's.
@@ -87,11 +88,11 @@ def _normal_means() -> tuple[np.ndarray, np.ndarray]:
 
 def _sd_estimates(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimates of a standard deviation of 1, spread on a logarithmic scale, and their probabilities."""
-    # Quantiles of chi-square, at TAIL from either end, as logarithms of estimates.
+    # The logarithms of the smallest and the largest: from quantiles of chi-square, at TAIL from either end.
     low, high = (
         0.5 * math.log(2 * float(inverse(freedom / 2, TAIL)) / freedom) for inverse in (gammaincinv, gammainccinv)
     )
-    log_sd = low + (high - low) / 2 * (SD_NODES + 1)
+    log_sd = low + (high - low) * (SD_NODES + 1) / 2
     sd = np.exp(log_sd)
     weight = SD_WEIGHTS * np.exp(freedom * (log_sd - (sd**2 - 1) / 2))  # the chi density but for a factor
     return sd, weight / weight.sum()

@@ -97,15 +97,16 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         _unusable_record(run, "its record has no census, which others of its version have")
         for run in _runs_without_census(runs)
     ]
-    if with_numbers:  # else there is nothing to check
+    if with_numbers:
         findings += [finding for check in of_runs for finding in _findings_on_all_runs(check, with_numbers)]
         findings += of_all_runs.findings_on([runs])  # failed ones as well
     if any_level := [*with_numbers, *commands]:
         findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, any_level)]
     subjects: list[tuple[Iterable, Sequence]] = [
-        (register, with_numbers) for register in (of_run, of_runs, of_all_runs)
-    ]
-    subjects += [(of_printed, commands), (of_watched, watched), (of_timed, any_level)]
+        (of_run, with_numbers),
+        (of_runs, with_numbers),
+    ]  # what checks looked at
+    subjects += [(of_all_runs, with_numbers), (of_printed, commands), (of_watched, watched), (of_timed, any_level)]
     return Findings(
         campaign=campaign,
         rules_version=RULES_VERSION,
@@ -146,17 +147,17 @@ def _without_consequences(findings: list[Finding]) -> list[Finding]:
     """
     edited = {finding.runs[0] for finding in findings if finding.code == EDITED}
 
-    def may_explain(finding: Finding) -> bool:
+    def is_linked(finding: Finding) -> bool:  # a cause or a consequence of other findings on its run
         of_one_run = finding.severity == "invalid" and len(finding.runs) == 1
         return of_one_run and (finding.code in CAUSES_FIRST or finding.runs[0] in edited)
 
-    codes: dict[str, set[str]] = defaultdict(set)  # of each run with one of them
+    codes: dict[str, set[str]] = defaultdict(set)  # run -> codes of its linked findings
     for finding in findings:
-        if may_explain(finding):
+        if is_linked(finding):
             codes[finding.runs[0]].add(finding.code)
     findings_left = []
     for finding in findings:
-        if may_explain(finding):
+        if is_linked(finding):
             cause, *others = sorted(codes[finding.runs[0]], key=_place_among_causes)
             if finding.code != cause:
                 continue
@@ -213,12 +214,13 @@ def _finding_on_error(check: str, run: TimedRun, error: Exception) -> Finding:
 def _findings_on_all_runs(check: Check[list[AnyRun]], runs: list[AnyRun]) -> list[Finding]:
     """Return the findings of a check on all runs.
 
-    Where the check breaks, runs on which it breaks alone get a finding each, and the rest is checked without them.
+    Where it breaks, each run that breaks it by itself gets a finding, and the rest is checked without these runs. If it
+    still breaks, one note says so.
     """
     findings, error = _try_check(check, runs)
     if error is None:
         return findings
-    odd: dict[str, Finding] = {}
+    odd: dict[str, Finding] = {}  # by the names of their runs
     for run in runs:
         _, own_error = _try_check(check, [run])
         if own_error:

@@ -16,7 +16,7 @@ from scaleproof.ground.records.open_sections import Rank
 from scaleproof.ground.records.run import MeasuredRun
 from scaleproof.measure.machine.network import short_host
 
-# What a census says was compiled, by `execution.compile`.
+# `execution.compile` -> what the modules that a census lists as compiled must have among them.
 COMPILED = {"loss": "LossHead", "max-autotune": "with max_autotune", "reduce-overhead": "with triton.cudagraphs"}
 SAME_MEMORY = 0.05  # relative, of a machine: a host may take some of it back
 FLOPS = 0.005  # relative; the count is exact, but for what a later torch may count otherwise
@@ -128,14 +128,14 @@ def _window_problem(run: MeasuredRun, census: Census) -> str | None:
 def _witness_problem(census: Census) -> str | None:
     """Return in words the first step of a rank's witness that ran other things than the run's probed steps; else None.
 
-    Engines lay out their buckets in the first steps, so that nothing is compared before the first probed step. With the
-    shortest warm-up that step itself lays them out: later ones may then be as the step after the window (DDP), or lack
-    the exchange in which ranks tell each other the order of modules (ZeRO-3).
+    Engines lay out their buckets in the first steps, so that no step before the first probed one is compared. After
+    the shortest warm-up the probed step still lays them out. A later step may then run what the step after the window
+    runs (DDP), or lack the collectives of integers by which ranks agree on the order of modules (ZeRO-3).
     """
     names = (*OF_STEP, "collectives", "nodes", "tokens_inside")
     before, after = census.before, census.after
     without_orders = {name: calls for name, calls in before.collectives.items() if calls["dtypes"] != ["int64"]}
-    for step in census.witness.kinds if census.witness else []:
+    for step in census.witness.kinds if census.witness else []:  # those that differ from the step before them
         changed = [name for name in names if getattr(step, name) != getattr(before, name)]
         is_as_after = after and all(getattr(step, name) == getattr(after, name) for name in names)
         lacks_orders = changed == ["collectives"] and step.collectives == without_orders
@@ -148,8 +148,8 @@ def _witness_problem(census: Census) -> str | None:
 def linear_flops(run: MeasuredRun) -> tuple[float, float]:
     """Return the least and the most FLOPs of products with weights in one step of one rank.
 
-    Forward and backward pass make 6 for each weight and position. Activation checkpointing makes the blocks' forward
-    pass again, at least half of it; a loss in chunks may make that of the head again.
+    The forward pass makes 2 for each weight and position, the backward pass 4. Activation checkpointing makes the
+    blocks' forward pass again, at least half of it; a loss in chunks may make that of the head again.
     """
     config, training = run.metrics.config, run.metrics.training_config
     samples = training.micro_batch * training.accumulation
@@ -183,31 +183,32 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
     backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
     kind = execution["attention"]
-    others = [name for name in step.attention if kind in ("flash", "cudnn") and f"_{kind}_" not in name]
-    if others:
+    others = [name for name in step.attention if f"_{kind}_" not in name]
+    if kind in ("flash", "cudnn") and others:
         return f"attention ran in {', '.join(others)}, but {kind} is configured"
     if kind == "eager" and forward:
         return f"attention ran in {', '.join(step.attention)}, but eager attention is configured"
-    # Not of transformers' models, some shapes of which (one head of keys for all queries) torch computes in plain
-    # products itself.
+    # Some shapes of transformers' models (one head of keys for all queries) torch itself computes in plain products.
     is_own_model = run.metrics.model.inventory is None
-    is_plain = not forward and step.batched_flops
-    if is_own_model and kind != "eager" and is_plain and run.metrics.ranks[0]["cores"]:
+    has_plain_products = step.batched_flops and not forward  # and no fused kernel
+    is_on_bound_cores = bool(run.metrics.ranks[0]["cores"])  # never on a GPU
+    if is_own_model and kind != "eager" and has_plain_products and is_on_bound_cores:
         return f"attention ran in plain products, but {kind} is configured"
+    # Checkpointing makes forward passes again before their backward pass.
     if forward and backward and (forward > backward) != execution["activation_checkpointing"]:
         state = "on" if execution["activation_checkpointing"] else "off"
         return f"{forward} forward and {backward} backward passes of attention with activation checkpointing {state}"
     return None
 
 
-# What the ranks of a sound run have in common. Not the gradients after the window: FSDP2 with accumulation may or may
-# not have cast a shard when the hook looks at it.
+# What the probed steps of all ranks of a sound run have in common, before and after the window.
 OF_STEP = ("linear_flops", "batched_flops", "attention", "updates", "products")
 
 
 def _flag_different_ranks(run: MeasuredRun) -> Iterator[Flag]:
     """Flag each difference of a rank's probed steps from those of rank 0, then each between the two of one rank."""
     censuses = run.metrics.census or []
+    # Not the gradients after the window: FSDP2 with accumulation may or may not have cast a shard when a hook sees it.
     for when, names in (("before", (*OF_STEP, "gradients", "collectives")), ("after", (*OF_STEP, "collectives"))):
         steps = [getattr(census, when) for census in censuses]
         for rank, step in enumerate(steps[1:], start=1):
@@ -238,8 +239,7 @@ SETTINGS_DIFFER = Code(
     detected="Threads, cores, optimizer and its groups, fused kernels, compiled graphs and the engine's own stage, "
     "clipping and batch, read back on every rank; the factor by which gradients were clipped, from AdamW's first "
     "moment; elements with weight decay; learning rates and settings of all updates of the window; buckets, overlap, "
-    "offload, prefetch, backend, options of DDP, the timers of DeepSpeed; "
-    "torch, CPU, CPUs and memory of the machine.",
+    "offload, prefetch, backend, options of DDP, the timers of DeepSpeed; torch, CPU, CPUs and memory of the machine.",
     seen="zero_stage and precision keys that are ignored (SimuMax); affinities that were recorded but never set.",
     repair="Find out who overrides the setting; run the cell again.",
 )
@@ -258,7 +258,7 @@ def settings_are_the_configured_ones(run: MeasuredRun) -> Iterator[Flag]:
             *update_problems(run, census),
         ]
         if problems:
-            yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")
+            yield Flag(f"rank {rank}: {'; '.join(dict.fromkeys(problems))}")  # once, if in both probed steps
 
 
 def _host_problems(run: MeasuredRun, rank: int, census: Census) -> Iterator[str]:
@@ -300,7 +300,7 @@ def _compile_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
         yield "nothing was compiled, though execution.compile is true"
     if not execution["compile"] and census.compiled_graphs:
         yield f"{census.compiled_graphs} graphs were compiled, though execution.compile is false"
-    expected = COMPILED.get(str(execution["compile"]))
+    expected = COMPILED.get(str(execution["compile"]))  # None for true: whichever modules the strategy compiles
     if expected and expected not in census.compiled:
         compiled = census.compiled or "none of these parts"
         yield f"compiled was {compiled}, though execution.compile is {execution['compile']}"

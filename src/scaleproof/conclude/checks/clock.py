@@ -73,7 +73,7 @@ def _disagreeing_clocks(run: MeasuredRun) -> Iterator[str]:
     around = [length for rank in metrics.ranks if (length := window_length(rank)) is not None]
     if around and not abs(max(around) - wall) <= _timer_tolerance_s(run):
         yield f"the window took {seconds(wall)} by its step timer and {seconds(max(around))} by the clock around it"
-    # What the other phases of the run leave for the window.
+    # What the other phases of the run, which other programs slow as they do the window, leave for the window.
     remaining = window_by_other_phases(run)
     budget_tolerance = BUDGET_SHARE * wall + (BUDGET_S + WRITING_S * len(run.steps)) * _slowdown_of_window(run)
     if remaining is not None and not abs(remaining - wall) <= budget_tolerance:
@@ -133,10 +133,10 @@ def _slowdown_of_window(run: MeasuredRun) -> float:
 def _timer_tolerance_s(run: MeasuredRun) -> float:
     """Return the seconds by which the step timer and the clock around the window may differ.
 
-    A rank may lose its core between the two readings, for no longer than all that it lost in the window.
+    On a CPU a rank may lose its core between the two readings, for no longer than all that it lost in the window.
     """
     wall, ranks = run.metrics.window.wall_time_s, run.metrics.ranks
-    largest = AROUND_SHARE * wall + AROUND_S
+    largest = AROUND_SHARE * wall + AROUND_S  # beside a GPU too, or where it is not known what a rank lost
     known = all(rank.get(name) is not None for rank in ranks for name in ("run_delay_s", "machine_steal_s"))
     if run.metrics.window.clock != "monotonic" or not known:
         return largest
@@ -160,8 +160,8 @@ def window_length(rank: Rank) -> float | None:
 def window_by_other_phases(run: MeasuredRun) -> float | None:
     """Return the seconds that the other phases of a run leave for its window; None on several hosts.
 
-    That is the time from the window's start to the end of the validation, less the validation; in records without
-    these clocks, the total less all other phases.
+    That is the time from the window's start to the end of the validation, less the validation; in older records, which
+    lack these times, the total less all other phases.
     """
     metrics = run.metrics
     if len({rank["host"] for rank in metrics.ranks}) > 1:

@@ -55,7 +55,7 @@ def losses_agree(runs: list[MeasuredRun]) -> Iterator[Flag]:
 def _flag_other_losses(run: MeasuredRun, reference: MeasuredRun) -> Iterator[Flag]:
     """Flag `run` where its losses differ from those of `reference`, with the step that is furthest beyond tolerance."""
     losses, expected = run.losses[:COMPARED_STEPS], reference.losses[:COMPARED_STEPS]
-    steps = min(len(losses), len(expected))  # that both runs made
+    steps = min(len(losses), len(expected))  # where one run made fewer, that alone is a difference
     loosest = max(loss_tolerance(reference), loss_tolerance(run))
     tolerance = loss_tolerances(loosest, steps) * rounding_amplification(reference_for(reference)).of(steps)
     tolerance[comparable_steps(tolerance) :] = np.inf  # there, training amplifies rounding too far to compare
@@ -129,13 +129,17 @@ def repeated_enough(runs: list[TimedRun]) -> Iterator[Flag]:
 def loss_tolerances(loosest: float, steps: int) -> np.ndarray:
     """Return the allowed relative difference of two losses at each of `steps` steps.
 
-    fp32: EXACT for the first EXACT_STEPS steps, then growing with the square of the step up to `loosest`. Lower
-    precisions: `loosest` at every step.
+    fp32: EXACT, growing with the steps (`rounding_growth`) up to `loosest`. Lower precisions, which have another
+    `loosest` (`loss_tolerance`): that at every step.
     """
     if loosest > TOLERANCE["fp32"]:
         return np.full(steps, loosest)
-    growth = np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
-    return np.minimum(loosest, EXACT * growth)
+    return np.minimum(loosest, EXACT * rounding_growth(steps))
+
+
+def rounding_growth(steps: int) -> np.ndarray:
+    """Return how much larger a tolerance is at each of `steps` steps: 1 up to EXACT_STEPS, then as the step squared."""
+    return np.maximum(1.0, np.arange(steps) / EXACT_STEPS) ** 2
 
 
 def loss_tolerance(run: MeasuredRun) -> float:

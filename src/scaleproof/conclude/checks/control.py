@@ -57,10 +57,10 @@ def _habit_beside_training(run: MeasuredRun) -> str | None:
         return None
     in_window = f"in the {steps} steps of the window"
     # On a CPU, stage 3 of DeepSpeed 0.19 itself starts numactl in each step, to count NUMA nodes.
-    starts_processes = zero_stage(run.metrics.training_config.strategy) == 3
+    engine_starts_processes = zero_stage(run.metrics.training_config.strategy) == 3
     for number, census in enumerate(run.metrics.census or []):
         updates = census.updates_in_window
-        if updates and updates.children >= COLLECTED * steps and not starts_processes:
+        if updates and updates.children >= COLLECTED * steps and not engine_starts_processes:
             return f"processes that rank {number} had started ended {plural(updates.children, 'time')} {in_window}"
     for rank in run.metrics.ranks:
         collections, written = rank.get("full_collections") or 0, rank.get("bytes_written") or 0
@@ -75,7 +75,7 @@ def _habit_beside_training(run: MeasuredRun) -> str | None:
 
 
 def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
-    """Return the seconds of a step in which other threads than a rank's main one compute; None where these are few.
+    """Return the seconds of a step for which other threads than a rank's main one compute; None if sound runs do too.
 
     None, too, unless ranks hold the whole model on CPU devices with one thread: elsewhere other threads have work.
     """
@@ -84,8 +84,8 @@ def _other_threads_s(run: MeasuredRun, rank: Rank) -> float | None:
     if not main_s or not has_one_thread or run.metrics.training_config.strategy not in WHOLE:
         return None
     beside_s = (rank["cpu_s"] - main_s) / steps
-    few_s = SHARE * main_s / steps + LEAST_S + BYTE_S * _exchanged_bytes(run)
-    return beside_s if beside_s > few_s else None
+    explained_s = SHARE * main_s / steps + LEAST_S + BYTE_S * _exchanged_bytes(run)  # the exchange has own threads
+    return beside_s if beside_s > explained_s else None
 
 
 def _functions_beside_training(run: MeasuredRun) -> str | None:
@@ -95,21 +95,21 @@ def _functions_beside_training(run: MeasuredRun) -> str | None:
     for rank, census in enumerate(run.metrics.census or []):
         times = census.witness.beside if census.witness else {}  # function -> seconds of a step
         if sum(times.values()) > max(LEAST_S, OF_STEP * run.metrics.window.step_time_mean_s):
-            longest = sorted(times, key=times.__getitem__)[-3:][::-1]
+            longest = sorted(times, key=times.__getitem__, reverse=True)[:3]
             listed = ", ".join(f"{fixed(times[name] * 1e3, 1)} ms in {name}" for name in longest)
             return f"of each step rank {rank} computed beside training: {listed}"
     return None
 
 
 def _busier_main_thread(run: MeasuredRun) -> str | None:
-    """Return in words which main thread computed longer in the window than in equal steps after it; None if none did.
+    """Return in words which main thread computed longer in a step of the window than in steps after it; None if none.
 
     None, too, where other programs used the machine in the window, since they slow a processor's caches.
     """
     if not run.is_on_cpus or any(machine_was_free(run)):
         return None
     for rank, census in zip(run.metrics.ranks, run.metrics.census or [], strict=False):
-        plain_s = census.witness.plain_s if census.witness else None
+        plain_s = census.witness.plain_s if census.witness else None  # of a step after the witness's
         if plain_s is None or rank.get("main_thread_s") is None:
             continue
         step_s = rank["main_thread_s"] / run.metrics.window.step_time_n
@@ -130,10 +130,11 @@ def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
     on_gpu, steps = not run.is_on_cpus, run.metrics.window.step_time_n
     times = []  # (seconds of a step, seconds of it that are explained) of each rank
     for rank, control in zip(run.metrics.ranks, controls, strict=True):
-        # On a CPU by processor time, which other programs do not lengthen much.
-        step_s, bare_s = (run.median_step_s, control.step_s) if on_gpu else (rank["cpu_s"] / steps, control.cpu_s)
+        step_s, bare_s = run.median_step_s, control.step_s
+        if not on_gpu:  # processor time, which other programs do not lengthen much
+            step_s, bare_s = rank["cpu_s"] / steps, control.cpu_s
         times.append((step_s, (1 + SHARE) * bare_s + LEAST_S + exchange_s))
-    step_s, explained_s = min(times, key=lambda pair: pair[0] - pair[1])  # of the rank with the least unexplained
+    step_s, explained_s = min(times, key=lambda of_rank: of_rank[0] - of_rank[1])  # with the least unexplained
     if step_s > explained_s:
         kind = "" if on_gpu else " of processor time"
         yield Flag(
@@ -147,8 +148,8 @@ def _flag_longer_than_bare_loop(run: MeasuredRun) -> Iterator[Flag]:
 def _explained_exchange_s(run: MeasuredRun) -> float | None:
     """Return the seconds of a step that the exchange between ranks may take; None where nobody can say.
 
-    On CPUs sharding has a time for each collective, as there is no formula for what it costs beside its traffic. On
-    several GPUs the exchange overlaps with the step, which only a trace shows.
+    On CPUs its bytes take time, and under sharding each collective too (COLLECTIVE_S), which costs more than its bytes.
+    On several GPUs the exchange overlaps with the step, which only a trace shows.
     """
     strategy, exchange_s = run.metrics.training_config.strategy, BYTE_S * _exchanged_bytes(run)
     if strategy in WHOLE:

@@ -47,7 +47,7 @@ of_all_runs: Register[Sequence[Run]] = Register(lambda runs: list(runs))
 def runs_are_no_copies(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """Flag each group of runs that have one id, one series of steps, one time of the window or one series of waits.
 
-    A group is flagged once, though it may have several of these in common. At last come repeats that are scaled copies.
+    A group is flagged once, though it may have several of these in common. Then come pairs with scaled step times.
     """
     identities: dict[str, Callable[[MeasuredRun], Any]] = {
         "run id": lambda run: run.metrics.run_id,
@@ -104,12 +104,12 @@ def _flag_scaled_copies(runs: list[MeasuredRun], reported: set[frozenset[str]]) 
 
 
 def _pairs_of_one_ratio(repeats: list[Timed]) -> Iterator[tuple[Timed, Timed]]:
-    """Yield pairs of repeats with equally many steps whose logarithms of step times differ by one constant."""
+    """Yield pairs of repeats with equally many steps whose step times have one ratio in all steps."""
     for length in dict.fromkeys(len(logs) for _, logs in repeats):
         of_length = [(run, logs) for run, logs in repeats if len(logs) == length]
         table = np.array([logs for _, logs in of_length])  # (runs, steps)
         for place, first in enumerate(of_length):
-            # Each later run against this one: where the difference of the logarithms is the same in all steps.
+            # Of the logarithms' difference of each later run and this one: none where the ratio never changes.
             spread = (table[place + 1 :] - table[place]).std(axis=1)
             for index in np.flatnonzero(spread < ONE_RATIO):
                 yield first, of_length[place + 1 + index]
@@ -297,7 +297,7 @@ def _seal_problems(run: MeasuredRun) -> Iterator[str]:
     ),
 )
 def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
-    """Flag repeats that failed or are missing, code without a commit, and runs launched on several hosts by hand.
+    """Flag repeats that failed or are missing, code without a commit, and several hosts where no scheduler chose them.
 
     Cells without a measured run have no figures, and no flag of their repeats.
     """
@@ -317,10 +317,10 @@ def attempts_are_told(runs: Sequence[Run]) -> Iterator[Flag]:
 
 
 def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iterator[Flag]:
-    """Flag each cell in `measured_cells` that lacks folders of repeats which other cells have."""
+    """Flag each of `measured_cells` without a folder of some repeat, up to the last one that any cell has."""
     folders: dict[str, dict[int, Path]] = defaultdict(dict)  # cell -> number of the repeat -> its folder
     for run in runs:
-        if run.folder.name == f"rep{run.metrics.repeat}":  # an arm of a pair is no repeat: pairs of A and A have no B
+        if run.folder.name == f"rep{run.metrics.repeat}":  # not an arm of an A/B pair
             folders[run.metrics.cell][run.metrics.repeat] = run.folder
     most = max((repeat for of_cell in folders.values() for repeat in of_cell), default=0)
     for cell in sorted(measured_cells & folders.keys()):
@@ -330,6 +330,6 @@ def _flag_missing_repeats(runs: Sequence[Run], measured_cells: set[str]) -> Iter
             for repeat in range(1, most + 1)
             if repeat not in folders[cell] and not (cell_folder / f"rep{repeat}").exists()
         ]
-        if missing and len(folders[cell]) > 1:  # one run alone may have been picked out to be looked at
+        if missing and len(folders[cell]) > 1:  # one run alone may have been copied to be looked at
             repeats = f"repeat{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
             yield Flag(f"{cell} has no {repeats} of {most}", cells=[cell], about=[cell], code="repeat-missing")

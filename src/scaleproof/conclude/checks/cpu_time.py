@@ -26,8 +26,9 @@ UNEVEN_SHARE = 0.05  # of the window
 def busy_time_error_s(cpu_s: float) -> float:
     """Return by how many seconds the kernel may miscount `cpu_s` seconds of busy time, of one core or several.
 
-    It rounds, and it samples: the second term is the standard deviation for a core that is busy half of the time. Of
-    18 ranks on a quiet machine, in windows of 1.6 to 3.2 s, the count was within 3.5 %; this allows 4 to 6 %.
+    It rounds, and it samples once a tick: of the n samples of a core that is busy half of the time, the standard
+    deviation is sqrt(n) / 2 ticks. Of 18 ranks on a quiet machine, in windows of 1.6 to 3.2 s, the count was within
+    3.5 %; this allows 4 to 6 %.
     """
     return ROUNDED_S + 0.5 * float((TICK_S * cpu_s) ** 0.5)
 
@@ -70,6 +71,7 @@ def _flag_busy_hosts(run: MeasuredRun) -> Iterator[Flag]:
         others_s = ranks[0]["machine_busy_s"] - sum(rank["cpu_s"] for rank in ranks)
         if capacity_s and others_s - busy_time_error_s(capacity_s) > BUSY * capacity_s:
             bound = _bound_ranks(run)
+            # From whose cores more was taken than the kernel may miscount.
             disturbed = [rank for rank in bound if _taken_s(rank) > busy_time_error_s(_available_s(rank))]
             is_elsewhere = bool(bound) and not disturbed
             where = ", on other cores than those of the ranks" if is_elsewhere else ""
@@ -138,13 +140,13 @@ def steps_do_not_sleep(run: MeasuredRun) -> Iterator[Flag]:
     Seen: A sleep or a retry left in one strategy's step; files read in the step.
     Repair: Take a trace of this rank, remove what it waits for, and run the cell again.
     """
-    if run.metrics.config["execution"]["threads_per_device"] != 1:  # the first thread waits for the others
+    if run.metrics.config["execution"]["threads_per_device"] != 1:  # the main thread rightly waits for others
         return
     window = run.metrics.window
     for rank, census in enumerate(run.metrics.census or []):
         probed = [step.idle_s for step in (census.before, census.after) if step and step.idle_s is not None]
         idle = min(probed) if len(probed) == 2 else 0.0  # of one probe it may be chance
-        # Time that the host of a virtual machine takes looks like sleep: the guest sees neither use nor waiting.
+        # What the host of a virtual machine takes from a step looks like sleep: the guest sees neither use nor waiting.
         stolen = (run.metrics.ranks[rank].get("machine_steal_s") or 0.0) / window.step_time_n
         if idle > max(IDLE_STEP * window.step_time_mean_s, IDLE_STEP_S) + stolen:
             lost = idle * window.step_time_n
@@ -173,11 +175,8 @@ def ranks_work_evenly(run: MeasuredRun) -> Iterator[Flag]:
     # The probed steps tell work that belongs to the steps from what happened in the window once.
     for when in ("before", "after"):
         probed = [getattr(census, when) for census in run.metrics.census or []]
-        busy = [step.busy_s if step else None for step in probed]
-        if len(busy) < len(ranks) or None in busy:
-            return
-        ratio, _ = _excess_over_median(busy, slowest)
-        if ratio < UNEVEN:
+        busy = [step.busy_s if step else None for step in probed]  # of each rank
+        if len(busy) < len(ranks) or None in busy or _excess_over_median(busy, slowest)[0] < UNEVEN:
             return
     ratio, extra = _excess_over_median(used, slowest)
     if ratio > UNEVEN and extra > UNEVEN_SHARE * window.wall_time_s:

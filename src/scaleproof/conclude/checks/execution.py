@@ -78,7 +78,7 @@ def precision_is_what_ran(run: MeasuredRun) -> Iterator[Flag]:
     expected = LOW.get(precision, "float32")
     products = dtypes["products"].split("+")  # such as "bfloat16+float32"
     uses_tf32 = dtypes["float32_matmul"] == "high"
-    is_mixed = expected == "float32" and len(products) > 1
+    is_mixed = expected == "float32" and len(products) > 1  # beside a low precision some products may be in fp32
     if expected not in products or is_mixed or uses_tf32 != (precision == "tf32"):
         with_tf32 = " with TF32" if uses_tf32 else ""
         yield Flag(f"{precision} was asked for; matrix products ran in {dtypes['products']}{with_tf32}")

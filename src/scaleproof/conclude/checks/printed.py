@@ -74,7 +74,7 @@ def _window_by_two_clocks(run: TimedRun) -> tuple[float, float] | None:
     times = run.window["step_time_s"]  # of the lines that were printed
     if last - first != len(times) - 1:  # not every step is printed
         return None
-    return float(times[1:].sum()), launcher_s  # the first line stands at the end of its step
+    return float(times[1:].sum()), launcher_s  # the first line is printed at the end of its step
 
 
 @of_printed.finds(
@@ -161,5 +161,5 @@ def start_up_is_left_out(run: TimedRun) -> Iterator[Flag]:
     Detected: workload.figures: whole without two lengths of run.
     Repair: Give two lengths, work: {steps: [50, 150]}, with {steps} in the command.
     """
-    if run.metrics.unit == "runs":
+    if run.metrics.unit == "runs":  # its rate is in whole runs a second
         yield Flag(f"the whole run of {seconds(run.metrics.window.wall_time_s)} was timed, its start-up with it")

@@ -62,9 +62,8 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     Seen: Laptops that warm up; nodes whose neighbours start work.
     Repair: Compare cells by ratios, or run the campaign again when the machine has settled.
     """
-    # A straight line through all of them is fitted; its slope must be beyond chance by Student's t.
     deviations = _rate_deviations(runs)
-    # The points of the line: numbers of repeats, and the deviations of their cells' rates.
+    # A line is fitted through these points: numbers of repeats, and the deviations of their cells' rates.
     repeats = np.array([repeat for repeat, values in deviations.items() for _ in values], dtype=float)
     values = np.array([value for of_repeat in deviations.values() for value in of_repeat])
     if len(values) < FEWEST_RUNS or len(deviations) < FEWEST_REPEATS:
@@ -76,6 +75,7 @@ def machine_did_not_drift(runs: list[TimedRun]) -> Iterator[Flag]:
     freedom = max(1, len(values) - cells - 1)
     error = float(np.sqrt((residual**2).sum() / freedom / (centred**2).sum()))
     change = float(np.expm1(slope * (repeats.max() - repeats.min())))
+    # Student's t: is the slope beyond chance?
     if abs(change) >= DRIFT and abs(slope) > error * stdtrit(freedom, 1 - CHANCE / 2):
         yield Flag(f"rates change by {signed_percent(change, 1)} from the first repeat to the last, over all cells")
 
@@ -102,9 +102,9 @@ def machine_has_one_state(runs: list[TimedRun]) -> Iterator[Flag]:
     place = int(np.argmax(gaps)) + 1  # of the first value above the largest gap
     slow = np.array(values[:place])
     fast = np.array(values[place:])
-    if min(len(slow), len(fast)) < len(values) / 4:  # some odd runs are no state
+    if min(len(slow), len(fast)) < len(values) / 4:  # a few odd runs are no state of the machine
         return
-    scatter = max(float(slow.std()), float(fast.std()), 1e-4)
+    scatter = max(float(slow.std()), float(fast.std()), 1e-4)  # not 0, where few runs happen to be alike
     distance = float(fast.mean() - slow.mean())
     if gaps[place - 1] >= GAP and distance > CLEAR * scatter:
         slower = -np.expm1(-distance)

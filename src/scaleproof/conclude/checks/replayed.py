@@ -48,20 +48,21 @@ class Amplification:
 
 
 def rounding_amplification(reference: Reference | None) -> Amplification:
-    """Return by which factors training amplifies rounding, from how far the repetitions of a replay come apart.
+    """Return by which factors training amplifies rounding: how much further replays come apart than in quiet training.
 
-    Repetitions are the replay's steps with other rounding. All factors are 1 without a replay or without repetitions.
+    These are the replay and its repetitions, the same steps with other rounding; without them all factors are 1.
     """
     if reference is None or not reference.repetitions or not reference.losses:
         return Amplification(np.ones(0))
     replays: tuple[Reference | Repetition, ...] = (reference, *reference.repetitions)
-    # Relative spreads, by step: each factor is a spread over that of replays in which nothing is amplified.
+    # Relative spreads of the replays, by step, each the largest so far.
     losses = _spread_so_far([replay.losses for replay in replays], SMALL_LOSS)
     norms = _spread_so_far([replay.gradient_norms for replay in replays], 0.0)
     scored = [[replay.validation_loss] for replay in replays if replay.validation_loss is not None]
     validation = float(_spread_so_far(scored, SMALL_LOSS)[0]) if scored else 0.0
-    later = max(1.0, float(losses[-1]) / QUIET, float(norms[-1]) / UNSETTLED_NORM)
     replayed = np.maximum(1.0, np.maximum(losses / QUIET, norms / QUIET_NORM))
+    # Losses after the last replayed step come apart as there, or more where the norms of this step announce it.
+    later = max(1.0, float(losses[-1]) / QUIET, float(norms[-1]) / UNSETTLED_NORM)
     return Amplification(replayed, later, max(later, validation / QUIET))
 
 
@@ -94,11 +95,11 @@ OF_CLASSES = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 4e-2, "fp16": 4e-2}
 OF_VALIDATION = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 1e-2, "fp16": 1e-2}
 # In low precision a fault may stay below that in every step, and above it on average: sound means in bf16 were 2e-5.
 BIAS, ERRORS = 8e-4, 6.0  # relative; standard errors of the mean
-STEPS = 10  # at the least
+FEWEST_FOR_BIAS = 10  # steps
 # Of single samples, in strict fp32 whatever the precision of the run is: sound ones were within 1.5e-7.
 AS_BUILT, AS_BUILT_OF_CLASSES = 2e-5, 2e-4
 # Of a step's gradients: sound norms were within 3e-7 in fp32 and 1.5e-3 in bf16.
-OF_CLASSES_TIMES = 5  # a few samples: more noise
+CLASSIFIER_NOISE = 5  # times as much, because its steps have few samples
 NORM = {"fp32": 1e-4, "tf32": 1e-2, "bf16": 3e-2, "fp16": 3e-2}
 MODULUS = 2**64
 
@@ -130,8 +131,7 @@ DIFFER = Code(
     "scored in fp32 by the model as it was built, and the norm of the gradients in probed steps.",
     seen="Ranks that all read the same samples; weight decay or clipping that an engine dropped; bf16 in an fp32 cell.",
     repair="Do not quote this run. The first step that differs says where to look: the first of all: "
-    "model or samples; "
-    "later ones: optimizer, learning rate, precision.",
+    "model or samples; later ones: optimizer, learning rate, precision.",
 )
 
 
@@ -142,10 +142,10 @@ def loss_tolerances(run: MeasuredRun, reference: Reference) -> np.ndarray:
 
 
 def tolerances_unamplified(run: MeasuredRun, steps: int) -> np.ndarray:
-    """Return how far (relative) a run's loss may be from its replay's, at each of `steps` steps.
+    """Return the allowed relative difference of a run's loss from its replay's at each of `steps` steps.
 
-    Where no rounding is amplified. In bf16 and fp16 it grows with the step; a classifier's, a mean of few samples, is
-    constant.
+    It holds where training amplifies no rounding. In bf16 and fp16 it grows with the step; for a classifier, whose loss
+    is a mean of few samples, it is constant.
     """
     precision = run.metrics.training_config.precision
     if run.is_classifier:
@@ -173,13 +173,13 @@ def losses_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
             f"{significant(expected[first], 8)}, {scientific(difference[first])} apart, "
             f"{scientific(tolerance[first])} is allowed; at most {scientific(np.nanmax(difference))}"
         )
-    elif precision != "fp32" and not run.is_classifier and steps >= STEPS:
+    elif precision != "fp32" and not run.is_classifier and steps >= FEWEST_FOR_BIAS:
         amplified = float(rounding_amplification(reference).of(steps)[-1])  # the last is the largest: it never falls
         yield from _flag_bias(apart, BIAS * amplified, precision)
 
 
 def _flag_bias(apart: np.ndarray, allowed: float, precision: str) -> Iterator[Flag]:
-    """Flag losses of a low precision that are above or below the replay's on average, as rounding alone is not.
+    """Flag losses of a low precision whose mean is above or below the replay's: rounding alone has no such bias.
 
     `apart`: the relative difference in each step, with its sign; `allowed`: how large their mean may be.
     """
@@ -222,7 +222,7 @@ def gradients_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
     reference = reference_for(run)
     if reference is None or _scale_overflowed(run):
         return
-    rounding = NORM[run.metrics.training_config.precision] * (OF_CLASSES_TIMES if run.is_classifier else 1)
+    rounding = NORM[run.metrics.training_config.precision] * (CLASSIFIER_NOISE if run.is_classifier else 1)
     tolerances = rounding * rounding_amplification(reference).of(len(reference.gradient_norms))  # by step
     for rank, census in enumerate(run.metrics.census or []):
         for when in ("before", "after"):
@@ -274,12 +274,12 @@ def tokens_are_the_references(run: MeasuredRun) -> Iterator[Flag]:
         return
     for when in ("before", "after"):
         steps = [step for census in censuses if (step := getattr(census, when))]
-        total = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
+        entered = _sum_of_checksums([step.tokens_checksum for step in steps], len(censuses))
         expected = reference.step_checksums.get(steps[0].step) if steps else None  # the same step on all ranks
-        if total and expected is not None and total != expected:
+        if entered and expected is not None and entered != expected:
             yield Flag(f"in step {steps[0].step}, {when} the window, the ranks trained on other tokens than planned")
-    total = _sum_of_checksums([census.tokens_in_window for census in censuses], len(censuses))
-    if total and reference.window_chain and total != reference.window_chain:  # over all steps, in their order
+    entered = _sum_of_checksums([census.tokens_in_window for census in censuses], len(censuses))
+    if entered and reference.window_chain and entered != reference.window_chain:  # over all steps, in their order
         yield Flag("in the window the ranks trained on other tokens than planned, or in another order of steps")
     validation = run.metrics.validation
     scored = validation.tokens_checksum if validation else None
@@ -308,9 +308,7 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
     """
     yield from _flag_other_scores(run)
     reference, validation = reference_for(run), run.metrics.validation
-    if reference is None or validation is None or reference.validation_loss is None:
-        return
-    if _scale_overflowed(run):
+    if reference is None or validation is None or reference.validation_loss is None or _scale_overflowed(run):
         return
     expected = reference.validation_loss
     difference = abs(validation.loss - expected) / max(expected, SMALL_LOSS)
@@ -324,11 +322,11 @@ def validation_is_the_references(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def _flag_other_scores(run: MeasuredRun) -> Iterator[Flag]:
-    """Flag the first rank on which some samples have another loss when they are scored than when they are trained on.
+    """Flag the first rank that scores the samples of the step after the window at another loss than in training.
 
     Both times the weights are the same: those after the window.
     """
-    of_rounding = OF_CLASSES if run.is_classifier else OF_VALIDATION
+    of_rounding = OF_CLASSES if run.is_classifier else OF_VALIDATION  # of one loss; here both are rounded
     tolerance = 2 * of_rounding[run.metrics.training_config.precision]
     for rank, census in enumerate(run.metrics.census or []):
         scored, trained = census.scored_and_trained or (0.0, 0.0)  # losses
@@ -373,8 +371,8 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     tolerance = loss_tolerances(run, reference)
     compared = comparable_steps(tolerance)
     if compared < len(tolerance):
+        amplified = rounding_amplification(reference).of(len(tolerance))[compared]  # in the first step left out
         yield (
             f"losses are compared with those of the replay before step {compared} alone: from there on "
-            f"training itself amplifies rounding {integer(rounding_amplification(reference).of(compared + 1)[-1])} "
-            "times, and sound runs come apart"
+            f"training itself amplifies rounding {integer(amplified)} times, and sound runs come apart"
         )

@@ -119,17 +119,15 @@ def find_shift(times: np.ndarray) -> int | None:
     if steps < 2 * SIDE:
         return None
     logs = np.log(np.maximum(times, 1e-9))
-    # The squares about two means are least where the sum of squares between the two sides is largest.
+    # The squares about the means of both sides are least where the squares between these means are largest.
     left_sums = logs.cumsum()[:-1]  # of the first 1, 2, ... steps - 1
     n_left = np.arange(1, steps)
     between = (left_sums - n_left * logs.mean()) ** 2 / (n_left * (steps - n_left))
     place = int(between[SIDE - 1 : steps - SIDE].argmax()) + SIDE  # leaves SIDE steps or more on either side
-    before, after = median(times[:place]), median(times[place:])
-    if not max(before, after) >= SHIFT * min(before, after):  # true of NaN as well
+    left, right = np.sort(times[:place]), np.sort(times[place:])
+    lower, upper = (left, right) if median(left) < median(right) else (right, left)
+    if not median(upper) >= SHIFT * median(lower):  # true of NaN as well
         return None
-    lower, upper = np.sort(times[:place]), np.sort(times[place:])
-    if before > after:
-        lower, upper = upper, lower
     # Nearly all of one side is below nearly all of the other: a few odd steps may be out of place.
     are_separate = lower[int((1 - SEPARATE) * (len(lower) - 1))] < upper[int(SEPARATE * (len(upper) - 1))]
     return place if are_separate else None
@@ -172,7 +170,7 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
     if period is None:
         return
     slow = times > SLOW * run.median_step_s
-    lost = float((times[slow] - run.median_step_s).sum())
+    lost = float((times[slow] - run.median_step_s).sum())  # what slow steps took beyond the median
     wall = run.metrics.window.wall_time_s
     if lost > PERIODIC_SHARE * wall:
         yield Flag(
@@ -182,10 +180,10 @@ def steps_have_no_period(run: MeasuredRun) -> Iterator[Flag]:
 
 
 def find_period(times: np.ndarray) -> int | None:
-    """Return n if exactly every n-th step is slow (n > 1, several slow steps); else None.
+    """Return n > 1 if exactly every n-th step is slow, from first to last, and PERIODIC_STEPS or more are; else None.
 
-    Slow is more than SLOW times the median. If the slow steps have no period, as others are disturbed too, only those
-    count that are nearer to the slowest step than to the median.
+    Slow is above SLOW times the median. Where these steps have no period, because other steps were disturbed too, it is
+    nearer to the slowest step than to the median.
     """
     median_s = median(times)
     slow_s = SLOW * median_s
@@ -198,7 +196,7 @@ def find_period(times: np.ndarray) -> int | None:
             continue
         gaps = np.diff(places)
         period = int(gaps[0])
-        is_throughout = places[0] < period and len(times) - places[-1] <= period  # from the first step to the last
+        is_throughout = places[0] < period and len(times) - places[-1] <= period
         if period > 1 and (gaps == period).all() and is_throughout:
             return period
     return None

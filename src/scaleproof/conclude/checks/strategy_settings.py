@@ -117,8 +117,8 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
 def _bucket_problems(run: MeasuredRun) -> Iterator[str]:
     """Yield in words that DDP made too few or too many all-reduces in a probed step for the configured bucket.
 
-    There is one all-reduce for each bucket, and a bucket is full when a gradient brings it to the configured size, or
-    beyond: it may be larger by one tensor.
+    There is one all-reduce for each bucket. A bucket is full when a gradient brings it to the configured size, or
+    beyond, so that it may be larger by one tensor.
     """
     execution, censuses = run.metrics.config["execution"], run.metrics.census or []
     if execution["strategy"] != "ddp" or run.n_devices < 2 or not censuses:
@@ -195,9 +195,9 @@ def knobs_leave_traces(runs: list[MeasuredRun]) -> Iterator[Flag]:
     """
     first_runs = {run.metrics.cell: run for run in reversed(runs) if run.metrics.census}  # of each cell
     for key, trace in TRACES.items():
-        groups = group_by(first_runs.values(), partial(_text_without_key, key=key)).values()
+        groups = group_by(first_runs.values(), partial(_text_without_key, key=key)).values()  # alike but for this key
         varied = [group for group in groups if len({_value(run, key) for run in group}) > 1]
-        # In a product of keys some cells have a key that says nothing to them; it is tried in the others.
+        # In a product of keys some cells have a key that does nothing in them: it is judged in the others, if any.
         concerned = [group for group in varied if _key_matters(key, group[0])]
         for group in concerned or varied:
             yield from _flag_silent_values(key, trace, group)

@@ -27,9 +27,9 @@ def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
 
 
 def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> float | None:
-    """Return the 2-norm of all gradients of a step, of which `norms` has what each rank recorded; None: unknown.
+    """Return the 2-norm of all gradients of a step from `norms`, what each rank recorded of it; None: unknown.
 
-    Under FSDP each rank has a part of the gradients, so that the parts are combined. Else it is the norm of `rank`.
+    Under FSDP a rank recorded the norm of its part, and the parts are combined. Else `rank` recorded that of all.
     """
     strategy = run.metrics.training_config.strategy
     if strategy not in FSDP:
@@ -40,9 +40,9 @@ def norm_of_ranks(run: MeasuredRun, rank: int, norms: list[float | None]) -> flo
 
 
 def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
-    """Yield in words the probed steps of `rank` whose gradients were clipped otherwise than configured.
+    """Yield in words which probed steps of `rank`, and then which first step of its witness, were clipped wrongly.
 
-    Then, of all such steps of its witness, the first.
+    Wrong is another factor than the configured limit and the norm of the gradients give.
     """
     censuses = run.metrics.census or []
     for when in ("before", "after"):
@@ -51,11 +51,11 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
             yield problem
     witnesses = [census.witness for census in censuses]
     own = witnesses[rank]
-    for number, scaled_by in enumerate(own.scaled_by if own else []):
+    for number, scaled_by in enumerate(own.scaled_by if own else []):  # the factor in each step
         norms = [witness.gradient_norms[number] if witness else None for witness in witnesses]
         if problem := _clipping_problem(run, number, norm_of_ranks(run, rank, norms), scaled_by):
             yield problem
-            return
+            return  # the steps after it would say the same
 
 
 def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:
@@ -79,8 +79,8 @@ def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by
 def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
     """Yield in words which learning rates and settings of the window's updates are not the configured ones.
 
-    A record has one mean of its learning rates, each weighted by the number of its step, so that their order counts.
-    Older records have nothing of updates.
+    Of the learning rates a record has one mean, each weighted by the number of its step, so that another order gives
+    another mean. Older records have nothing of updates.
     """
     work, updates = run.metrics.config["work"], census.updates_in_window
     if updates is None:
@@ -118,7 +118,7 @@ def _condition_problems(run: MeasuredRun, census: Census, conditions: dict[str, 
     expected = {  # name -> the configured value, and words for any other
         "threads": (str(census.threads), "torch used {} threads"),
         "float32_matmul": (precision, "float32 products had the precision {}"),
-        "dispatch_modes": ("0", "{} dispatch modes watched the update"),
+        "dispatch_modes": ("0", "{} dispatch modes watched the update"),  # such as profilers
         "moments": ("float32", "AdamW's moments were kept in {}"),
     }
     for name, (value, words) in expected.items():

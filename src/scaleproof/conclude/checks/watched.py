@@ -79,10 +79,11 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             )
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
-        if rank.looks and not math.isfinite(rank.looks[-1].weight_norm):
-            yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {rank.looks[-1].step}")
-        norms = [look.gradient_norm for look in rank.looks]
-        if rank.looks and all(look.update_norm <= NO_UPDATE * look.weight_norm for look in rank.looks):
+        looks = rank.looks  # at norms of weights, gradients and update, in a few steps
+        if looks and not math.isfinite(looks[-1].weight_norm):
+            yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {looks[-1].step}")
+        norms = [look.gradient_norm for look in looks]
+        if looks and all(look.update_norm <= NO_UPDATE * look.weight_norm for look in looks):
             numbers = [norm for norm in norms if math.isfinite(norm)]
             largest = f"; the largest norm of the gradients was {max(numbers):.3g}" if numbers else ""
             yield Flag(f"on rank {rank.rank} none of {len(norms)} updates changed the weights{largest}")
@@ -138,15 +139,15 @@ def gradients_are_exchanged(run: WatchedRun) -> Iterator[Flag]:
     Repair: Call the wrapped model, outside of no_sync. Where replicas are averaged once in many steps, say so beside
     the rate.
     """
-    probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]
+    probed = [rank.probed for rank in run.ranks if rank.probed and rank.weights is not None]  # None: sharded weights
     if len(run.ranks) < 2 or len(probed) < len(run.ranks) or _ranks_with_same_batches(run) is not None:
         return
     # Broadcasts carry buffers and the layout of buckets, never gradients.
     if not any(size for rank in probed for name, size in rank.collectives.items() if not name.startswith("broadcast")):
         yield Flag(f"in step {probed[0].step} {len(run.ranks)} ranks exchanged no gradients")
         return
-    # Replicas begin with the same trace, a checksum of all parameters; later ones are of a single parameter. Parts of a
-    # pipeline, which send, have other parameters.
+    # Replicas have equal traces: a checksum of all parameters before the first step, then of one after each step. Parts
+    # of a pipeline, which send, have other parameters.
     traces = [rank.traces for rank in run.ranks]
     sends = any(name.startswith(("send", "recv")) for rank in probed for name in rank.collectives)
     apart = [len(set(of_ranks)) > 1 for of_ranks in zip(*traces, strict=False)]
@@ -203,11 +204,11 @@ def batches_are_new(run: WatchedRun) -> Iterator[Flag]:
         different = len({tuple(batches) for batches in rank.batches if batches})
         in_loader = rank.loader_batches  # None: nobody knows
         batches_of_step = max([1, *map(len, rank.batches)])
-        steps_of_pass = min(steps, (in_loader or 0) // batches_of_step)  # of a pass over the loader, as far as it came
+        first_pass = min(steps, (in_loader or 0) // batches_of_step)  # steps over the loader, in which no batch repeats
         where = f"on rank {rank.rank}"
         if longest >= FEWEST_STEPS and in_loader != 1:
             yield Flag(f"{where} the same batch entered the model in {longest} steps in a row", code="batch-repeated")
-        if 0 < CYCLES * different <= steps_of_pass:
+        if 0 < CYCLES * different <= first_pass:
             evidence = f"{where} the loader has {in_loader} batches, and {different} different ones entered the model"
             yield Flag(f"{evidence} in {steps} steps", code="batch-repeated")
         if 0 < different <= FEW_BATCHES and steps >= CYCLES * different:
@@ -267,7 +268,7 @@ def steps_have_their_passes(run: WatchedRun) -> Iterator[Flag]:
     Repair: Take a backward pass after each forward pass, or run it under torch.no_grad(). Call model.train() first.
     """
     for rank in run.ranks:
-        forward, backward = sum(map(len, rank.batches)), sum(rank.backward or [])
+        forward, backward = sum(map(len, rank.batches)), sum(rank.backward or [])  # a step has a batch a forward pass
         if 0 < backward < forward - MOST_PENDING:
             yield Flag(f"on rank {rank.rank} {forward - backward} of {forward} forward passes had no backward pass")
         empty = rank.batches.count([])
@@ -314,7 +315,7 @@ def steps_fill_the_time(run: WatchedRun) -> Iterator[Flag]:
     """
     for rank in run.ranks:
         total = sum(rank.step_s)
-        # What follows the last step, such as an evaluation, is in the host's time alone.
+        # Less is no fault: what follows the last step, such as an evaluation, is in the host's time alone.
         if total > (1 + CLOCKS) * rank.wall_s:
             yield Flag(f"on rank {rank.rank} steps add up to {seconds(total)}, and {seconds(rank.wall_s)} passed")
 
@@ -330,17 +331,17 @@ def cells_do_the_same_work(runs: list[TimedRun]) -> Iterator[Flag]:
     Repair: Make the work equal, or say beside the figure what differs (of ab: --accept-differences).
     """
     first_of: dict[str, WatchedRun] = {}  # cell -> its first run
-    left_out = ["samples in a step", "tokens in a step"]  # they differ with the number of devices, and are in the rates
+    ignored = ["samples in a step", "tokens in a step"]  # they differ with the number of devices, and are in the rates
     for run in runs:
         if isinstance(run.metrics, Printed) and run.metrics.watched:
             first_of.setdefault(run.metrics.cell, WatchedRun(run.metrics.cell, run.metrics.watched))
             if run.metrics.reading.ended_after_s:  # by the launcher, after whatever step it was
-                left_out.append("optimizer steps")
+                ignored.append("optimizer steps")
     if len(first_of) < 2:
         return
     base, *others = first_of.values()
     for other in others:
-        unequal = [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(left_out))]
+        unequal = [text for text in reasons_not_comparable(base, other) if not text.startswith(tuple(ignored))]
         if unequal:
             about = [run for run in runs if run.metrics.cell in (base.name, other.name)]
             yield Flag("; ".join(unequal), cells=[base.name, other.name], about=about)
@@ -378,7 +379,7 @@ def _work_of_run(run: WatchedRun) -> dict[str, Any]:
 def _how_many_repeat_a_batch(batches: Sequence[list[int]]) -> str:
     """Return "many" where 40 % of the steps (AGAIN) take the batch of the step before, or one and the same batch.
 
-    Else "few", so also in epochs over a few batches, which `few-batches` names. `batches`: checksums of each step.
+    Else "few", as where no more than FEW_BATCHES differ: `few-batches` names these. `batches`: checksums of each step.
     """
     times_taken = Counter(map(tuple, filter(None, batches)))
     as_before = sum(bool(after) and after == before for before, after in pairwise(batches))

@@ -103,7 +103,7 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     slower one of their nodes, so that neither a slow node nor a slow link widens it.
     """
     nodes = sorted({node for row in rows for node in (row.first, row.second)})
-    speeds = {(row.first, row.second): math.log(row.bus_bytes_per_s) for row in rows}
+    speeds = {(row.first, row.second): math.log(row.bus_bytes_per_s) for row in rows}  # logarithms, as all that follow
     of_node = {node: statistics.median(speed for pair, speed in speeds.items() if node in pair) for node in nodes}
     middle = statistics.median(of_node.values())
     if len(nodes) < FEWEST_NODES:
@@ -112,18 +112,18 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     centre = statistics.median(away)
     sigma = TO_SIGMA * statistics.median(abs(value - centre) for value in away)
     deviations = DEVIATIONS * (1 + FEW_PAIRS / len(rows))
-    # Both must hold, so the lower bound counts.
+    # A slow pair is below both marks, so below the lower one.
     bound = math.exp(min(middle + math.log(SLOW), middle - deviations * sigma))
     slow = [row for row in rows if row.best_bus_bytes_per_s < bound]
     slow_nodes = tuple(node for node in nodes if _count_pairs_with(node, slow) == len(nodes) - 1)
     rest = [row for row in slow if row.first not in slow_nodes and row.second not in slow_nodes]
-    alone = [row for row in rest if _count_pairs_with(row.first, rest) == _count_pairs_with(row.second, rest) == 1]
+    links = [row for row in rest if _count_pairs_with(row.first, rest) == _count_pairs_with(row.second, rest) == 1]
     return PairVerdict(
         median=math.exp(middle),
         bound=bound,
         slow_nodes=slow_nodes,
-        slow_links=tuple(alone),
-        unexplained=tuple(row for row in rest if row not in alone),
+        slow_links=tuple(links),
+        unexplained=tuple(row for row in rest if row not in links),
     )
 
 
@@ -133,7 +133,7 @@ def _count_pairs_with(node: str, slow: Iterable[NodePair]) -> int:
 
 
 def exclusion_list(verdict: PairVerdict) -> str:
-    """Return the slow nodes in a line, as options that exclude nodes take it; "" where none is slow.
+    """Return the slow nodes in a line, as options that exclude nodes take it; an empty line where none is slow.
 
     A slow link is not in it: which of its two ends to leave out is a choice.
     """

@@ -3,6 +3,7 @@
 At most four trials. Every trial is in fresh processes; every failure is a row.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,26 +109,24 @@ def _largest_up_to(sizes: list[int], limit: float) -> int:
 def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int | None:
     """Return the micro-batch of the next trial; None where the largest is certain.
 
-    The second trial goes near the end by the line from the first one's base through its peak, the third to where the
-    line through both peaks meets the limit, the fourth to its neighbour. `sizes`: all allowed micro-batches, ascending;
-    `trials`: made so far, by micro-batch; `limit`: bytes of a device.
+    Bytes are taken to be a line over micro-batch, and the next trial is where it meets the limit, as long as that is
+    between the largest micro-batch that fits and the smallest that failed. `sizes`: all allowed micro-batches,
+    ascending; `trials`: made so far, by micro-batch; `limit`: bytes of a device.
     """
-    failed = [size for size, trial in trials.items() if not trial.fits]
+    smallest_failed = min((size for size, trial in trials.items() if not trial.fits), default=math.inf)
     fitting = sorted((size, trial.nbytes) for size, trial in trials.items() if trial.nbytes is not None)
     largest = max((size for size, _ in fitting), default=0)
-    between = [size for size in sizes if size > largest and (not failed or size < min(failed))]
+    between = [size for size in sizes if largest < size < smallest_failed]
     if not between:
         return None
     if not fitting:
-        return _largest_up_to(between, min(failed) / 4)
-    if len(fitting) == 1:
+        end = smallest_failed / 4
+    elif len(fitting) > 1:
+        end = _crossing(fitting[-2], fitting[-1], limit)  # by the two largest
+    elif smallest_failed < math.inf:  # one that fits, one that failed: half of the way
+        end = (largest + smallest_failed) / 2
+    else:  # a line from what does not grow with the micro-batch through the only peak
         end = NEAR_END * _crossing((0, trials[largest].base), fitting[0], limit)
-        if failed:  # a line that has already promised too much is not believed again: half of the way
-            end = (largest + min(failed)) / 2
-        return _largest_up_to(between, end)
-    end = _crossing(fitting[-2], fitting[-1], limit)  # by the two largest
-    if failed and min(failed) <= end:  # the line promised too much here as well: the neighbour below the failure
-        return between[-1]
     return _largest_up_to(between, end)
 
 
@@ -159,7 +158,7 @@ def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> 
         limit,
         tuple(trials.values()),
         largest=best.micro_batch if best else None,
-        fastest=None,
+        fastest=None,  # `add_fastest` finds it
         certificate=certificate,
         near_full=best is not None and (best.retries > 0 or (best.nbytes or 0.0) > NEAR_FULL * limit),
         failed=failed,
@@ -168,7 +167,7 @@ def _search_result(trials: dict[int, Trial], sizes: list[int], limit: float) -> 
 
 PROGRAM = Program("scaleproof.conclude.forecast.frontier_program", SETTINGS, RESULT)
 OUT_OF_MEMORY = ("oom", "host_oom")
-TRIAL_STEPS, TIMED_STEPS = 3, 10
+TRIAL_STEPS, TIMED_STEPS = 3, 10  # of a trial: to see its memory, to time its steps as well
 MOST_ACCUMULATED = 2  # micro-batches of a step, where memory alone is asked for
 LOG = "frontier.log"
 
@@ -201,7 +200,7 @@ def change_micro_batch(cell: Cell, micro_batch: int, whole_step: bool) -> Cell:
 def micro_batches(cell: Cell, samples: int) -> list[int]:
     """Return the micro-batches to try: all that a corpus of `samples` allows.
 
-    Where the campaign leaves them to trials, all that its batch allows.
+    Where trials are to find the cell's micro-batch (`searched`), all into which its global batch can be divided.
     """
     if cell.searched:
         return candidate_micro_batches(cell.work, cell.batch.n_devices)
@@ -241,7 +240,7 @@ def expected_bytes(cell: Cell) -> tuple[float, float]:
     held = memory_inputs(cell)
     state = state_bytes(held.strategy, held.precision, held.parameters, cell.sharing_devices)
     tokens = cell.workload.seq_len
-    blocks = inventory_of(cell).attention_width * tokens * 34 * held.width / 2
+    blocks = inventory_of(cell).attention_width * tokens * 34 * held.width / 2  # width: bytes of a weight, 2 or 4
     logits = 4 * 4 * tokens * held.vocabulary  # four times, of four bytes
     return state, blocks + logits
 
@@ -261,7 +260,7 @@ def find_frontier(
     on_cpu = cell.execution.device == "cpu" or not gpus
     samples = open_split(tokens, "train", cell.workload).n_samples
 
-    def run(micro_batch: int, steps: int) -> Trial:
+    def make_trial(micro_batch: int, steps: int) -> Trial:
         cell_of_trial = change_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
         settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
         result = _trial_figures(cell_of_trial, campaign, tokens, out, settings, time_limit)
@@ -278,11 +277,11 @@ def find_frontier(
     start = int(max(nbytes - state, 0) / per_sample / 4)  # a search begins best near a quarter of the answer
     with hold_devices(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
-            answer = search_largest(lambda size: run(size, TRIAL_STEPS), nbytes, allowed, start)
-            return add_fastest(lambda size: run(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
+            answer = search_largest(lambda size: make_trial(size, TRIAL_STEPS), nbytes, allowed, start)
+            return add_fastest(lambda size: make_trial(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
         except TrialFailed:
             try:  # does the smallest run at all?
-                run(allowed[0], TRIAL_STEPS)
+                make_trial(allowed[0], TRIAL_STEPS)
             except TrialFailed as broken:
                 raise NoTrial(str(broken)) from None
             raise

@@ -83,7 +83,7 @@ def buffer_bytes(held: MemoryInputs, devices: int) -> float:
         return 0.0
     strategy = without_offload(held.strategy)
     parameters, width = held.parameters, held.width
-    if strategy == "zero0":  # buckets beside the gradients
+    if strategy == "zero0":  # DeepSpeed without shards: buckets beside the gradients, in fp32
         return 4.0 * parameters
     if strategy == "fsdp":  # two whole blocks and the root, a block of gradients in fp32
         whole_gradients = 4.0 * parameters if held.accumulation > 1 else 0.0  # until the last micro-batch
@@ -159,9 +159,9 @@ class MemoryModel:
 def fit_memory(held: MemoryInputs, peaks: Sequence[Peak]) -> MemoryModel:
     """Fit the memory that formulas do not know: a line over micro-batch, by least squares, through measured `peaks`.
 
-    Micro-batch 1 is left out where two others are there. (At 1 the peak is in the update, not in the activations: a
-    line through it is 4 % off where one through 32 and 64 is 0.1 % off.) Raises Unsupported for hsdp, and for
-    fsdp that keeps blocks gathered.
+    Micro-batch 1 is left out where two others are there, because its peak is in the update, not in the activations: a
+    line through it is 4 % off where one through 32 and 64 is 0.1 % off. Raises Unsupported for hsdp, and for fsdp that
+    keeps blocks gathered.
     """
     if held.strategy == "hsdp":
         raise Unsupported("strategy-not-modelled", "what hsdp holds is not known to the formulas", "run the cell")
@@ -186,8 +186,8 @@ Verdict = Literal["fits", "undecided", "does not fit"]
 def memory_verdict(predicted: float, capacity: float, far: bool = False) -> Verdict:
     """Return whether a device of `capacity` bytes is enough for the `predicted` bytes, or "undecided".
 
-    An allocator fails before the last byte is used. `far`: predicted for more than twice the largest measured
-    micro-batch.
+    An allocator fails before the last byte is used. `far`: predicted for more than FAR times the largest measured
+    micro-batch, where predictions are less exact.
     """
     if predicted > OVER * capacity:
         return "does not fit"
@@ -212,11 +212,11 @@ class Tracked:
 
 
 def sharded_bytes(counted: Mapping[str, int], stage: int, devices: int, reduced: bool) -> float:
-    """Return the bytes of a rank under DeepSpeed's ZeRO in fp32, without buckets and what is gathered.
+    """Return the bytes of a rank under DeepSpeed's ZeRO in fp32, without buckets and gathered parameters.
 
-    `counted`: what trackers count on a single device. `reduced`: whether the gradients have been reduced; before that
-    stage 1 holds them whole. All stages update a copy of their part of the weights
-    (`single_partition_of_fp32_groups`).
+    `counted`: bytes by kind, as trackers count them on a single device. `reduced`: whether the gradients have been
+    reduced; before that stage 1 holds them whole. All stages also hold a copy of their part of the weights, which they
+    update (`single_partition_of_fp32_groups`).
     """
     weights = counted["Parameter"]
     gradients = counted["Gradient"]
@@ -232,7 +232,7 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 
     Raises UserError where it cannot start. Counted on a fake CPU: kernels of a GPU may keep other activations.
     """
-    empty = Path()
+    empty = Path()  # of tokens and of results: nothing is read or written
     requests = [
         asdict(Request.for_cell(cell, empty, empty, campaign="", run_id="", time_limit=TIME_LIMIT_S, provenance={}))
         for cell in cells
@@ -254,10 +254,11 @@ def tracked_memory(cells: Sequence[Cell]) -> list[Tracked]:
 
 
 def _cell_memory(cell: Cell, answer: dict[str, Any]) -> Tracked:
-    """Return the memory of a cell from the `answer` of `tracked_program`, with what ZeRO shards shared out.
+    """Return the memory of a cell from the `answer` of `tracked_program`, which counts a single device.
 
-    Buckets of ZeRO, which no tracker sees, are added by the formula at the peak. Before the update stages 1 and 2 have
-    freed them; stage 3 has its reduce bucket, and small parameters gathered.
+    For ZeRO its parts are divided among the devices, and at the peak its buckets, which no tracker sees, are added by
+    formula. Before the update stages 1 and 2 have freed them; stage 3 still has its reduce bucket, and the small
+    parameters that it keeps gathered.
     """
     if "reason" in answer:
         return Tracked(None, None, answer["reason"])

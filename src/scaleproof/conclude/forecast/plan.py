@@ -144,7 +144,7 @@ def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> li
 
 
 def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
-    """Return the plan with totals over its rows, what a forecast decides already, and what to measure next.
+    """Return the plan with totals over its rows, what forecasts decide already, and what to measure next.
 
     `budget`: device hours.
     """
@@ -155,7 +155,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
         for row in rows
         if row.tokens_per_s and row.plan and row.repeats_done == 0
     ]
-    # These cost nothing: they are measured. One run says too little of a cell's spread.
+    # Measured cells may beat candidates, and cost nothing more. One run says too little of a cell's spread.
     settled = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
     unmeasured = {candidate.cell for candidate in candidates}
     leave_out = tuple(name for name in certainly_slower_cells([*candidates, *settled]) if name in unmeasured)
@@ -253,7 +253,7 @@ def _step_figures(
 ) -> tuple[Interval | None, str, str | None, str | None]:
     """Return (seconds of a step, what they rest on, why there are none, which measurement helps).
 
-    Seconds are None where the last two are not; what they rest on is then a code.
+    The last two are None where there are seconds; without seconds the second is the code of the refusal.
     """
     if runs:
         return predicted_step(cell, runs), "measured", None, None
@@ -266,9 +266,9 @@ def _step_figures(
 
 
 def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvidence, step: Interval) -> float | None:
-    """Return the wall time of a run whose steps take `step`; None where no run says what comes around the steps.
+    """Return the wall time of a run whose steps take `step`; None where no run says how long the rest of it takes.
 
-    Around them: the mean of the cell's own `runs`; else the longest of runs with the same engine; else of any runs.
+    The rest: the mean over the cell's own `runs`; else the longest of runs with the same engine; else of any runs.
     """
     has_deepspeed = is_deepspeed(cell.execution.strategy)
     all_runs = [run for runs_of_cell in evidence.runs.values() for run in runs_of_cell]
@@ -276,22 +276,22 @@ def _run_seconds(cell: Cell, runs: Sequence[MeasuredRun], evidence: ForecastEvid
     nearest_runs = list(runs) or alike or all_runs
     if not nearest_runs:
         return None
-    around_s = [  # with the first step, which is longer than others
+    rest_s = [  # start-up, validation, closing, and the first step of the warm-up, which is longer than others
         run.metrics.total_wall_time_s
         - run.metrics.window.wall_time_s
         - run.metrics.startup.warmup_s
         + run.metrics.startup.first_step_s
         for run in nearest_runs
     ]
-    around = float(np.mean(around_s)) if runs else max(around_s)
+    rest = float(np.mean(rest_s)) if runs else max(rest_s)
     further_steps = max(cell.work.warmup_steps - 1, 0) + cell.work.steps
-    return max(around, 0.0) + further_steps * step.value
+    return max(rest, 0.0) + further_steps * step.value
 
 
 def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | None, str, str]:
-    """Return the peak bytes of a device, whether they fit, and why they are unknown.
+    """Return the peak bytes of a device, whether they fit, and why they are unknown ("" if they are known).
 
-    Whether they fit is "unknown" but for GPUs of known memory.
+    Whether they fit is "unknown" unless the memory of the GPUs is known.
     """
     if cell.is_open:
         return None, "unknown", "its micro-batch is still to be found by trials"
@@ -303,8 +303,8 @@ def _memory_figures(cell: Cell, evidence: ForecastEvidence) -> tuple[float | Non
                 peaks.append(Peak(relative.batch.micro, group_of(relative).size, float(reserved)))
     if not peaks:
         return None, "unknown", "no run on a GPU has measured it; --count-memory counts it"
-    model = fit_memory(memory_inputs(cell), peaks)
     try:
+        model = fit_memory(memory_inputs(cell), peaks)
         used = model.predict(cell.batch.micro, group_of(cell).size)
     except Unsupported as error:
         return None, "unknown", error.reason

@@ -1,8 +1,8 @@
 """Figures and their way back to the raw files: `scaleproof verify`, `why`, `publish`, `gate`, `index`."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from itertools import islice
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MISSING = "is missing"  # what is said of whole files
 CHANGED = "changed since the report was written"
+RENAMED = "was renamed since"
 UNREADABLE = "not readable"
 SHOWN = 5  # differences of a file, or of a folder of results: many have one cause
 
@@ -45,11 +46,13 @@ def verify(args: argparse.Namespace) -> None:
         if not differences and (reason := why_rules_differ(folder)):
             for difference in findings_left_out(folder):
                 print(f"not counted, because {reason}: {difference}")
-    for line in _lines_of(differences):
+    lines, following = _sort_differences(folder, differences)
+    for line in lines:
         print(line)
     counted = f"{integer(figures)} figures recomputed from {plural(runs, 'run')}"
     if differences:
-        print(f"FAIL  {plural(len(differences), 'difference')}; {counted}")
+        more = f"; {following} more, in files that did not change, may follow from it" if following else ""
+        print(f"FAIL  {plural(len(differences) - following, 'difference')}{more}; {counted}")
         raise SystemExit(1)
     of_folder = f" of {folder}" if folder != args.results else ""  # a page alone was given
     print(f"PASS  {counted}; every file{of_folder} is the one that the report was made from")
@@ -58,38 +61,44 @@ def verify(args: argparse.Namespace) -> None:
         print(f"signed by {key}")
 
 
-def _lines_of(differences: Sequence["Difference"]) -> Iterator[str]:
-    """Yield the lines to print about `differences`, at most SHOWN for each file or folder of results.
+def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tuple[list[str], int]:
+    """Return the lines to print about `differences`, and how many others may follow from these.
 
-    Files that are missing from one folder share a line. What differs in files that did not change may follow from those
-    that did, and can be seen when these are back: it is only counted.
+    At most SHOWN lines are on one file or folder of results, and one on the files that are missing from a folder. What
+    differs in files that did not change can be seen when those that did are back.
     """
-    at_fault = {d.file for d in differences if d.where == "sha256" or d.problem in (MISSING, CHANGED)}
-    missing: dict[str, list[str]] = {}  # folder -> its files
-    for difference in differences:
-        if difference.problem == MISSING:
-            folder, _, name = difference.file.rpartition("/")
-            missing.setdefault(folder, []).append(name)
+    gone = [d for d in differences if d.problem == MISSING and not d.where]
+    at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
+    at_fault |= {difference.file for difference in gone}
+    missing = group_by((d.file for d in gone), lambda file: _folder_of_missing(folder, file))
     lines: dict[str, dict[str, None]] = {}  # file or folder of results -> its lines in order, each once
     following = 0
     for difference in differences:
-        folder = difference.file.rpartition("/")[0]
         is_read = difference.where or UNREADABLE in difference.problem  # what a file says, and not that it is there
         misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", of what is read besides
         if at_fault and (misses_another or (is_read and difference.file not in at_fault)):
             following += 1
             continue
         line = str(difference)
-        if difference.problem == MISSING and len(missing[folder]) > 1:
-            names = ", ".join(missing[folder][:SHOWN]) + ", ..." * (len(missing[folder]) > SHOWN)
-            line = f"{folder or 'results'}: {len(missing[folder])} files are missing: {names}"
+        if difference in gone:
+            place = _folder_of_missing(folder, difference.file)
+            names = [os.path.relpath(file, place) for file in missing[place]]
+            if len(names) > 1:
+                listed = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+                line = f"{place or 'results'}: {len(names)} files are missing: {listed}"
         lines.setdefault(difference.file.partition("/")[0], {})[line] = None
+    shown = []
     for place, of_place in lines.items():
-        yield from islice(of_place, SHOWN)
+        shown += list(of_place)[:SHOWN]
         if len(of_place) > SHOWN:
-            yield f"{place}: and {len(of_place) - SHOWN} more"
-    if following:
-        yield f"{plural(following, 'difference')} in files that did not change: put back the others, and verify again"
+            shown.append(f"{place}: and {len(of_place) - SHOWN} more")
+    return shown, following
+
+
+def _folder_of_missing(folder: Path, file: str) -> str:
+    """Return the folder that misses a file: the topmost that is not there itself, else the one around the file."""
+    above = [str(place) for place in Path(file).parents if place != Path()]  # from the file upwards
+    return next((place for place in reversed(above) if not (folder / place).is_dir()), above[0] if above else "")
 
 
 def why(args: argparse.Namespace) -> None:

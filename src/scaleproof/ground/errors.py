@@ -32,7 +32,8 @@ class UserError(Exception):
 # What other programs call it: what it is called here. Letters alone, small; of several the first that is allowed.
 OTHER_WORDS = """
 gpu gpus nvidia nccl amd rocm hip rccl: cuda | gloo: cpu
-float32 float full 32: fp32 | float16 half amp 16: fp16 | bfloat16 mixed: bf16 | tensorfloat32: tf32
+float32 float full 32 32true: fp32 | tensorfloat32: tf32
+float16 half amp 16 16mixed 16true: fp16 | bfloat16 mixed bf16mixed bf16true: bf16
 dtype: precision | backend: device
 distributeddataparallel: ddp | dataparallel: dp | fsdp2 fullysharded fullyshardeddataparallel fullyshard: fsdp
 deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
@@ -44,11 +45,14 @@ flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
 lr: learning_rate | warmup: ramp_steps warmup_steps | iterations iters maxsteps epochs: steps
 batch batchsize trainbatchsize: global_batch | microbatchsize batchsize perdevicebatchsize: micro_batch
 gradientaccumulation gradientaccumulationsteps gradaccum: accumulation
+gradclip gradclipnorm gradclipval clipgrad clipgradnorm gradnorm: max_grad_norm
 blocksize sequencelength contextlength: seq_len | contextlength: context
 throughput tokenspersec: tokens_per_s
 nlayer numlayers: layers | nhead numheads: heads | nembd hiddensize dmodel: width | hiddensize: d_model
-dataset data: corpus | path: files | column textcolumn: field | url: urls | huggingface: hub | txt: text | json: jsonl
+dataset data: corpus | path: files | file: place | column textcolumn: field | url: urls | huggingface: hub
+txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
+repeats: pairs | baseline before: a | candidate after: b
 runs nruns seeds: repeats | seeds: seed | max maximum: at_most | min minimum: at_least
 cpuspertask: cpus_per_device | than: better_than
 walltime timeout: time_limit | ram memory: memory_per_device | spawn: fresh | fork: forked
@@ -91,6 +95,9 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
         most_edits = 2 if len(letters) >= 5 else 1
         near = [choice for choice in by_letters if edit_distance(letters, choice) <= most_edits]
         close = sorted(near, key=lambda choice: edit_distance(letters, choice))[:1]
+    if not close and len(letters) >= 4:  # a word of one name alone: hours, of device_hours
+        whole = [choice for choice in by_letters if letters in re.split(r"[\W_]+", by_letters[choice].casefold())]
+        close = whole if len(whole) == 1 else []
     return by_letters[close[0]] if close else None
 
 

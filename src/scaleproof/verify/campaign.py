@@ -23,7 +23,7 @@ from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
-from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, check_manifest
+from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, RENAMED, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.recompute import (
@@ -131,7 +131,9 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
         raise UserError(f"{folder}/runs has no run")
     if with_manifest:
         changed = {difference.file for difference in differences if difference.where == "sha256"}
-        differences += [d for d in check_manifest(folder) if d.where != "sha256" or d.file not in changed]
+        of_manifest = [d for d in check_manifest(folder) if d.where != "sha256" or d.file not in changed]
+        renamed = tuple(f"{d.file}/" for d in of_manifest if d.problem.startswith(RENAMED))
+        differences = [d for d in differences if not d.file.startswith(renamed)] + of_manifest
         differences += signer_of(folder)[1]
     at_fault = cells_at_fault(differences)
     sound = [run for run in runs if run.cell not in at_fault]

@@ -87,7 +87,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
         rows.setdefault(row["cell"], []).append(row)
     cells = by_cell([run for run in runs if run.ok])
     if set(rows) != set(cells):
-        yield Difference(file, "", "its cells are not those with numbers")
+        yield Difference(file, "cells", "are not those with numbers")
     for cell in rows.keys() & cells.keys():
         of_cell = loss_curves(cells[cell])
         for row in rows[cell]:
@@ -205,7 +205,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
         if series["kind"] and point["cell"] != series["baseline"] and not point["incomparable"]
     }
     if set(entries) != set(expected):
-        yield Difference(file, "", "its cells are not those beyond a baseline")
+        yield Difference(file, "cells", "are not those beyond a baseline")
     for cell in entries.keys() & expected.keys():
         entry, (base, kind) = entries[cell], expected[cell]
         parts = {part["name"]: part for part in entry["parts"]}

@@ -16,6 +16,7 @@ from scaleproof.verify.raw import Difference
 MANIFEST = "manifest.json"
 SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
+RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts", "workflow")
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 FILES = (
@@ -68,7 +69,27 @@ def check_manifest(folder: Path) -> list[Difference]:
             differences.append(Difference(name, "sha256", problem))
     runs = (path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json"))
     unlisted = sorted(name for name in runs if name not in listed)
-    return differences + [Difference(name, "", "a run that the report does not have") for name in unlisted]
+    moved = _moved_folders(folder, unlisted, {d.file: listed[d.file] for d in differences if not d.where})
+    differences = [d for d in differences if not d.file.startswith(tuple(f"{old}/" for old in moved.values()))]
+    differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in moved.items()]
+    others = [name for name in unlisted if not name.startswith(tuple(f"{new}/" for new in moved))]
+    return differences + [Difference(name, "", "a run that the report does not have") for name in others]
+
+
+def _moved_folders(folder: Path, unlisted: list[str], missing: dict[str, str]) -> dict[str, str]:
+    """Return the folders that were renamed, new name -> old name, by the hashes of runs that are not where they were.
+
+    `missing`: file -> its hash; `unlisted`: runs that are there.
+    """
+    names = {sha256: name for name, sha256 in missing.items()}
+    moved = {}
+    for new in unlisted:
+        if old := names.get(sha256_of(folder / new)):
+            new_parts, old_parts = new.split("/"), old.split("/")
+            while new_parts[-1] == old_parts[-1]:
+                new_parts, old_parts = new_parts[:-1], old_parts[:-1]
+            moved["/".join(new_parts)] = "/".join(old_parts)
+    return moved
 
 
 def _files(folder: Path) -> list[str]:

@@ -141,7 +141,7 @@ def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
     cells: set[str] = set()
     for difference in differences:
         parts = Path(difference.file).parts
-        if parts[0] == "runs" and len(parts) == 4:  # runs/<cell>/<repeat>/<file>
+        if parts[0] == "runs" and len(parts) > 1:  # runs/<cell>/<repeat>/<file>, or a folder that was renamed
             cells.add(parts[1])
     return cells
 

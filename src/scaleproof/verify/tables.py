@@ -63,7 +63,7 @@ def check_cells_table(
     rows = [row for row in csv_of(folder / file) if row["cell"] not in at_fault]
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
-        yield Difference(file, "", "its cells are not those of runs/")
+        yield Difference(file, "cells", "are not those of runs/")
     without_values = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
     for row in rows:
         for column in without_values.get(row["cell"], set()):

@@ -250,6 +250,22 @@ def test_a_resource_without_a_value_is_named(tmp_path, value):
 
 
 @pytest.mark.parametrize(
+    ("settings", "name"),
+    [("executor: slurmm", "slurm"), ("executor: scaleproof\nset-resources: {trian: {mem_mb: 1}}", "train")],
+)
+def test_a_misspelt_executor_and_a_short_rule_are_named(tmp_path, settings, name):
+    (tmp_path / "profile.v9+.yaml").write_text(f"{settings}\n")
+    with pytest.raises(UserError, match=f'Did you mean "{name}"?'):
+        SnakemakeProfile(tmp_path)
+
+
+@pytest.mark.parametrize("settings", ["executor: lsf", "set-resources: {trim: {mem_mb: 1}, pair: {mem_mb: 1}}"])
+def test_executors_and_rules_of_others_are_left_alone(tmp_path, settings):
+    (tmp_path / "profile.v9+.yaml").write_text(f"{settings}\n")
+    assert SnakemakeProfile(tmp_path).settings
+
+
+@pytest.mark.parametrize(
     "key", ["set-resources: {corpus_tokeniser: {mem_mb: 1}}", "set-threads: {corpus_tokenize: 32}"]
 )
 def test_a_misspelt_rule_of_a_profile_is_named(tmp_path, key):

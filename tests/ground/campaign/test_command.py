@@ -106,6 +106,16 @@ def test_figures_that_cannot_be_read_are_refused(workload):
         cells("p", workload=workload)
 
 
+@pytest.mark.parametrize(
+    ("command", "axis", "problem"),
+    [("p {{lr}}", "lr", "write {lr}, in single braces"), ("p {strategy}", "strategy", "{strategy} needs another name")],
+)
+def test_a_placeholder_that_would_not_be_filled_in_is_refused(command, axis, problem):
+    values = ["ddp", "fsdp"] if axis == "strategy" else [1, 2]
+    with pytest.raises(UserError, match=problem):
+        cells(command, vary={axis: values})
+
+
 def test_a_name_that_is_no_placeholder_is_refused():
     with pytest.raises(ValueError, match="Extra inputs"):
         cells("p {x}", vary={"x": [1], "y": [2]})

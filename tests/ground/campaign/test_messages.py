@@ -38,6 +38,34 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "title: x\nresources:\n  gpus: 4\n",
         ["line 3", "unknown key resources.gpus. It belongs under execution, as geometry."],
     ),
+    "the geometry by a key of the trace": (
+        "title: x\nresources:\n  nodes: 2\n",
+        ["line 3", "unknown key resources.nodes. It belongs under execution, as geometry."],
+    ),
+    "another word in an inner section": (
+        "title: x\nwork: {grad_clip: 1.0}\n",
+        ["unknown key work.grad_clip. It belongs under work.optimizer, as max_grad_norm."],
+    ),
+    "a word of a key": ("title: x\nrepeats: {resolve: 3 %, hours: 2}\n", ['Did you mean "device_hours"?']),
+    "another program's precision": ("title: x\nvary: {precision: [16-mixed]}\n", ['Did you mean "fp16"?']),
+    "thousands of tokens": ("title: x\nworkload: {seq_len: 1k}\n", ["(tokens).\n"]),
+    "repeats of a comparison": (
+        "title: x\ncompare: [{name: x, baseline: {}, candidate: {strategy: fsdp}, repeats: 4}]\n",
+        ['Did you mean "pairs"?', 'Did you mean "a"?', 'Did you mean "b"?'],
+    ),
+    "a list in braces without brackets": (
+        "title: x\nvary: {strategy: ddp, fsdp, zero2, geometry: [1x2]}\n",
+        ['vary.strategy cannot be "ddp, fsdp, zero2"', "Write [ddp, fsdp, zero2].\n"],
+    ),
+    "a key without a value after a sound one": (
+        "title: x\nvary: {strategy: [ddp], fsdp, geometry: [1x2]}\n",
+        ["unknown key vary.fsdp."],
+    ),
+    "a page": ("<!DOCTYPE html>\n<p>title: x</p>\n", ["broken.yaml is a page (HTML), not YAML; download the raw file"]),
+    "another program's file": (
+        "schema_version: 1\nfiles: {}\n",
+        ["broken.yaml is no campaign; it has schema_version, files; allowed: title, workload"],
+    ),
     "a list without brackets": (
         "title: x\nvary:\n  strategy: ddp, fsdp\n",
         ["line 3", "zero3-offload. Write [ddp, fsdp]."],

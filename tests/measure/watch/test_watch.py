@@ -35,6 +35,12 @@ def batches(seed: int = 0, steps: int = STEPS) -> list[torch.Tensor]:
     return [torch.randint(50, (ROWS, TOKENS), generator=generator) for _ in range(steps)]
 
 
+def test_a_folder_that_cannot_be_is_refused_before_the_training(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file: file exists"):
+        trained(tmp_path / "file")
+
+
 def trained(folder: Path, loader=None, learning_rate: float = 0.1, accumulation: int = 1, model=None) -> WatchedRun:
     torch.manual_seed(1)
     network = model or Tiny()

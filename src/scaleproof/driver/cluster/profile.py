@@ -18,7 +18,8 @@ WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # in place of a number
 UNITS = {"mem_mb": "MB", "runtime": "minutes", "cpus_per_task": "cores", "nodes": "nodes", "tasks": "tasks"}
 # Of a resource: a number, a time, or an expression of Snakemake's.
 IS_AMOUNT = re.compile(r"(\d+ ?[smhdw] ?)*\d*|.*([(*+/]|attempt|input|threads).*")
-RULE = re.compile(r"^rule (\w+_\w+):", re.MULTILINE)  # shorter names may be those of other workflows
+RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
+EXECUTORS = ("scaleproof", "slurm", "local", "cluster-generic")
 
 
 def check_profile(name: str) -> None:
@@ -58,6 +59,7 @@ class SnakemakeProfile:
         options = get_argument_parser()._option_string_actions
         long_names = {name[2:] for name in options if name.startswith("--")}
         self._check_names((), self.settings, long_names, "snakemake has no option")
+        self._check_names(("executor",), [str(self.settings.get("executor"))], EXECUTORS, "there is no executor")
         for name, value in self.settings.items():
             word = WORDS_FOR_ALL.get(name)
             is_number = word or getattr(options.get(f"--{name}"), "type", None) is int
@@ -71,7 +73,9 @@ class SnakemakeProfile:
     def _check_names(self, place: tuple[str, ...], names: Iterable[str], known: Collection[str], what: str) -> None:
         """Check the names at a place of the profile. Raises UserError for one that is known but for a letter or two."""
         for key in names:
-            meant = [name for name in sorted(known) if edit_distance(key, name) <= 2]
+            near = [name for name in sorted(known) if edit_distance(key, name) <= 2]
+            # A short rule, such as `pair`, may be one of another workflow, unless letters are swapped: trian.
+            meant = [name for name in near if "rule" not in what or "_" in name or sorted(key) == sorted(name)]
             if key not in known and meant:
                 raise UserError(
                     f'{self._lines.place_prefix(self.path, (*place, key))}{what} "{shortened(key)}". '

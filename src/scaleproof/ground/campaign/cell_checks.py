@@ -256,9 +256,9 @@ def _check_task(cell: Checked, shape: Shape) -> None:
     task, is_encoder = cell.workload.task, isinstance(shape, EncoderShape)
     if is_encoder != (task == "classification"):
         allowed = [name for name, other in SHAPES.items() if isinstance(other, EncoderShape) != is_encoder]
-        keys = "layers, width" if is_encoder else "d_model, heads"  # of a shape for the task
+        keys = "layers, width, ...; d_model makes an encoder" if is_encoder else "d_model, heads, ..."
         raise UserError(
             f"workload.model: {'an encoder' if is_encoder else 'a GPT-2'} cannot be trained for {task}; "
-            f"allowed: {', '.join(allowed)}, or a shape ({keys}, ...)",
+            f"allowed: {', '.join(allowed)}, or a shape ({keys})",
             ("workload", "model"),
         )

@@ -161,6 +161,8 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
     `settings`: names of free axes. Raises UserError, also for a name there that is no placeholder.
     """
     free = free_axes(command)
+    if doubled := re.search(r"{({[a-z][a-z0-9_]*})}", command):
+        raise UserError(f"workload.command: write {doubled[1]}, in single braces", ("workload", "command"))
     for name in settings:
         if name not in free:
             raise UserError(
@@ -169,6 +171,9 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
                 ("vary", name),
             )
     for name in free:
+        if name in varied and name not in settings:
+            problem = f"{{{name}}} needs another name, as {name} is a key of every campaign"
+            raise UserError(f"workload.command: {problem}", ("vary", name))
         if name not in settings:
             raise UserError(
                 f"workload.command: {{{name}}} has no value; list its values under vary ({name}: [..., ...])."

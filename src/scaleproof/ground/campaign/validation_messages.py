@@ -60,17 +60,22 @@ class Lines(dict[Place, int]):
         return f"{path}, line {self[place]}: " if place else f"{path}: "
 
 
-def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: object) -> list[str]:
+def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: dict[str, Any]) -> list[str]:
     """Return one message for each faulty place of a file, in the order of lines; at most 20. `data`: its content.
 
     Of places inside each other the deepest counts, and of its faults the first.
     """
+    known = properties_at(schema, ())
+    if known and len(data) > 1 and not any(key in known or _key_hint((key,), list(known), schema) for key in data):
+        has = shortened(", ".join(data), 100)
+        return [f"{path} is no campaign; it has {has}; allowed: {', '.join(known)}"]
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
     errors = _errors_of_meant_alternative(error.errors(), data)
     errors.sort(key=lambda fault: fault["type"] not in ("missing", "value_error"))
     faults = {_file_place(fault["loc"], data): fault for fault in reversed(errors)}  # the first at each place
     # Each alternative of a union reports its own unknown keys; a key that another alternative knows is not a fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
+    _put_in_brackets(faults, data)
     around = [place for place in faults if place and any(other[: len(place)] == place != other for other in faults)]
     deepest = [place for place in faults if place not in around]
     reported = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
@@ -87,6 +92,20 @@ def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Sch
         remaining[number] = message.replace(allowed, "").rstrip() if allowed in stated else message
         stated.add(allowed)
     return remaining
+
+
+def _put_in_brackets(faults: dict[Place, ErrorDetails], data: Any) -> None:
+    """Make one faulty value of those of a list without brackets, which are unknown keys: {strategy: ddp, fsdp}."""
+    for place in reversed([place for place, fault in faults.items() if fault["type"] == "extra_forbidden"]):
+        around = data
+        for step in place[:-1]:
+            around = around[step]
+        keys = list(around)
+        before = keys[keys.index(place[-1]) - 1]
+        is_faulty = (*place[:-1], before) in faults and isinstance(around[before], str | int)
+        if around[place[-1]] is None and is_faulty and before != keys[-1]:
+            around[before] = f"{around[before]}, {place[-1]}"
+            del faults[place], around[place[-1]]
 
 
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
@@ -177,16 +196,18 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     name = str(place[-1])
     if name != name.strip():
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
-    # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
-    axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
-    if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):
-        return " It belongs at the top of the file, not indented."
     meant = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
     meant = meant or next((key for key in known if f"{name}s" == key or f"{key}s" == name), None)
     if meant is not None:
         return f' Did you mean "{meant}"?'
+    # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
+    axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
+    if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):
+        return " It belongs at the top of the file, not indented."
     of_cell = place[0] in OF_CELLS[1:]
-    if hint := _other_section_hint(name, schema, of_cell) or did_you_mean(name, known):
+    of_geometry = same_name(name, ("geometry",))  # nodes: those of `trace` are seldom meant
+    hint = "" if of_geometry else _other_section_hint(name, schema, of_cell)
+    if hint := hint or did_you_mean(name, known):
         return hint
     if of_cell:
         return ""
@@ -194,7 +215,7 @@ def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
     sections += [(*section, key) for section in sections for key in properties_at(schema, section)]
     if name in OF_PROFILES:
         return f" It is the profile's business: {OF_PROFILES[name]} in profiles/slurm (docs/cluster.md)."
-    meant = same_name(name, (key for section in sections for key in properties_at(schema, section)))
+    meant = of_geometry or same_name(name, (key for section in sections for key in properties_at(schema, section)))
     hint = _other_section_hint(meant, schema, of_cell) if meant else ""
     return f"{hint.removesuffix('.')}, as {meant}." if hint else ""
 
@@ -210,9 +231,9 @@ def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
             places.append(dotted(section))
         waiting += [(*section, key) for key in keys if len(section) < 2]
     places = [place for place in places if place != "vary"] or places
-    if of_cell:
-        places = [place for place in places if "." not in place] or places[: len(places) == 1]
-    elif not places and name in properties_at(schema, ("compare", 0)):
+    of_few = places[: len(places) == 1] if of_cell else places
+    places = [place for place in places if "." not in place] or of_few
+    if not of_cell and not places and name in properties_at(schema, ("compare", 0)):
         return " It belongs under an entry of compare."
     return f" It belongs under {' or '.join(places)}." if places else ""
 

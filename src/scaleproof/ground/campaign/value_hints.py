@@ -78,7 +78,8 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
         return f" Write {percent[1]} %."
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     number = float(match[1]) if match else math.inf
-    if match is None or match[2] not in unit or math.isinf(number) or not _is_allowed_alone(number, options, []):
+    is_unit = match is not None and any(word.startswith(match[2]) for word in ("", *unit.split()))  # 30s, 10 min
+    if match is None or not is_unit or math.isinf(number) or not _is_allowed_alone(number, options, []):
         return ""
     return f" Write {int(number) if number.is_integer() else match[1]}."
 

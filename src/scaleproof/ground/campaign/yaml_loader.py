@@ -111,7 +111,7 @@ def no_campaign_error(path: Path) -> UserError:
         nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
         meant = next((file for file in campaigns if file.stem == nearest_stem), Path())
     hint = f' Did you mean "{meant}"?' if meant != Path() else ""
-    what = ": no such campaign file"
+    what = ": no such campaign file" + ", and standard input is not read" * (path == Path("-"))
     if path.is_dir():
         what = " is a folder, not a campaign file"
         if hint:
@@ -160,7 +160,7 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
     if isinstance(data, str) and data.startswith(LFS):
         raise UserError(f"{path} is {POINTER}")
     if not isinstance(data, dict):
-        keys = ", ".join(properties_at(_cached_schema(model), ())) or "names of your choice"
+        keys = ", ".join(properties_at(_cached_schema(model), ())) or "mine: {source: text, files: [a.txt]}, ..."
         expected = "a mapping"
         empty = ""
         if data is None:
@@ -189,6 +189,8 @@ def _parse_document(path: Path) -> Any:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {line}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
+    if text.lstrip().startswith("<"):
+        raise UserError(f"{path} is a page (HTML), not YAML; download the raw file")
     _check_size(path, text)
     try:
         return YAML(typ="rt").load(text)

@@ -82,7 +82,7 @@ def peak(device_name: str, precision: str) -> DevicePeak | None:
         hint = did_you_mean(precision, FORMATS)
         raise UserError(f'no peak for precision "{precision}"; allowed: {", ".join(FORMATS)}.{hint}')
     if not isinstance(device_name, str):
-        raise UserError(f"a device is named as its driver does, not {device_name!r}")
+        raise UserError(f"a device is named as by its driver, 'NVIDIA H100 80GB HBM3', not {device_name!r}")
     if PARTS.search(device_name):
         return None
     for pattern, figures, source in DEVICES:

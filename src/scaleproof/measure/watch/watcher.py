@@ -24,6 +24,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from scaleproof.ground.cores import cores_of_this_process
+from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.records.watched import FOLDER, VARIABLE, UpdateNorms, WatchedRank
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.machine.provenance import OF_PROGRAMS, versions_of
@@ -95,8 +96,13 @@ class Watcher:
     def start(self, by_hooks: bool = True) -> None:
         """Hook model and optimizer, and start the clock.
 
-        `by_hooks`: False where a framework calls `record_inputs`, `see_loss` and `note_gradients` itself.
+        `by_hooks`: False where a framework calls `record_inputs`, `see_loss` and `note_gradients` itself. Raises
+        UserError where the folder of the records cannot be made.
         """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:  # now, and not after the training
+            raise UserError(f"the records cannot go to the folder {describe_first_fault(error)}") from None
         accelerator.reset_peaks(self.device)
         self._hooks = [self.optimizer.register_step_post_hook(self._note_update)]
         layers = [
@@ -301,7 +307,6 @@ class Watcher:
         for hook in (*self._hooks, *self._hooks_of_gradient):
             hook.remove()
         record = self._describe_rank(*self.timer.stop())
-        self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
         return record
 

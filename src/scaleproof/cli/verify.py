@@ -87,12 +87,12 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
                 listed = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
                 line = f"{place or 'results'}: {len(names)} files are missing: {listed}"
         lines.setdefault(difference.file.partition("/")[0], {})[line] = None
-    shown = []
+    printed = []
     for place, of_place in lines.items():
-        shown += list(of_place)[:SHOWN]
+        printed += list(of_place)[:SHOWN]
         if len(of_place) > SHOWN:
-            shown.append(f"{place}: and {len(of_place) - SHOWN} more")
-    return shown, following
+            printed.append(f"{place}: and {len(of_place) - SHOWN} more")
+    return printed, following
 
 
 def _folder_of_missing(folder: Path, file: str) -> str:

@@ -85,10 +85,12 @@ def _moved_folders(folder: Path, unlisted: list[str], missing: dict[str, str]) -
     moved = {}
     for new in unlisted:
         if old := names.get(sha256_of(folder / new)):
-            new_parts, old_parts = new.split("/"), old.split("/")
-            while new_parts[-1] == old_parts[-1]:
-                new_parts, old_parts = new_parts[:-1], old_parts[:-1]
-            moved["/".join(new_parts)] = "/".join(old_parts)
+            place = Path(new)
+            before = Path(old)
+            while place.name == before.name:
+                place = place.parent
+                before = before.parent
+            moved[str(place)] = str(before)
     return moved
 
 

@@ -60,7 +60,9 @@ class Lines(dict[Place, int]):
         return f"{path}, line {self[place]}: " if place else f"{path}: "
 
 
-def fault_messages(path: Path, lines: Lines, error: ValidationError, schema: Schema, data: dict[str, Any]) -> list[str]:
+def fault_messages(
+    path: Path, lines: Lines, error: ValidationError, schema: Schema, data: dict[str, object]
+) -> list[str]:
     """Return one message for each faulty place of a file, in the order of lines; at most 20. `data`: its content.
 
     Of places inside each other the deepest counts, and of its faults the first.

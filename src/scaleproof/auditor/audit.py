@@ -123,7 +123,8 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
         details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
     details += "; docs/audit.md lists what is recognised"
-    files = plural(len(evidence.ignored) + len(evidence.traces), "file")
+    unread = {file.name.partition(":")[0] for file in evidence.unread}
+    files = plural(len(evidence.ignored) + len(evidence.traces) + len(unread), "file")
     return NoResult(f"{source}: no benchmark result among {files}{details}")
 
 

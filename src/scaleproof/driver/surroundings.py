@@ -5,7 +5,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.code_dependencies import PACKAGE
+from scaleproof.ground.errors import UserError
+from scaleproof.ground.snakemake_command import RESULTS
 
 
 def find_package() -> None:
@@ -16,3 +19,14 @@ def find_package() -> None:
     os.environ["SCALEPROOF_ROOT"] = str(PACKAGE.parents[1].resolve())
     if not shutil.which("scaleproof"):
         os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+
+
+def check_start(cores: int | None) -> None:
+    """Raise UserError where Snakemake would wait for ever for a core, or a campaign's results cannot be a folder."""
+    if cores == 0:
+        raise UserError("--cores 0 starts nothing; give the number of cores, as in --cores 2")
+    for campaign in CAMPAIGNS.glob("*.yaml"):
+        if (RESULTS / campaign.stem).is_file():
+            raise UserError(
+                f"{RESULTS / campaign.stem} is a file, where the folder of a campaign's results is made: move it"
+            )

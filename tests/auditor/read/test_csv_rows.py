@@ -121,3 +121,10 @@ def test_lines_that_are_all_longer_than_their_heading_are_not_read(tmp_path):
 def test_a_comma_at_the_end_of_a_line_makes_it_no_longer(tmp_path):
     rows = [f"{step},2.{step},1000," for step in range(1, 6)]
     assert len(read(tmp_path, "step,loss,tokens_per_sec", *rows).runs[0].logged_steps) == 5
+
+
+@pytest.mark.parametrize(("row", "notes"), [("2,1.900,5", ["results.csv:3"]), ("2,1900,,", []), ("2", [])])
+def test_a_line_with_more_values_than_the_heading_is_noted(tmp_path, row, notes):
+    evidence = read(tmp_path, "gpus,tokens/s", "1,1000", row)
+    assert [unread.name for unread in evidence.unread] == notes
+    assert len(evidence.tables) == 1

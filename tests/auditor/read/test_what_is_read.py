@@ -134,6 +134,12 @@ def test_checkpoints_of_one_run_are_one_run(tmp_path):
     assert (run.name, len(run.logged_steps), len(run.files)) == ("trainer_state.json", 5, 3)
 
 
+def test_a_state_without_an_entry_says_so(tmp_path):
+    (tmp_path / "state.json").write_text(json.dumps({"global_step": 0, "log_history": []}))
+    with pytest.raises(UserError, match=r"among 1 file; not read: .*state.json: its log_history has no entry"):
+        audit_paths([tmp_path / "state.json"])
+
+
 def test_a_json_that_is_cut_off_is_read_up_to_there(tmp_path):
     entries = ",\n".join(json.dumps({"step": k, "loss": 3.0, "epoch": 1.0}) for k in (10, 20, 30))
     (tmp_path / "trainer_state.json").write_text(f'{{"global_step": 30, "log_history": [\n{entries[:-20]}')

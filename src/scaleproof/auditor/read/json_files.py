@@ -93,7 +93,7 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
     elif "log_history" in data and ("global_step" in data or problem):
         run = read_trainer_state(name, data)
         if not (run.logged_steps or run.timed_spans) and not problem:
-            evidence.ignored.append(name)  # a state that was saved before the first log
+            evidence.unread.append(Unread(name, "its log_history has no entry with a step", "unknown form"))
             return True
     elif "rank0_host" in data or "nccl_env" in data:
         reading.launchers[str(path.parent)] = data

@@ -19,6 +19,7 @@ from scaleproof.auditor.read.sentences import stated_changes, stated_figures
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.auditor.read.typed_tables import is_profile, read_table
 from scaleproof.auditor.read.units import RESULTS
+from scaleproof.ground.errors import plural
 
 RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
 REPORT_LINES = 2_000  # at either end of a long text
@@ -134,6 +135,12 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, ste
     if table is None or (not steps and _is_log(table)):
         return False
     evidence.tables.append(table)
+    too_long = [number for number, row in rows[1:] if any(value.strip() for value in row[len(header) :])]
+    if too_long:
+        reason = (
+            f"{plural(len(too_long), 'line')} with more values than the heading has names; decimal commas need quotes"
+        )
+        evidence.unread.append(Unread(f"{name}:{too_long[0]}", reason))
     return True
 
 

@@ -3,6 +3,8 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
@@ -21,12 +23,22 @@ def find_package() -> None:
         os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
 
 
-def check_start(cores: int | None) -> None:
-    """Raise UserError where Snakemake would wait for ever for a core, or a campaign's results cannot be a folder."""
+def check_start(cores: int | None, words: Sequence[str]) -> None:
+    """Raise UserError where Snakemake would wait for ever, or say less of a target than is known.
+
+    `words`: of the command line, since Snakemake tells its targets later.
+    """
     if cores == 0:
         raise UserError("--cores 0 starts nothing; give the number of cores, as in --cores 2")
+    for before, word in pairwise(words):
+        results = RESULTS / Path(word).stem
+        names = [
+            str(results),
+            str(CAMPAIGNS / f"{results.name}.yaml"),
+            *([results.name] if not before.startswith("-") else []),
+        ]
+        if word.rstrip("/") in names and (CAMPAIGNS / f"{results.name}.yaml").is_file():
+            raise UserError(f'{word} is no file that is made. Did you mean "{results}/report.html"?')
     for campaign in CAMPAIGNS.glob("*.yaml"):
-        if (RESULTS / campaign.stem).is_file():
-            raise UserError(
-                f"{RESULTS / campaign.stem} is a file, where the folder of a campaign's results is made: move it"
-            )
+        if (place := RESULTS / campaign.stem).is_file():
+            raise UserError(f"{place} is a file, where the folder of a campaign's results is made: move it")

@@ -24,6 +24,13 @@ FAULTS = {
         "50%",
         97.5,
     ),
+    "speed-up beside an efficiency that the rates give": (
+        rows(f"{RATES} | Speedup | Efficiency", "1 | 21.3k | 1.00x | 100%", "2 | 41.8k | 1.96x | 98.1%")
+        + "| 4 | 80.1k | 3.67x | 94.0% |\n",
+        "efficiency-not-in-table",
+        "gives 3.76x",
+        3.7606,
+    ),
     "MFU above its peak": (
         rows("GPUs | tokens/s | MFU", "1 | 10000 | 45%", "2 | 19500 | 130%"),
         "mfu-impossible",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scaleproof.auditor.checks.context import AuditContext, of_evidence
+from scaleproof.auditor.checks.context import SAME_TOLERANCE, AuditContext, of_evidence
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, is_over_fewest, one_figure, wrong_baseline, wrong_mark
 from scaleproof.auditor.checks.rows import ONE, STEADY, Ratio, RowSeries, places, series_of
 from scaleproof.auditor.checks.scaling import NOISE_FACTOR
@@ -88,14 +88,22 @@ class _Efficiency:
         return self.stated.interval.meets(speedup / (self.row.devices or 1))
 
     @property
+    def supporting(self) -> list[Ratio]:
+        """The measured speed-ups that it means and the printed one does not, which is wrong then; [] without one."""
+        if self.speedup is None or any(ratio.gives(self.speedup.interval, SAME_TOLERANCE) for ratio in self.measured):
+            return []
+        return [ratio for ratio in self.measured if ratio.gives(self.as_speedup, SAME_TOLERANCE)]
+
+    @property
     def corrected(self) -> Correction | None:
-        """Return the efficiency by the printed speed-up, else by the measured ones; None where these do not agree."""
+        """Return the speed-up or the efficiency by the figures that are right; None where these do not agree."""
+        if self.supporting:
+            return one_figure(self.supporting, f"against {self.series.base_name}")
         divided = f"/ {self.times_devices:g}"
         if self.speedup is None:
             return one_figure(self.measured, f"against {self.series.base_name}, {divided}", self.times_devices, "%")
         value = 100 * self.speedup.interval.middle / self.times_devices
-        derivation = f"{self.speedup.printed} {divided}"
-        return Correction(value=round(value, 1), unit="%", derivation=derivation)
+        return Correction(value=round(value, 1), unit="%", derivation=f"{self.speedup.printed} {divided}")
 
 
 def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
@@ -188,6 +196,7 @@ def _wrong_efficiency(wrong: _Efficiency) -> Flag:
         right = f"its speed-up is {wrong.speedup.printed}"
     else:
         right = "the table gives " + ", ".join(f"{ratio.heading}: {ratio.in_words}" for ratio in wrong.measured)
-    name, stated = wrong.row.description, wrong.stated.printed
-    evidence = f"{name}: efficiency {stated}, but {right} with {wrong.times_devices:g} times the devices"
+    evidence = f"{wrong.row.description}: efficiency {wrong.stated.printed}, but {right}"
+    evidence += f" with {wrong.times_devices:g} times the devices"
+    evidence += "".join(f"; {ratio.heading} gives {ratio.in_words}, as that does" for ratio in wrong.supporting)
     return Flag(evidence, [wrong.row.place], "efficiency-not-in-table", corrected=wrong.corrected)

@@ -194,7 +194,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     if meant is None or not meant.is_meant(len(explanations)):
         return
     agreeing = int(meant.agrees.sum())
-    others = f"; {plural(agreeing, 'other row')} of the table follow" if agreeing else ""
+    others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
     for i in np.flatnonzero(meant.contradicts).tolist():
         if is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower():
             # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round

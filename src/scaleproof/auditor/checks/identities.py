@@ -202,14 +202,14 @@ class Product:
         return bound == "at least" and all(ratio.high < least for ratio in ratios)
 
     def sentence(self, with_devices: bool, others: int) -> str:
-        """Return a sentence: "2000 x 0.5 s = 1,000 s, given is 500 s; 3 other rows of the table follow"."""
+        """Return a sentence: "2000 x 0.5 s = 1,000 s, given is 500 s; so in 3 other rows of the table"."""
         by_devices = [str(self.devices)] if with_devices and self.devices not in (None, 1) else []
         terms = " x ".join([*(factor.printed for factor in self.factors), *by_devices])
         if self.over:
             terms += f" / {self.over.printed}"
         stated, unit = self.result.figure_and_unit
         right = number(stated * self.value(with_devices) / self.result.value, 4)
-        follow = f"; {plural(others, 'other row')} of the table follow" if others else ""
+        follow = f"; so in {plural(others, 'other row')} of the table" if others else ""
         verb = "are" if self.result.kind in COUNTED_KINDS else "is"
         return f"{terms} = {right}{unit}, given {verb} {self.result.printed}{follow}"
 
@@ -305,7 +305,7 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedR
     for row, perplexity, loss, expected, is_far in wrong:
         if is_far and right >= len(wrong):
             terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
-            others = f"{plural(right, 'other row')} of the table follow"
+            others = f"so in {plural(right, 'other row')} of the table"
             yield row, f"{row.description}: {terms}, {perplexity.heading} is {perplexity.printed}; {others}"
 
 

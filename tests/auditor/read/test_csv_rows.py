@@ -128,3 +128,12 @@ def test_a_line_with_more_values_than_the_heading_is_noted(tmp_path, row, notes)
     evidence = read(tmp_path, "gpus,tokens/s", "1,1000", row)
     assert [unread.name for unread in evidence.unread] == notes
     assert len(evidence.tables) == 1
+
+
+def test_columns_may_be_divided_by_bars(tmp_path):
+    """As `sacct -P` does."""
+    rows = ("1|02:10:44|1.00", "2|01:07:31|1.94", "4|00:36:02|3.93")
+    (table,) = read(tmp_path, "NNodes|Elapsed|Speedup", *rows).tables
+    assert [row.value("nodes") for row in table.rows] == [1, 2, 4]
+    (finding,) = audit_paths([tmp_path]).findings
+    assert (finding.code, finding.runs) == ("speedup-not-in-table", ["results.csv:4"])

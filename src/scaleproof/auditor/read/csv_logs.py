@@ -18,7 +18,7 @@ from scaleproof.auditor.read.run_fields import FIELDS, OF_KIND, figure, not_fini
 from scaleproof.auditor.read.units import RESULTS
 from scaleproof.auditor.read.words import describe
 
-DELIMITERS = (",", "\t", ";")
+DELIMITERS = (",", "\t", ";", "|")
 # The raw series of our own runs: their folder is what can be audited.
 COLUMNS_OF_SCALEPROOF = {"phase", "rank", "data_wait_s"}
 # Columns of which one row stands for each value: the rows of the first value are read ...

@@ -142,7 +142,7 @@ def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
         raise _no_speed(path, evidence)
     names = sorted({_name_without_repeat(run, len(runs)) for run in runs})
     if len(names) > 1:
-        raise UserError(f"{path}: several kinds of runs ({', '.join(names[:5])}); name one of them")
+        raise UserError(f"{path}: several kinds of runs ({', '.join(names[:5])}); name one (repeats: run1, run2, ...)")
     return runs
 
 

@@ -3,7 +3,9 @@
 import json
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 from datetime import date, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,13 +53,22 @@ def test_a_pattern_of_a_folder_covers_the_runs_below_it():
         assert waiver.covers(finding, [Path("results/demo")]) == covered, place
 
 
+def test_a_waiver_of_one_of_two_places_waives_nothing_and_says_so(project):
+    rows = "| 2 | 1000 | 1.0 | 50% |\n| 4 | 1900 | 1.9 | 47.5% |\n"  # one finding: all are divided by all devices
+    (project / "docs/results.md").write_text(TABLE + rows)
+    for place, code, remark in (("docs/results.md:5", 1, "covers no whole finding"), ("*", 0, "waived: ")):
+        waive(project, code="baseline-below-one", place=place)
+        done = scaleproof("audit", "docs", cwd=project)
+        assert (done.returncode, remark in done.stderr) == (code, True)
+
+
 @pytest.mark.parametrize(
     ("change", "remark"),
     [
         ({"days": -1}, "has ended, and waives nothing"),
-        ({"place": "other/*.md"}, "covers nothing, and can go"),
-        ({"place": "docs/results.md:5"}, "covers nothing, and can go"),
-        ({"code": "super-linear"}, "covers nothing, and can go"),
+        ({"place": "other/*.md"}, "covers no whole finding"),
+        ({"place": "docs/results.md:5"}, "covers no whole finding"),
+        ({"code": "super-linear"}, "covers no whole finding"),
     ],
 )
 def test_a_waiver_that_does_not_hold_waives_nothing(project, change, remark):
@@ -157,20 +168,26 @@ def test_the_action_is_the_command_of_the_workflow(project, repository):
         assert scaleproof(*shlex.split(command)[1:], cwd=project).returncode == code
 
 
-def test_the_gate_to_copy_has_commands_that_parse(repository):
+def test_the_gate_to_copy_runs_in_a_new_project(tmp_path, repository):
     steps = yaml.safe_load((repository / ".github/examples/gate.yml").read_text())["jobs"]["gate"]["steps"]
-    published = "results/published/" + next((repository / "results/published").glob("demo_*")).name
-    by_name = {words[0]: words for words in _commands(steps)}
-    assert list(by_name) == ["verify", "audit", "gate"]
-    for words in by_name.values():
-        words[words.index("results/demo")] = published
-    assert scaleproof(*by_name["verify"], cwd=repository).returncode == 0
-    assert scaleproof(*by_name["audit"], cwd=repository).returncode == 0
-    (place,) = (k for k, word in enumerate(by_name["gate"]) if "*" in word)
-    done = scaleproof(*by_name["gate"][:place], published, cwd=repository)
+    texts = [step["run"] for step in steps if "run" in step]
+    subprocess.run(["bash", "-n", "-c", "\n".join(texts)], check=True)
+    assert not any(text.startswith("make") for text in texts), "only a clone of scaleproof has our Makefile"
+    assert scaleproof("init", "bench", cwd=tmp_path).returncode == 0
+    (snakemake,) = (shlex.split(text)[1:] for text in texts if text.startswith("snakemake "))
+    planned = [sys.executable, "-m", "snakemake", *snakemake, "--dry-run", "--quiet", "all"]
+    subprocess.run(planned, cwd=tmp_path / "bench", check=True)
+    ((command, result, option, baseline),) = _commands(steps)
+    assert (command, result, option) == ("gate", snakemake[-1].removesuffix("/report.html"), "--baseline")
+    (published,) = repository.glob(baseline)
+    shutil.copytree(published, tmp_path / "bench" / published.relative_to(repository))
+    done = scaleproof(command, str(published), option, str(published), cwd=tmp_path / "bench")
     assert done.returncode == 2, "one result is not three"
-    assert "three" in done.stderr or "3" in done.stderr
-    subprocess.run(["bash", "-n", "-c", "\n".join(step["run"] for step in steps if "run" in step)], check=True)
+    assert "at least 3 earlier results" in done.stderr
+    git = ["git", "-C", str(tmp_path / "bench")]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    status = subprocess.run([*git, "status", "--porcelain", "-uall"], capture_output=True, text=True, check=True).stdout
+    assert "results/published/" in status, "earlier results can be committed"
 
 
 def _commands(steps):

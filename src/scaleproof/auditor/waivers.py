@@ -89,7 +89,7 @@ def without_waived(audit: Audit, waivers: Sequence[Waiver], paths: Sequence[Path
     remaining = [finding for finding in audit.findings if finding not in waived]
 
     remarks = [f"waived: {waiver}" for waiver, findings in covered.items() if findings]
-    remarks += [f"covers nothing, and can go: {waiver}" for waiver, findings in covered.items() if not findings]
+    remarks += [f"covers no whole finding: {waiver}" for waiver, findings in covered.items() if not findings]
     remarks += [f"has ended, and waives nothing: {waiver}" for waiver in waivers if waiver.until < today]
     about, waived_about = by_subject(remaining), by_subject(waived)
     lines: list[OverviewLine | ScalingLine] = [*audit.readings, *audit.scaling]

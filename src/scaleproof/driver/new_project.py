@@ -20,7 +20,7 @@ COPIED = (
     "profiles/slurm/README.md",
 )
 SNAKEFILE = PACKAGE / "driver/templates/Snakefile"
-IGNORED = "/.snakemake/\n/results/\n"
+IGNORED = "/.snakemake/\n/results/*\n!/results/published/\n"
 LINK = "slurm"  # so that `snakemake --profile slurm` finds profiles/slurm
 
 

@@ -140,3 +140,16 @@ def test_a_job_of_several_runs_is_missed_with_its_record(tmp_path, repository, m
     records = records_without_runs(loaded, results)
     assert set(records) == {record for record, job in loaded.records(results).items() if job.rounds[0][0] == 1}
     assert lost_text(next(iter(records.values()))).endswith("no longer complete")
+
+
+def test_a_cell_that_is_newer_than_the_record_of_its_job_is_not_lost(tmp_path, repository, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = campaign_file(repository, CAMPAIGN + "resources: {same_allocation: true}\n")
+    loaded, results = LoadedCampaign(path), Path("results")
+    record, job = next(iter(loaded.records(results).items()))
+    made = [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"job": job.name, "runs": made}))
+    assert len(records_without_runs(loaded, results)[record]) == 3 * len(made)
+    record.write_text(json.dumps({"job": job.name, "runs": made[1:]}))
+    assert len(records_without_runs(loaded, results)[record]) == 3 * len(made[1:])

@@ -75,16 +75,16 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
     """Return the jobs of several runs that lack files: path of the job's record -> the files that are missing.
 
     Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. A record
-    that is gone counts where its runs stand behind results.
+    that is gone counts where its runs stand behind results. A cell that is newer than a record is made without that.
     """
     incomplete: dict[Path, list[Path]] = {}
-    concluded = set(_runs_of_table(results / loaded.name)) if loaded.shared_jobs else set()
+    concluded = {f"{cell}/rep{repeat}" for cell, repeat in _runs_of_table(results / loaded.name)}
     for record, job in loaded.records(results).items():
-        runs = ((cell.slug, str(repeat)) for cell, repeat in job.runs)
+        runs = [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]
         if not os.path.isfile(record) and concluded.isdisjoint(runs):  # the job is still to be made
             continue
-        folders = [run_dir(results, loaded.name, cell.slug, repeat) for cell, repeat in job.runs]
-        files = [folder / name for folder in folders for name in RUN_FILES]
+        made = _listed_names(record, "runs") or runs
+        files = [results / loaded.name / "runs" / run / name for run in runs if run in made for name in RUN_FILES]
         missing = [path for path in files if not os.path.isfile(path)]
         if missing:
             incomplete[record] = missing

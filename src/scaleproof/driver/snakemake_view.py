@@ -20,7 +20,7 @@ from scaleproof.ground.snakemake_command import NOTE, ON_CLUSTER, PROFILE, SNAKE
 HEADING = "output_file\tdate\trule\tlog-file(s)\tstatus\tplan"  # of `snakemake --summary`
 SNAKEFILES = ("Snakefile", "workflow/Snakefile")
 HERE = ("--cores", "all")
-GRACE_S = 1.5  # between asking it to end and ending it
+GRACE_S = 5  # between asking it to end and ending it; a Snakemake that is ended leaves its lock
 LAST_CHARACTERS = 1500  # of what Snakemake says when it cannot
 FAILED_LOG = re.compile(r"^ *log: (\S+) \(check log file\(s\) for error details\)$", re.MULTILINE)
 
@@ -40,9 +40,8 @@ def ask_snakemake(targets: Collection[Path]) -> dict[Path, Seen] | None:
     None where the workflow in this folder does not make `targets`, or Snakemake fails.
     """
     here = Path.cwd()
-    if not all(target.absolute().is_relative_to(here) for target in targets):
-        return None
-    if not any(Path(name).is_file() for name in SNAKEFILES):
+    is_below = all(target.absolute().is_relative_to(here) for target in targets)
+    if not is_below or not any(Path(name).is_file() for name in SNAKEFILES):
         return None
     summary = _snakemake("--summary", "--", *map(str, targets))
     if summary.returncode or HEADING not in summary.stdout:
@@ -106,6 +105,8 @@ def _run_or_raise(*words: str, of: str = "") -> None:
     done = _snakemake(*words)
     if done.returncode not in (0, FAILED_RUNS):
         output = done.stdout + done.stderr
+        if "LockException" in output:
+            raise UserError(f"{of}Snakemake runs here, or was killed: then type snakemake -s {SNAKEFILE} --unlock")
         banner = f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n"
         raise UserError(of + (_last_words_of_failed_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
 

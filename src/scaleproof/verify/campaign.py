@@ -264,13 +264,11 @@ def why(path: Path, identity: str) -> str:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
         raise damaged_file(folder / REPORT, describe_first_fault(error)) from None
-    around, slash, last = identity.rpartition("/")
-    beside = [name.removeprefix(around + slash) for name in quantities if name.startswith(around + slash)]
-    meant = nearest_name(last, beside) if slash and beside else nearest_name(identity, quantities)
-    hint = f' Did you mean "{meant if meant in quantities else around + slash + meant}"?' if meant else ""
-    raise UserError(
-        f"{unknown}.{hint} Figures: {', '.join(beside if slash and beside else [*list(quantities)[:3], '...'])}"
-    )
+    around = identity if any(name.startswith(f"{identity}/") for name in quantities) else identity.rpartition("/")[0]
+    beside = [name.removeprefix(f"{around}/") for name in quantities if name.startswith(f"{around}/")]
+    meant = nearest_name(identity.removeprefix(f"{around}/") if beside else identity, beside or quantities)
+    hint = f' Did you mean "{f"{around}/{meant}" if beside else meant}"?' if meant else ""
+    raise UserError(f"{unknown}.{hint} Figures: {', '.join(beside or [*list(quantities)[:3], '...'])}")
 
 
 def _explain(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:

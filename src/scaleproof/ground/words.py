@@ -32,9 +32,11 @@ TRACED: Words = {
 LEARNT: Words = {"nats": "Unit of a loss: cross-entropy with the natural logarithm; e to its power is the perplexity."}
 # What the page explains where it stands, or says as part of a sentence.
 ANSWERS: Words = {
-    "CI, CIs, interval, corrected, simultaneous": f"{MEASURED['95 % CI']} What no run has met, a rare slow run or "
-    "another state of the machine, is in none.",
-    "repeat, repeats": "A run of the same cell once more, in fresh processes. Intervals are over repeats.",
+    "CI, CIs, confidence interval, interval, corrected, simultaneous": f"{MEASURED['95 % CI']} What no run has met, a "
+    "rare slow run or another state of the machine, is in none.",
+    "p-value, significant": "Not printed: an interval says more. Where the 95 % CI of a ratio leaves out 1, a test has "
+    "p < 0.05, and the interval also says how large the difference may be.",
+    "repeat, repeats": "A run of the same cell and seed once more, in fresh processes. Intervals are over repeats.",
     "session": "The runs of a campaign, made one after the other: what an interval is over. Another day may differ.",
     "p50, p95": "The step time that 50 %, or 95 %, of the steps stay below.",
     "strong scaling, strong": "The global batch stays the same over more devices: the ideal step takes its Nth part.",

@@ -1,6 +1,7 @@
 """One result relative to another: the ratio with its interval, what it supports, and why there may be none."""
 
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -95,8 +96,8 @@ def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[
 
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:
     """Return why there is no ratio: `unexpected` fields differ. The option that allows one also names `vary`."""
-    option = " ".join([*vary, *unexpected])
-    return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {option})"
+    advice = f"if this is meant to differ: --vary {shlex.join([*vary, *unexpected])}"
+    return f"incomparable: {', '.join(unexpected)} ({advice})"
 
 
 def field_error(name: str, known: Iterable[str], place: Path | None = None) -> UserError:

@@ -10,6 +10,7 @@ from synthetic import cells, rewrite, write_run
 
 from scaleproof.conclude.analysis.compare_runs import compare_results
 from scaleproof.conclude.report.sentences.ratios import compared_sentence
+from scaleproof.ground.comparison import why_incomparable
 from scaleproof.ground.errors import UserError
 
 
@@ -117,6 +118,11 @@ def test_one_configuration_has_other_names_in_two_campaigns(tmp_path):
     (found,), _ = compare_results(tmp_path / "a", tmp_path / "b", [])
     assert (found.a, found.b) == (f"{tmp_path}/a ddp-n1x2", f"{tmp_path}/b ddp-n1x2-mb8")
     assert (found.why, found.suspect) == (None, [])
+
+
+def test_the_advised_option_can_be_typed():
+    why = why_incomparable(["cpu_model", "cpu_model of rank 0"], ["code"])
+    assert why.endswith("(if this is meant to differ: --vary code cpu_model 'cpu_model of rank 0')")
 
 
 @pytest.mark.parametrize("name", ["work.optimizer.eps", "eps", "work.optimizer", "work"])

@@ -44,6 +44,20 @@ def test_before_the_first_run_a_plan_has_the_estimate_of_campaign_show(tmp_path)
     assert "budget" not in text
 
 
+def test_a_plan_has_no_memory_of_a_strategy_that_the_formulas_do_not_know(tmp_path):
+    path = tmp_path / "weak.yaml"
+    path.write_text(WEAK.replace("[ddp, fsdp]", "[hsdp]").replace("1x1, 1x2, 1x4", "2x1, 2x2").format(forecast="{}"))
+    made = LoadedCampaign(path)
+    for cell in made.cells:
+        write_run(tmp_path / made.name / "runs", cell, 1)
+    measured = evidence(made, tmp_path)
+    for run in (run for runs in measured.runs.values() for run in runs):
+        run.metrics.memory.max_cuda_reserved_bytes = 10**9
+    rows = make_plan(measured).rows
+    assert [row.memory_bytes for row in rows] == [None, None]
+    assert {row.no_memory for row in rows} == {"what hsdp holds is not known to the formulas"}
+
+
 @pytest.mark.parametrize(
     ("hours", "reach"), [(1e4, "is enough for all cells"), (1e-9, "leaves these cells undecided:")]
 )

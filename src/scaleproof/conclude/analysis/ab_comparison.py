@@ -104,7 +104,7 @@ def _comparison_entry(
 ) -> AbComparison:
     """Return the comparison of cells A and B from its pairs. `findings`, `cells`: of the campaign.
 
-    Its `status` is of `_comparison_status`; only one that is ok has an estimate and arms.
+    Only one whose status is ok (`_comparison_status`) has an estimate and arms.
     """
     ratios = {  # B over A under False; A over A under True
         null: [pair.ratio for pair in pairs if pair.null == null and pair.ratio is not None] for null in (False, True)
@@ -121,16 +121,16 @@ def _comparison_entry(
         pairs=len(pairs),
         estimate=compare_ratios(ratios[False], ratios[True]) if status == "ok" else None,
         arms=ComparisonArms(a=_arm_rate(a, pairs, cells), b=_arm_rate(b, pairs, cells)) if status == "ok" else None,
-        # What differs on purpose is declared; what does not is the status.
+        # What differs on purpose is in `declared`; what differs otherwise is in the status.
         findings=[code for code in codes_above_note(own_findings) if code != "provenance-differs"],
         metrics_paths=[str(run.folder / METRICS) for pair in pairs for run in (pair.a, pair.b)],
     )
 
 
 def _arm_rate(cell: Cell, pairs: list[Pair], cells: Sequence[Cell]) -> ArmRate:
-    """Return the tokens/s of the arm `cell` over all of its runs, and which of the campaign's `cells` do its work.
+    """Return the tokens/s of the arm `cell` over all of its runs, and which of the campaign's `cells` do the same work.
 
-    Beside these one sees what the machine did differently between the pairs and the campaign's own runs.
+    If the rate of these differs, the machine behaved differently in the pairs than in the campaign's own runs.
     """
     runs = [run for run in runs_with_ratio(pairs) if isinstance(run, MeasuredRun) and run.metrics.cell == cell.slug]
     alike = [other.slug for other in cells if do_same_work(cell, other)]

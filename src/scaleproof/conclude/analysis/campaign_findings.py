@@ -33,8 +33,8 @@ def campaign_findings(
     comparisons = comparisons or {}
     series = scaling_series(measured_cells(runs))
     runs_of_pairs = {name: [*runs_with_ratio(pairs), *unreadable_runs(pairs)] for name, pairs in comparisons.items()}
+    arms = [_arms_of(name, pairs) for name, pairs in comparisons.items()]  # only pairs with a ratio
     traced = traced_cells(profiles, measured_runs(runs))
-    arms = [_arms_of(name, pairs) for name, pairs in comparisons.items()]
     findings_of_runs = audit(campaign, runs)
     if audit_log:
         command_runs = [run for run in timed_runs(runs) if run.metrics.evidence == "printed"]

@@ -100,8 +100,8 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     provenance = unintended_differences(cell_provenance(runs_a), cell_provenance(runs_b), same_program=not configured)
     differing = [*configured, *provenance]
     unexpected = [field for field in differing if not vary & _names_of(field)]
-    expected = _expected_codes(configured)
-    findings = [one for one in audit("compare", [*runs_a, *runs_b]).findings if one.code not in expected]
+    follows = _expected_codes(configured)
+    findings = [one for one in audit("compare", [*runs_a, *runs_b]).findings if one.code not in follows]
     why = why_incomparable(unexpected, sorted(vary)) if unexpected else _why_invalid(findings, a, b)
     rate_a, rate_b = cell_rate(runs_a), cell_rate(runs_b)
     b_over_a = ratio_of_independent(rate_b, rate_a)

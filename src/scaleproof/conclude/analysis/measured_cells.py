@@ -101,8 +101,8 @@ class MeasuredCell:
 def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[str, MeasuredCell]:
     """Return the cells with measured runs, by slug, in the campaign's order. `confidence`: of ratios of two cells."""
     cells = {}
-    unique: dict[frozenset, Provenance] = {}  # one object for equal ones: each cell is compared with many
-    all_rates: dict[str, dict[int, float]] = {}  # shared by the cells, and complete when the last is made
+    unique: dict[frozenset, Provenance] = {}  # one object for equal ones, which are compared quickly
+    all_rates: dict[str, dict[int, float]] = {}  # each cell has this object, which is complete when the last is made
     by_cell = measured_by_cell(runs)
     rates = rates_of_cells(by_cell)
     for name, repeats in by_cell.items():
@@ -119,7 +119,7 @@ def measured_cells(runs: Iterable[Run], confidence: float = CONFIDENCE) -> dict[
 def _configuration_values(run: TimedRun) -> dict[str, Any]:
     """Return the configuration of a run's cell, as in runs.csv.
 
-    For a command (Printed: only its log is known) the work of a step stands in place of the global batch.
+    A command (Printed: only its log is known) has the work of a step, as its log or campaign says, as global batch.
     """
     values = configuration_columns(run)
     if isinstance(run.metrics, Printed):

@@ -19,18 +19,18 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     """Return the mean ratio B/A with its interval, and what it allows to claim. Both lists have two ratios or more.
 
     Faster or slower is claimed where Student's interval over the logarithms leaves 1 out, and the mean is beyond the
-    floor: what noise alone reaches in so many pairs, by the A/A pairs too. What is detectable follows from this rule
-    and the standard deviation, whose interval (chi-square) makes it a range.
+    floor: what noise alone reaches in so many pairs, with the noise of the A/A pairs in it. What is detectable follows
+    from this rule and the standard deviation of a pair; it is a range, because that is known with an interval.
     """
     logs, null_logs = np.log(ratios), np.log(null_ratios)
     n, nulls = len(logs), len(null_logs)
     mean, sd = float(np.mean(logs)), float(np.std(logs, ddof=1))
-    freedom = n - 1 + nulls  # the mean of A/A pairs is known: 0
+    freedom = n - 1 + nulls  # A/A pairs lose none to their mean, which is known: 0
     pooled_sd = math.sqrt((sd**2 * (n - 1) + float((null_logs**2).sum())) / freedom)
     half = _t_quantile(n - 1) * sd / math.sqrt(n)
     floor = _t_quantile(freedom) * pooled_sd / math.sqrt(n)
     claimed = abs(mean) > half and abs(mean) > floor
-    smallest_sd, largest_sd = sd_interval(pooled_sd, freedom) if pooled_sd > 0 else (0.0, 0.0)
+    smallest_sd, largest_sd = sd_interval(pooled_sd, freedom) if pooled_sd > 0 else (0.0, 0.0)  # by chi-square
     detectable_sds = detectable_by_pairs(n, nulls)  # in standard deviations of a pair
     return Paired(
         n=n,
@@ -62,19 +62,19 @@ def detectable_by_pairs(n: int, nulls: int) -> float:
     It is in standard deviations of a pair, from draws of the noise, under the rule of `compare_ratios`.
     """
     random = np.random.default_rng(20_260_101)
-    own = random.chisquare(n - 1, DRAWS)
+    own = random.chisquare(n - 1, DRAWS)  # sum of squares about the mean
     of_null = random.chisquare(nulls, DRAWS)
-    z = random.standard_normal(DRAWS)
+    error = random.standard_normal(DRAWS)  # of the mean
     interval = _t_quantile(n - 1) * np.sqrt(own / (n - 1))
     floor = _t_quantile(n - 1 + nulls) * np.sqrt((own + of_null) / (n - 1 + nulls))
     threshold = np.maximum(interval, floor)  # a claim must pass both
-    return shown_effect(threshold, z, n)
+    return shown_effect(threshold, error, n)
 
 
 def pairs_needed(sd: float, nulls: int) -> int | None:
     """Return the smallest even number of pairs that detects 2 % (RESOLVE), from FEWEST_PAIRS on; None above MOST_PAIRS.
 
-    `sd`: of the logarithm of a pair's ratio; `nulls`: the number of A/A pairs.
+    `sd`: of the logarithm of a pair's ratio; `nulls`: the number of A/A pairs, which stays as it is.
     """
     log_effect = math.log1p(RESOLVE)
     if detectable_by_pairs(MOST_PAIRS, nulls) * sd > log_effect:

@@ -107,7 +107,7 @@ def _column_value(metrics: Timed | Failed, name: str) -> Any:
         return MEASURED[name](metrics) if isinstance(metrics, Measured) else None
     if not isinstance(metrics, Timed):
         return None
-    if name.startswith("step") and not _has_step_times(metrics):
+    if name.startswith("step") and not _has_step_times(metrics):  # a figure of step times
         return None
     return TIMED[name](metrics)
 
@@ -138,10 +138,7 @@ def cell_rate(runs: Sequence[TimedRun]) -> Estimate:
 
 
 def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimate]:
-    """Return the tokens/s of each cell that has runs, with an interval by the noise of all cells.
-
-    `cells`: cell -> its runs.
-    """
+    """Return the tokens/s of each cell that has runs, by name, with an interval. `cells`: cell -> its runs."""
     rates = {  # cell -> repeat -> tokens/s
         cell: {run.metrics.repeat: run.metrics.window.tokens_per_s for run in runs}
         for cell, runs in cells.items()
@@ -150,6 +147,7 @@ def rates_of_cells(cells: Mapping[str, Sequence[TimedRun]]) -> dict[str, Estimat
     estimates = {}
     for cell, own_rates in rates.items():
         rates_of_others = [rates[other] for other in rates if other != cell]
+        # The rate is that of the cell's own runs; the scatter of all gives its interval.
         estimates[cell] = pooled_rate(cell_rate(cells[cell]), own_rates, rates_of_others)
     return estimates
 
@@ -270,7 +268,7 @@ def _device_load(metrics: Measured) -> float | None:
     if loads:
         known = [load for load in loads if load is not None]
         return sum(known) / len(known) if len(known) == len(loads) else None
-    on_cpu = metrics.ranks[0]["device_name"] == "cpu"  # as all ranks
+    on_cpu = metrics.ranks[0]["device_name"] == "cpu"  # as on all ranks
     if not on_cpu or "cpu_load" not in metrics.ranks[0]:
         return None
     return sum(rank["cpu_load"] / len(rank["cores"]) for rank in metrics.ranks) / len(metrics.ranks)

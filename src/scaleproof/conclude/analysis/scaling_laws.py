@@ -76,8 +76,9 @@ def fit_scaling_law(kind: Kind, rates: dict[int, dict[int, float]], confidence: 
 def _find_lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, float]]) -> LackOfFit | None:
     """Return the size at which the law misses the measured speed-ups most, where it misses them for certain; else None.
 
-    `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. A miss is of a repeat about its own fit, so
-    that what a repeat shares cancels. Certain is by Student's t over repeats, at the Bonferroni level of the sizes.
+    `fractions`: of each repeat; `speedups`: of each repeat, devices -> S. Each repeat is held against its own fit, so
+    that what all sizes of a repeat share cancels. Certain: by Student's t over repeats, at the Bonferroni level of the
+    sizes.
     """
     if len(speedups) < 3:
         return None
@@ -87,11 +88,10 @@ def _find_lack_of_fit(law: Law, fractions: np.ndarray, speedups: list[dict[int, 
     for n in sizes:
         law_at_n = 1 / (fractions + (1 - fractions) / n) if law == "amdahl" else n - fractions * (n - 1)
         logs = np.array([math.log(of_repeat[n]) for of_repeat in speedups])
-        misses = logs - np.log(np.maximum(law_at_n, np.finfo(float).tiny))
+        misses = logs - np.log(np.maximum(law_at_n, np.finfo(float).tiny))  # Gustafson's may be negative
         error = float(misses.std(ddof=1)) / math.sqrt(len(misses))
         miss = float(misses.mean())
-        certain = abs(miss) > quantile * error
-        if certain and abs(miss) > LEAST_MISS:
+        if abs(miss) > max(quantile * error, LEAST_MISS):
             certain_misses.append(LackOfFit(devices=n, log_miss=miss, percent=100 * math.expm1(miss)))
     return max(certain_misses, key=lambda lack: abs(lack.log_miss), default=None)
 

@@ -277,7 +277,7 @@ def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
 def detectable_ratio_of_cells(
     n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
 ) -> float:
-    """Return the log ratio of two of k cells that n repeats show with probability POWER, in units of `shown_effect`.
+    """Return the log ratio of two of k cells that n repeats show with chance POWER, in standard deviations of a pair.
 
     Noise is drawn, and judged by the rule of `compare_all` for repeats that match. `unequal`: for a pair that is
     noisier than the others. `freedom`: as of `shown_effect`; with it the error of the estimated deviation counts, so
@@ -287,24 +287,24 @@ def detectable_ratio_of_cells(
     # Sums of squares about the means: the pair's own, and what the other cells add to it.
     own = random.chisquare(n - 1, DRAWS)
     others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
-    z = random.standard_normal(DRAWS)
+    error = random.standard_normal(DRAWS)  # of the mean
     own_sd = np.sqrt(own / (n - 1))
     tail = (1 - confidence) / 2
     pairs = k * (k - 1) // 2
     bonferroni = float(stdtrit(n - 1, 1 - tail / pairs)) * own_sd  # the threshold where cells are not equally noisy
     if unequal:
-        return shown_effect(bonferroni, z, n, freedom, random)
+        return shown_effect(bonferroni, error, n, freedom, random)
     freedom_of_all = (k - 1) * (n - 1)
     pooled_sd = np.sqrt((own + others) / freedom_of_all)
     tukey = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
     alone = float(stdtrit(n - 1, 1 - tail)) * own_sd
     taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)  # in which Bartlett's test errs
-    return shown_effect(np.where(taken_for_unequal, bonferroni, np.maximum(tukey, alone)), z, n, freedom, random)
+    return shown_effect(np.where(taken_for_unequal, bonferroni, np.maximum(tukey, alone)), error, n, freedom, random)
 
 
 @lru_cache(maxsize=4096)
 def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
-    """Return the log ratio of two cells that n repeats show with probability POWER, in units of `shown_effect`.
+    """Return the log ratio of two cells that n repeats show with probability POWER, in standard deviations of a pair.
 
     Noise is drawn, and judged as by `pooled_variance` (ground/confidence.py): that of `others`, so many further cells,
     counts as well, unless the pair's is shown to be larger. `freedom`: as of `shown_effect`.
@@ -312,7 +312,7 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
     random = np.random.default_rng(20_260_101)
     own_freedom, rest_freedom = n - 1, others * (n - 1)
     own = random.chisquare(own_freedom, DRAWS)  # sum of squares about the mean
-    z = random.standard_normal(DRAWS)
+    error = random.standard_normal(DRAWS)  # of the mean
     tail = (1 - confidence) / 2
     threshold = float(stdtrit(own_freedom, 1 - tail)) * np.sqrt(own / own_freedom)
     if others:
@@ -322,7 +322,7 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
         both_freedom = own_freedom + rest_freedom
         pooled = float(stdtrit(both_freedom, 1 - tail)) * np.sqrt((own + rest) / both_freedom)
         threshold = np.where(noisier, threshold, pooled)
-    return shown_effect(threshold, z, n, freedom, random)
+    return shown_effect(threshold, error, n, freedom, random)
 
 
 def shown_effect(

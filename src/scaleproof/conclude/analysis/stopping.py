@@ -17,7 +17,6 @@ what further ones may spend. It asks that p-values are valid whatever was decide
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 from scipy.special import stdtrit
 
@@ -35,8 +34,8 @@ def confidence_at(rule: RepeatUntil, repeats: int) -> float:
     It is 1 less what this look spends of the chance of an error (`rule.chance`: 5 %).
     """
     looks = [0, *rule.looks()]
-    last_look = (looks[-2], looks[-1])  # for repeats beyond it
-    before, after = next(((earlier, look) for earlier, look in pairwise(looks) if look >= repeats), last_look)
+    after = next((look for look in looks[1:] if look >= repeats), looks[-1])  # beyond the last look its level holds
+    before = looks[looks.index(after) - 1]
     spent_before, spent_after = ((look / looks[-1]) ** SPENDING_POWER for look in (before, after))
     return 1 - rule.chance * (spent_after - spent_before)
 
@@ -133,11 +132,11 @@ def next_level(decided: Sequence[bool]) -> float:
     places_of_claims = [earlier for earlier, claimed in enumerate(decided, start=1) if claimed]
     level = FIRST * _spendable_part(place)
     for claim, earlier in enumerate(places_of_claims):
-        earned = ALPHA - FIRST if claim == 0 else ALPHA  # FIRST was spent in advance
+        earned = ALPHA - FIRST if claim == 0 else ALPHA  # of the first claim's ALPHA, FIRST was there from the start
         level += earned * _spendable_part(place - earlier)
     return level
 
 
 def _spendable_part(place: int) -> float:
-    """Return the part of a budget that the comparison number `place` after it was earned may spend."""
+    """Return the part of an earned level that the comparison at `place`, counted from when it was earned, may spend."""
     return SCALE * math.log(max(place, 2)) / (place * math.exp(math.sqrt(math.log(place))))

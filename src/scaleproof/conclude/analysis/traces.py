@@ -53,7 +53,7 @@ def _profiler_overhead(profile: Profile, runs: list[Run]) -> TraceOverhead | Non
 
 
 def _rank_means(profile: Profile) -> list[RankParts]:
-    """Return the parts of a step of each rank in ms, means over its steps; None where a step lacks the part."""
+    """Return the parts of a step of each rank in ms, means over its steps; a part that a step lacks is None."""
     means = []
     for rank in profile.ranks:
         of_rank = profile.model_copy(update={"per_step": [row for row in profile.per_step if row.rank == rank]})

@@ -35,7 +35,7 @@ def step_shares(per_step: Sequence[TracedStep]) -> Shares | None:
     if not per_step or any(None in values for values in columns.values()):
         return None
     total = {name: sum(values) for name, values in columns.items()}
-    transfer_ms = total["communication_ms"] - total["wait_ms"]
+    transfer_ms = total["communication_ms"] - total["wait_ms"]  # less waiting for ranks that came later
     # Summaries of older versions do not say how much of the waiting is hidden behind computation.
     waits = [step.exposed_wait_ms for step in per_step if step.exposed_wait_ms is not None]
     exposed_wait_ms = sum(waits) if len(waits) == len(per_step) else None
@@ -84,7 +84,7 @@ def _cell_waterfall(
     cell_shares = step_shares(traced.get(cell["cell"], []))
     base_shares = step_shares(traced.get(base["cell"], []))
     parts = [
-        # In weak scaling the local batch is the baseline's.
+        # In weak scaling the local batch is the baseline's and costs nothing.
         *([_local_batch_part(cell, ideal_ms, cells)] if kind == "strong" else []),
         *_communication_parts(cell_shares, measured_ms),
         WaterfallPart(name="waiting for data", ms=_data_ms(cell) - ideal_scale * _data_ms(base), source="timed runs"),
@@ -157,7 +157,7 @@ def _communication_parts(cell_shares: Shares | None, measured_ms: float) -> list
 def _gap_part(
     cell_shares: Shares | None, base_shares: Shares | None, cell: Row, base: Row, ideal_scale: float
 ) -> WaterfallPart:
-    """Return the milliseconds by which a device idles longer in a step than in an ideal one, waits for data aside.
+    """Return the milliseconds by which a device idles longer in a step than in an ideal one, less waits for data.
 
     `cell_shares`, `base_shares`: of the traced steps of cell and baseline, None without a trace. `ideal_scale`: ideal
     time of the cell's step over the baseline's.

@@ -178,7 +178,7 @@ def _series_problem(run: TimedRun) -> str:
         return "" if len(run.window["step"]) else f"{STEPS} has no step of the window"
     except UserError as error:
         return str(error)
-    except ODD as error:
+    except ODD as error:  # the files are damaged
         return describe_first_fault(error)
 
 

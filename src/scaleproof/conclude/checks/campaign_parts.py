@@ -25,7 +25,7 @@ def _flag(point: ScalingPoint, evidence: str, advice: str | None = None) -> Flag
 
 @of_series.check(SUPER_LINEAR)
 def scaling_is_not_super_linear(series: ScalingSeries) -> Iterator[Flag]:
-    """Flag each size whose scaling efficiency is above 1 beyond its interval."""
+    """Flag each size whose scaling efficiency is above 1 with its whole interval, and above ABOVE itself."""
     for point in series.points:
         efficiency = point.scaling_efficiency
         if efficiency is None or efficiency.low is None or efficiency.high is None:
@@ -64,7 +64,7 @@ def baseline_is_comparable(series: ScalingSeries) -> Iterator[Flag]:
     Repair: A speed-up over this baseline would measure these as well. Run both again in one environment.
     """
     for point in series.points:
-        fields = point.incomparable
+        fields = point.incomparable  # of its provenance: names of those that differ
         if fields:
             yield _flag(point, f"{', '.join(fields)} differ{'s' if len(fields) == 1 else ''} from {series.baseline}")
 

@@ -85,7 +85,7 @@ def provenance_agrees(runs: list[TimedRun]) -> Iterator[Flag]:
         for field, value in fields.items():
             values_of[field].add(str(value))
     for field, values in values_of.items():
-        is_variable = field.split()[0].isupper()  # of the environment, and recorded only where it is set
+        is_variable = field.split()[0].isupper()  # as NCCL_DEBUG, or "NCCL_DEBUG of rank 0": recorded only if it is set
         if is_variable and any(field not in fields for fields in recorded):
             values.add("not set")
     different = {field: sorted(values) for field, values in values_of.items() if len(values) > 1}
@@ -226,7 +226,7 @@ def runs_learn_alike(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Reduced precision without master weights; gradients that are summed where they should be averaged.
     Repair: Find the difference before quoting its speed; until then compare time to loss, not tokens/s.
     """
-    losses = {run: run.metrics.validation.loss for run in runs if run.metrics.validation}  # in nats
+    losses = {run: run.metrics.validation.loss for run in runs if run.metrics.validation}  # nats, after the last step
     for reference, *others in groups_of_same_training(list(losses)):
         expected, amplified = losses[reference], rounding_amplification(reference_for(reference)).later
         for run in others:

@@ -192,6 +192,7 @@ def cells_differ_in_more_than_name(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Options that a launcher drops on the way to the program.
     Repair: Find out where the key is lost; run the cells again.
     """
+    # A search may well find the micro-batch that another cell has.
     planned = [run for run in runs if not any(word in run.metrics.cell for word in SEARCHED)]
     for alike in group_by(planned, lambda run: run.metrics.fingerprint).values():
         cells = runs_by_cell(alike)

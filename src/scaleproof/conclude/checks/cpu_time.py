@@ -217,7 +217,7 @@ def _taken_s(rank: Rank) -> float:
     """Return the seconds that others, or a virtual machine's host, took from a rank's cores while it wanted them."""
     used_by_others = rank["cores_busy_s"] - rank["cpu_s"]
     # The rank need not have wanted a core that others used, and its threads also wait for each other: the less counts.
-    waited = rank.get("run_delay_s")
+    waited = rank.get("run_delay_s")  # for a core
     taken = used_by_others if waited is None else min(used_by_others, waited)
     return float(max(0.0, taken) + _stolen_s(rank))
 

@@ -29,7 +29,7 @@ def traffic_is_the_strategys(run: MeasuredRun) -> Iterator[Flag]:
     config = run.metrics.training_config
     if run.n_devices < 2 or config.strategy in ("single", "dp"):
         return  # one device talks to nobody; nn.DataParallel copies inside of one process
-    moved = moved_bytes(run)
+    moved = moved_bytes(run)  # by kind of collective
     for kind, (low, high) in expected_bytes(run).items():
         if not traffic.fits_formula(moved[kind], (low, high)):
             expected = integer(low) if low == high else f"{integer(low)} to {integer(high)}"

@@ -101,13 +101,13 @@ def _setting_pairs(run: MeasuredRun) -> Iterator[tuple[str, Any, str, Any]]:
             pairs.append((f"engine_config.{name}", engine.get(name), "config", value))
         stage = engine.get("zero_optimization", {}).get("stage")
         pairs.append(("engine_config.zero_optimization.stage", stage, "config", zero_stage(execution["strategy"])))
-    yield from (pair for pair in pairs if pair[1] != pair[3])  # the two values
+    yield from ((name, here, place, there) for name, here, place, there in pairs if here != there)
 
 
 def _window_figures(run: MeasuredRun) -> Figures:
     """Yield the window's rates and step statistics, computed again from steps.csv."""
     window, accumulation = run.metrics.window, run.metrics.training_config.accumulation
-    for name, computed in vars(run.recomputed).items():
+    for name, computed in vars(run.recomputed).items():  # name of a field of the window -> its figure from steps.csv
         yield f"window.{name}", getattr(window, name), computed
     steps, per_device = run.recomputed.step_time_n, run.recomputed.tokens_per_s / run.n_devices
     yield "window.tokens_per_s_per_device", window.tokens_per_s_per_device, per_device
@@ -141,7 +141,7 @@ def _configuration_figures(run: MeasuredRun) -> Figures:
     yield "training_config.global_batch", training.global_batch, work["global_batch"]
     yield "training_config.lr", training.lr, work["optimizer"]["learning_rate"]
     sizes = training.dataset_subset_sizes
-    if run.metrics.ledger.equal:
+    if run.metrics.ledger.equal:  # as planned: no sample twice
         yield "ledger.samples_shared", run.metrics.ledger.samples_shared, 0
     if training.zero_stage is not None:
         yield "training_config.zero_stage", training.zero_stage, zero_stage(config["execution"]["strategy"])
@@ -183,12 +183,12 @@ def _device_figures(run: MeasuredRun) -> Figures:
     metrics = run.metrics
     training, use = metrics.training_config, metrics.utilization
     rate = metrics.window.tokens / metrics.window.wall_time_s / run.n_devices  # tokens/s of a device
-    devices = sharing_devices(training.strategy, *run.geometry)
+    devices = sharing_devices(training.strategy, *run.geometry)  # among which a replica's state is divided
     predicted = state_bytes(training.strategy, training.precision, inventory_of_run(run).parameters, devices)
     yield "memory.state_bytes_predicted", metrics.memory.state_bytes_predicted, predicted
     yield "utilization.flops_per_s_per_device", use.flops_per_s_per_device, metrics.model.flops_per_token * rate
     known = peak(metrics.ranks[0]["device_name"], training.precision)
-    if known and use.peak_source == known.source:  # else: of a table before or after this one
+    if known and use.peak_source == known.source:  # else another version had another table of peaks
         yield "utilization.peak_flops_per_s", use.peak_flops_per_s, known.flops
     if use.peak_flops_per_s:
         mfu = metrics.model.flops_per_token * rate / use.peak_flops_per_s
@@ -214,7 +214,7 @@ def _rank_figures(run: MeasuredRun) -> Figures:
             yield f"ranks.{number}.cpu_load", rank["cpu_load"], rank["cpu_s"] / length
         for gpu in rank.get("gpus") or []:
             load = gpu.get("utilization_mean")
-            if load is not None:  # a mean of whole parts of a hundred, as NVML gives them
+            if load is not None:  # a mean of samples in whole percents, as NVML gives them
                 yield f"ranks.{number}.gpus.utilization_mean", load, _whole_share(load, 100 * gpu["samples"])
             if gpu.get("energy_j") is not None:
                 yield f"ranks.{number}.gpus.energy_j", gpu["energy_j"], gpu["energy_counter_j"]

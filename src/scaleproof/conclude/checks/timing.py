@@ -130,7 +130,7 @@ def devices_ran_free(runs: list[MeasuredRun]) -> Iterator[Flag]:
     Seen: Dense nodes.
     Repair: Other devices, or this one on a cooler day, are faster: compare only runs with equal clocks.
     """
-    # At work every GPU of a data centre is at its cap: that is no news of a run.
+    # At work every GPU of a data centre is at its power cap, so that this alone is one note for all runs.
     capped: dict[str, MeasuredRun] = {}
     for run in runs:
         for rank in run.metrics.ranks:

@@ -115,8 +115,8 @@ def collectives_are_in_the_trace(traced: TracedCell) -> Iterator[Flag]:
         return  # a collective of one rank in place launches nothing (NCCL, ncclLaunchOneRank); the probe counts it
     expected = sum(profile.expected_calls.values())
     calls = sum(collective.calls for collective in profile.collectives.values())  # a mean over steps and ranks
-    # DTensor reduces the norm of FSDP2's sharded gradients, and with a loss scale whether one overflowed, below the
-    # dispatcher and so unseen by the probe.
+    # The probe does not see what DTensor reduces below the dispatcher: the norm of FSDP2's sharded gradients, and in
+    # fp16 also whether a gradient overflowed.
     unseen = 0
     if profile.strategy in FSDP:
         unseen = 2 if profile.precision == "fp16" else 1

@@ -55,7 +55,7 @@ def clipping_problems(run: MeasuredRun, rank: int) -> Iterator[str]:
         norms = [witness.gradient_norms[number] if witness else None for witness in witnesses]
         if problem := _clipping_problem(run, number, norm_of_ranks(run, rank, norms), scaled_by):
             yield problem
-            return  # the steps after it would say the same
+            return  # the first is enough
 
 
 def _clipping_problem(run: MeasuredRun, step: int, norm: float | None, scaled_by: float | None) -> str | None:

@@ -163,7 +163,7 @@ def the_corpus_is_not_one_thing_many_times(runs: list[MeasuredRun]) -> Iterator[
 
 
 def _second_readings(runs: list[MeasuredRun]) -> Iterator[tuple[CorpusReading, list[MeasuredRun]]]:
-    """Yield each second reading of a corpus once, with the runs that trained on this corpus."""
+    """Yield what the replay's own reader found in each corpus, with the runs that trained on this corpus."""
     readers: dict[str, list[MeasuredRun]] = {}
     readings: dict[str, CorpusReading] = {}
     for run in runs:

@@ -84,12 +84,12 @@ def read_measured(loaded: LoadedCampaign, results: Path) -> dict[str, list[Measu
 def split_cells(evidence: ForecastEvidence) -> tuple[list[Cell], list[Cell]]:
     """Return the cells that forecasts are made from, and the cells that are forecast.
 
-    The first are the measured cells with a geometry of `forecast.from`, or of any where it names none; the second those
-    with a geometry of `forecast.hold_out`, never used to forecast, or where it names none all that are not measured.
+    The first are measured cells with a geometry of `forecast.from`, or of any where it names none, never with one of
+    `forecast.hold_out`. The second are those with one of `forecast.hold_out`; where it names none, the unmeasured.
     """
     cells = evidence.loaded.cells
     settings = evidence.loaded.campaign.forecast
-    basis = {str(geometry) for geometry in settings.from_}
+    basis = {str(geometry) for geometry in settings.from_}  # as "2x4"
     held_out = {str(geometry) for geometry in settings.hold_out}
     known = [cell for cell in cells if cell.slug in evidence.runs and str(cell.execution.geometry) not in held_out]
     if basis:
@@ -149,14 +149,14 @@ class Calibration:
         law.check_support(cell.execution.strategy, sizes, target)
         seconds = target.micro_batch * target.accumulation / law.expected_rate(sizes, target.group.size)
         half, basis, n = self._half_widths(sizes, target.group)
-        return Interval.around(seconds, widen_by_noise(half, sizes[-1].variance or 0.0), basis, n)
+        return Interval.around(seconds, widen_by_noise(half, sizes[-1].variance or 0.0), basis, n)  # None: one run
 
     def _half_widths(self, sizes: list[law.MeasuredStep], group: Group) -> tuple[HalfWidths, str, int]:
         """Return the half-widths of a forecast's interval, their source, and of how many campaigns, tables or series.
 
-        It is the first source that exists: past campaigns on this class of machines, as many as 95 % needs; on GPUs
-        public series, widened where the law was more wrong here; what the law got wrong in this campaign. Raises
-        Unsupported without any. `sizes`: measured steps, the largest last. `group`: of the cell that is forecast.
+        The first of these sources that exists counts: past campaigns on this class of machines, if they suffice for
+        95 %; on GPUs public series, widened where the law was more wrong here; errors of the law in this campaign.
+        Raises Unsupported without any. `sizes`: measured steps, the largest last. `group`: of the forecast cell.
         """
         distance = law.doublings(group.size, sizes[-1].group.size)
         past = past_residuals(self.evidence.ledger, self.evidence.machine, group.level)
@@ -242,7 +242,7 @@ def rate_interval(cell: Cell, step: Interval) -> Interval:
 
 
 def _check_cores(cell: Cell, backend: str) -> None:
-    """Raise Unsupported where ranks on a CPU would share cores: there a device is its cores, and is slower shared."""
+    """Raise Unsupported where ranks of this machine's CPU would share cores: then no rank is a whole device."""
     execution = cell.execution
     needed = execution.geometry.devices_per_node * execution.threads_per_device
     if backend == "gloo" and execution.geometry.nodes == 1 and needed > available_cores():

@@ -125,7 +125,7 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
         end = _crossing(fitting[-2], fitting[-1], limit)  # by the two largest
     elif smallest_failed < math.inf:  # one that fits, one that failed: half of the way
         end = (largest + smallest_failed) / 2
-    else:  # a line from what does not grow with the micro-batch through the only peak
+    else:  # the line from what does not grow with the micro-batch through the only peak, and not too near to its end
         end = NEAR_END * _crossing((0, trials[largest].base), fitting[0], limit)
     return _largest_up_to(between, end)
 

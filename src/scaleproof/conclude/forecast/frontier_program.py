@@ -54,7 +54,7 @@ def _try_steps(request: Request, steps: int) -> Any:
         if ready.compiled:
             warm_up(ready, 3)  # with the run's step as it is written, which takes more memory and must fit as well
         else:
-            ready.steps(0, 2)  # from step 0 on, two; they allocate what later steps use again
+            ready.steps(0, 2)  # steps 0 and 1, which allocate what later steps use again
         if accelerator.is_accelerator(session.device):
             torch.accelerator.reset_accumulated_memory_stats(session.device)  # retries of the allocator
         series = ready.steps(3, steps)
@@ -72,7 +72,7 @@ def _try_steps(request: Request, steps: int) -> Any:
 
 
 def settle_and_measure_data() -> int:
-    """Free what is unused and return the bytes of this process' data, state and buffers; 0 where it is not Linux."""
+    """Free what is unused, and return the bytes of this process' data segment as Linux counts them; elsewhere 0."""
     gc.collect()
     with suppress(OSError, AttributeError):  # freed memory that was not given back is not state; only glibc can
         ctypes.CDLL(None).malloc_trim(0)

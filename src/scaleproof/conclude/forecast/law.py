@@ -104,7 +104,7 @@ def expected_rate(sizes: Sequence[MeasuredStep], devices: int) -> float:
 def _loss_per_doubling(sizes: Sequence[MeasuredStep]) -> float:
     """Return what each further doubling of devices takes from the logarithm of a device's rate; at least 0.
 
-    `sizes`: as `nearest_steps` has them, whose last two are the last measured doubling.
+    `sizes`: as of `nearest_steps`; the last two are the last measured doubling, REMAINS of whose loss goes on.
     """
     if len(sizes) < 2:
         return FIRST_LOSS
@@ -201,8 +201,8 @@ def stretch_factor(series: Iterable[HeldOut]) -> float:
     Where one series is farther from the law than 95 % of the public ones, as by a slow network, the next forecast may
     be, too. `series`: the largest size of each, forecast from the smaller sizes.
     """
-    parts = [abs(size.residual) / half_widths(size.sizes, size.largest.group).nearly_all for size in series]
-    return max([1.0, *parts])
+    # Each error, as a part of the half-width that holds 95 % of the public ones.
+    return max([1.0, *(abs(one.residual) / half_widths(one.sizes, one.largest.group).nearly_all for one in series)])
 
 
 NO_CALIBRATION = ("machine-busy", "device-throttled")

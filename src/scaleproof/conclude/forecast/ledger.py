@@ -120,8 +120,8 @@ def read_forecasts(folder: Path) -> list[Forecasts]:
 def score_forecasts(forecasts: Forecasts, measured: dict[str, tuple[float, str]], nodes: dict[str, int]) -> list[Score]:
     """Return the scores of the entries whose cells were measured after the forecast was made.
 
-    `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC); `nodes`: of each cell. A run that was
-    there before, or that the forecast was calibrated on, tests nothing and is left out.
+    `measured`: cell -> (seconds of a step, time of its first run, ISO 8601 UTC); `nodes`: of each cell. A cell that was
+    measured before, or that the forecast was calibrated on, tests nothing and is left out.
     """
     scores = []
     for entry in forecasts.entries:

@@ -84,10 +84,10 @@ def certainly_slower_cells(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def next_measurement(candidates: Sequence[Candidate]) -> str | None:
-    """Return the cell whose measurement tells most, per device hour, which is the fastest; None if that is certain.
+    """Return the cell to measure next, in order to learn which is the fastest; None if that is certain.
 
-    Measuring takes variance away, so that it is the cell with the most variance for its price, of those that may be
-    the fastest.
+    Measuring a cell takes its variance away: of those that may be the fastest, it is the one with the most variance a
+    device hour.
     """
     beaten = set(certainly_slower_cells(candidates))
     contenders = [candidate for candidate in candidates if candidate.cell not in beaten]

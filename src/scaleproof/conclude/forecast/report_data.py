@@ -13,7 +13,8 @@ from scaleproof.ground.findings.forecast_report import ForecastReport, ForecastR
 
 def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastReport:
     """Return the newest forecast of each cell in `folder` beside what was measured, scores, sweeps, and coverage."""
-    measured, _ = measured_outcomes(evidence)  # cell -> seconds of a step, time of its first run
+    measured, _ = measured_outcomes(evidence)
+    step_seconds = {cell: seconds for cell, (seconds, _) in measured.items()}
     newest = _newest_forecasts(read_forecasts(folder), {cell: first_run for cell, (_, first_run) in measured.items()})
     scores = [score for score in evidence.ledger if score.campaign == evidence.loaded.name]
     by_cell = {score.cell: score for score in scores}
@@ -28,7 +29,7 @@ def make_forecast_report(evidence: ForecastEvidence, folder: Path) -> ForecastRe
             tokens_per_step=None if is_padded else cell.batch.global_ * cell.workload.seq_len,
             relatives=[other.slug for other in evidence.loaded.cells if series_key(other) == series_key(cell)],
             wide=entry.interval is not None and entry.interval.wide,
-            measured_s=measured[cell.slug][0] if cell.slug in measured else None,
+            measured_s=step_seconds.get(cell.slug),
             inside=score.inside if score else None,
             error=score.error if score else None,
         )

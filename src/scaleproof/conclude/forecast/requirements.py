@@ -86,7 +86,7 @@ def memory_note(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
 def describe_corpora(loaded: LoadedCampaign) -> str:
     """Return a line for each corpus of a campaign: its download, its licence, and what stands in the way."""
     lines = [_corpus_line(name, corpus) for name, corpus in loaded.corpora.items()]
-    downloaded = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}
+    downloaded = {cell.workload.tokenizer for cell in loaded.cells} & ENTRIES.keys() - {"bytes"}  # which needs no file
     lines += [f"\n  tokenizer {name}: downloads a file of less than 1 MB, once" for name in sorted(downloaded)]
     return "\n\nCorpora:" + "".join(lines)
 
@@ -202,14 +202,14 @@ class RunTimes:
         return self._probed_flops(cell, "fp32", available_cores())
 
     def _probed_flops(self, cell: Cell, precision: str, threads: int) -> float:
-        """Return FLOP/s of a layer of the cell's width, trained here; for want of a GPU, a share of a usual one's."""
+        """Return FLOP/s of a device by a layer of the cell's width, trained here; for want of a GPU, of a usual one."""
         device, inventory = self.device(cell), inventory_of(cell)
         if device == "cuda" and not self.gpus:
             known = peak(TYPICAL_GPU, precision)
             return PEAK_SHARE * (known.flops if known else SLOWEST_PEAK)
         width = inventory.attention_width // len(inventory.blocks)
         rate = self.speed.flops(Layer(device, precision, width, cell.workload.seq_len))
-        return rate if device == "cuda" else rate * threads
+        return rate if device == "cuda" else rate * threads  # of one thread
 
     def device(self, cell: Cell) -> str:
         """Return where the cell runs here: "cpu" or "cuda"."""
@@ -246,7 +246,7 @@ def run_times(results: Path, campaign: str, probes: bool = True) -> RunTimes:
     newest = sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_READ]
     runs = []
     for path in newest:
-        with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):  # others name it
+        with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):  # an audit says so
             runs.append(_past_run(json.loads(path.read_bytes()), socket.gethostname(), campaign))
     gpus, _ = usable_gpus(cuda_devices)
     return RunTimes(tuple(filter(None, runs)), tuple(gpus), this_machine(probes))

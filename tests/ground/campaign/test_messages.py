@@ -53,6 +53,9 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         "title: x\ncompare: [{name: x, baseline: {}, candidate: {strategy: fsdp}, repeats: 4}]\n",
         ['Did you mean "pairs"?', 'Did you mean "a"?', 'Did you mean "b"?'],
     ),
+    "a template": ("title: x\n{% for x in y %}\n- {{ x }}\n", ["line 2: templates (Jinja) are not filled in"]),
+    "a value of a template": ("title: x\nwork: {steps: {{ n }}}\n", ["line 2: ", "({{ x }}) are not filled in"]),
+    "true in quotes": ("title: x\nexecution: {compile: 'true'}\n", ["reduce-overhead. Write true.\n"]),
     "a list in braces without brackets": (
         "title: x\nvary: {strategy: ddp, fsdp, zero2, geometry: [1x2]}\n",
         ['vary.strategy cannot be "ddp, fsdp, zero2"', "Write [ddp, fsdp, zero2].\n"],

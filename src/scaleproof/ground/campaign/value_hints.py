@@ -18,7 +18,7 @@ THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:percent|per cent|pct)?")
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # the name of one
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
-TRUTHS = dict.fromkeys(("on", "yes", "y"), "true") | dict.fromkeys(("off", "no", "n"), "false")
+TRUTHS = dict.fromkeys(("on", "yes", "y", "true"), "true") | dict.fromkeys(("off", "no", "n", "false"), "false")
 LIMITS = (
     ("minimum", ">=", operator.ge),
     ("exclusiveMinimum", ">", operator.gt),
@@ -95,7 +95,7 @@ def _parse_minutes(text: str) -> float | None:
 
 
 def _truth_hint(value: object, options: list[Schema]) -> str:
-    """Return a hint for yes, on and the like, which YAML 1.2 takes for words, after a blank; else ""."""
+    """Return a hint for yes, on, "true" and the like, which YAML 1.2 takes for words, after a blank; else ""."""
     word = str(value).casefold()
     takes = any(option.get("type") == "boolean" for option in options)
     return f" Write {TRUTHS[word]}." if takes and word in TRUTHS else ""

@@ -218,6 +218,8 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     conflict = next((n for n, line in enumerate(lines, 1) if line.startswith(("<<<<<<< ", ">>>>>>> "))), None)
     if conflict:
         return f", line {conflict}: a merge conflict of git is not resolved"
+    if template := next((n for n, line in enumerate(lines, 1) if "{%" in line or "{{ " in line), None):
+        return f", line {template}: templates (Jinja) are not filled in; write the values"
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
     if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
         mark, problem = error.context_mark, "a quote that begins here has no end"
@@ -301,9 +303,8 @@ class _Reader:
         """Return a key of a mapping as text: "true" for true. Raises UserError for a list or a mapping."""
         if isinstance(key, tuple | list | Mapping):
             line = (node.lc.key(key)[0] if key in (node.lc.data or {}) else node.lc.line or 0) + 1
-            raise UserError(
-                f"{self.path}, line {line}: a key must be a word, not a list or a mapping; text in braces needs quotes"
-            )
+            hint = "text in braces needs quotes, and templates ({{ x }}) are not filled in"
+            raise UserError(f"{self.path}, line {line}: a key must be a word, not a list or a mapping; {hint}")
         words = {None: "null", True: "true", False: "false"}
         return words[key] if key is None or isinstance(key, bool) else str(key)
 

@@ -39,6 +39,10 @@ def no_claims(folder: Path) -> None:
     (folder / "claims.json").unlink()
 
 
+def line_ends_of_windows(folder: Path) -> None:
+    (folder / "cells.csv").write_bytes((folder / "cells.csv").read_bytes().replace(b"\n", b"\r\n"))
+
+
 def no_pairs(folder: Path) -> None:
     shutil.rmtree(folder / "compare")
 
@@ -52,6 +56,7 @@ def no_pairs(folder: Path) -> None:
         (no_tables, "tables: 15 files are missing: comparison.csv, ", 3),
         (steps_of_another_run, "runs/ddp-n1x2/rep1/steps.csv: sha256", 2),
         (cell_renamed, "runs/ddp_2gpu: was renamed since the report was written: it was runs/ddp-n1x2", 2),
+        (line_ends_of_windows, "(only the ends of its lines, as git's autocrlf changes them)", 2),
         (no_claims, "claims.json: is missing", 2),
         (no_pairs, "compare: 49 files are missing: accumulation/pair1/a/RUN_COMPLETE.txt, ", 2),
     ],

@@ -65,7 +65,10 @@ def check_manifest(folder: Path) -> list[Difference]:
         elif (size := file.stat().st_size) > MOST_BYTES:  # too large to be read
             differences.append(Difference(name, "", f"has {integer(size)} bytes: changed since the report was written"))
         elif (current := sha256_of(file)) != expected:
-            problem = f"changed since the report was written ({str(expected)[:12]} then, {current[:12]} now)"
+            detail = f"{str(expected)[:12]} then, {current[:12]} now"
+            if hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest() == expected:
+                detail = "only the ends of its lines, as git's autocrlf changes them"
+            problem = f"changed since the report was written ({detail})"
             differences.append(Difference(name, "sha256", problem))
     runs = (path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json"))
     unlisted = sorted(name for name in runs if name not in listed)

@@ -53,8 +53,9 @@ def test_an_option_is_taken_where_what_it_needs_is_given_too(tmp_path):
     assert "x.yaml: no such campaign file" in done.stderr
 
 
-def test_a_folder_that_was_removed_is_told_as_that(tmp_path):
-    command = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone; {sys.executable} -m scaleproof audit ."
+@pytest.mark.parametrize("path", [".", "results/demo"])
+def test_a_folder_that_was_removed_is_told_as_that(tmp_path, path):
+    command = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone; {sys.executable} -m scaleproof audit {path}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.returncode, "the folder that this shell is in was removed" in done.stderr) == (2, True)
 

@@ -16,7 +16,7 @@ def test_no_core_and_a_file_in_place_of_results_are_refused(tmp_path, monkeypatc
         check_start(cores, sound)
     with pytest.raises(UserError, match="--cores 0 starts nothing"):
         check_start(0, sound)
-    for target in ("results/mine", "results/mine/", "mine", "config/campaigns/mine.yaml"):
+    for target in ("results/mine", "results/mine/", "mine", "config/campaigns/mine.yaml", "results/Mine/cells.csv"):
         with pytest.raises(UserError, match=r'Did you mean "results/mine/report.html"\?'):
             check_start(2, ["snakemake", "--cores", "2", target])
     (tmp_path / "results/mine").rmdir()

@@ -1,6 +1,7 @@
 """All commands. People use about a dozen; `scaleproof stage` has those that only the workflow calls."""
 
 import argparse
+import os
 import re
 import sys
 
@@ -61,6 +62,7 @@ def run() -> None:
     """Run the command that was asked for. Raises UserError for wrong input, SystemExit as argparse does."""
     if sys.flags.optimize > 1:
         raise UserError("PYTHONOPTIMIZE=2 (python -OO) takes away texts that commands print: unset PYTHONOPTIMIZE")
+    os.getcwd()  # fails where that folder was removed, and whatever is named would seem to be missing
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a file name that is not UTF-8 must not end in a traceback
             stream.reconfigure(errors="backslashreplace")

@@ -30,15 +30,14 @@ def check_start(cores: int | None, words: Sequence[str]) -> None:
     """
     if cores == 0:
         raise UserError("--cores 0 starts nothing; give the number of cores, as in --cores 2")
+    campaigns = [file.stem for file in CAMPAIGNS.glob("*.yaml")]
     for before, word in pairwise(words):
-        results = RESULTS / Path(word).stem
-        names = [
-            str(results),
-            str(CAMPAIGNS / f"{results.name}.yaml"),
-            *([results.name] if not before.startswith("-") else []),
-        ]
-        if word.rstrip("/") in names and (CAMPAIGNS / f"{results.name}.yaml").is_file():
-            raise UserError(f'{word} is no file that is made. Did you mean "{results}/report.html"?')
-    for campaign in CAMPAIGNS.glob("*.yaml"):
-        if (place := RESULTS / campaign.stem).is_file():
-            raise UserError(f"{place} is a file, where the folder of a campaign's results is made: move it")
+        place = Path(word)
+        is_result = place.parts[:1] == RESULTS.parts and len(place.parts) > 1
+        name = place.parts[1] if is_result else place.stem
+        is_whole = place in (RESULTS / name, CAMPAIGNS / f"{name}.yaml") or (word == name and before[:1] != "-")
+        if name.lower() in campaigns and (is_whole or (is_result and name != name.lower())):
+            raise UserError(f'{word} is no file that is made. Did you mean "{RESULTS / name.lower()}/report.html"?')
+    for name in campaigns:
+        if (RESULTS / name).is_file():
+            raise UserError(f"{RESULTS / name} is a file, where the folder of a campaign's results is made: move it")

@@ -96,8 +96,7 @@ def dotted_items(content: Mapping[str, object], at: str = "") -> Iterator[tuple[
 
 def why_incomparable(unexpected: list[str], vary: list[str]) -> str:
     """Return why there is no ratio: `unexpected` fields differ. The option that allows one also names `vary`."""
-    allowing = shlex.join([*vary, *unexpected])
-    return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {allowing})"
+    return f"incomparable: {', '.join(unexpected)} (if this is meant to differ: --vary {shlex.join(vary + unexpected)})"
 
 
 def field_error(name: str, known: Iterable[str], place: Path | None = None) -> UserError:

@@ -64,7 +64,7 @@ def _nearest_result(path: Path) -> str:
     """
     places = [RESULTS, *RESULTS.glob("*/runs")]  # where campaigns lie, and where their cells
     candidates = [place for place in places if (place / path.name).is_dir()]
-    near = [place for place in candidates if place.parent in path.parents] or candidates
+    near = [place for place in candidates if place.parent in path.parents] or candidates  # parent: a campaign's folder
     return f': no such file or folder. Did you mean "{near[0] / path.name}"?' if near else ""
 
 

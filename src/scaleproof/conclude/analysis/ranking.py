@@ -173,7 +173,7 @@ def rank_cells(
         **dict(zip(GROUPED_BY, key, strict=True)),
         cells=entries,
         method=family.method if family else None,
-        claims=family.pairs if family else 0,
+        claims=family.pairs if family else 0,  # whose intervals hold together
         # The family begins with the comparable cells, fastest first.
         fastest_shown=bool(family and family.differ[0, 1 : len(comparable)].all()),
         resolve=resolution_of_family(family, effect or margin) if family else None,

@@ -127,7 +127,7 @@ def compare_all(
     noise = _noise_in_blocks(np.array(logs)) if matched else _noise_without_blocks(logs)
     # The wider of two intervals: by the noise of all cells, and by the noise of the pair alone.
     tukey = studentized_range_quantile(confidence, n_cells, noise.freedom) / math.sqrt(2) * noise.pooled
-    own = noise.own_quantile((1 - confidence) / 2, n_cells * (n_cells - 1) // 2) * noise.own
+    own = noise.own_quantile((1 - confidence) / 2, claims=n_cells * (n_cells - 1) // 2) * noise.own
     half = np.maximum(tukey, own)
     np.fill_diagonal(half, 0.0)
     centres = np.log([values[cell] for cell in cells]) if values else np.array([own_logs.mean() for own_logs in logs])
@@ -213,8 +213,8 @@ def resolution_of_family(family: Family, effect: float) -> Resolution:
     sd, freedom = _sd_of_pair(family)
 
     def shown_by(n: int, confidence: float) -> float:
-        sds = detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal)
-        return math.expm1(sds * sd)
+        in_sds = detectable_ratio_of_cells(n, len(family.cells), confidence, freedom, family.noise.unequal)
+        return math.expm1(in_sds * sd)
 
     return _make_resolution(family.n, effect, family.confidence, shown_by)
 
@@ -243,7 +243,7 @@ def _make_resolution(n: int, effect: float, confidence: float, shown_by: Callabl
     each of which ends in a look at the results, so that their numbers are those of looks, judged at ROUND_CONFIDENCE.
     """
     looks = [look for look in takewhile(lambda look: look <= MOST_REPEATS, repeats_at_looks(n)) if look > n]
-    in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
+    in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)  # the most that is advised
     enough = (repeats for repeats in looks if shown_by(repeats, ROUND_CONFIDENCE) <= effect)
     return Resolution(
         effect=effect,

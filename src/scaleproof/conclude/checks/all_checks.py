@@ -207,7 +207,7 @@ def _finding_on_error(check: str, run: TimedRun, error: Exception) -> Finding:
 
     It is a file or a field of the run's record that is damaged, or else the check itself. `check`: its name.
     """
-    fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)
+    fault = str(error) if isinstance(error, UserError) else rank_fault(run.metrics.ranks)  # of a file, or of a field
     return _unusable_record(run, fault) if fault else note_on_broken_check(check, error, [run.name], [run.metrics.cell])
 
 

@@ -108,7 +108,7 @@ def _fsdp_problems(run: MeasuredRun) -> Iterator[str]:
     if settings.get("replicas", replicas) != replicas:
         yield f"fsdp has {settings['replicas']} replicas, by the configuration {replicas}"
     depth = execution.get("fsdp_prefetch", 1)
-    expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0
+    expected = min(depth, len(inventory_of_run(run).blocks) - 1) if depth > 1 else 0  # no more than there are after one
     is_own_order = depth == 1 and recorded <= 1
     if recorded != expected and not is_own_order:
         yield f"fsdp is set to gather {recorded} blocks ahead, by the configuration {expected}"

@@ -18,7 +18,7 @@ SCALED = 1e-3  # relative; of a factor that is read back from the optimizer's fi
 
 
 def gradient_norm(run: MeasuredRun, rank: int, when: str) -> float | None:
-    """Return the 2-norm of all gradients in the step that `rank` probed "before" or "after" the window (`when`).
+    """Return the 2-norm of all gradients in the step probed "before" or "after" the window (`when`), as `rank` has it.
 
     None where it was not recorded.
     """

@@ -120,8 +120,8 @@ def replicas_stay_together(run: WatchedRun) -> Iterator[Flag]:
     Seen: Models that were called inside of their wrapper; a no_sync that is never left.
     Repair: Call the wrapped model; see what wraps it.
     """
-    # Not where weights are sharded, nor where ranks may have parts of a model without our knowing it: they take the
-    # same batches (tensor parallel), or have other numbers of parameters (pipelines).
+    # Not where weights are sharded (None), nor where ranks may have parts of a model without our knowing it: they take
+    # the same batches (tensor parallel), or have other numbers of parameters (pipelines).
     checksums = {rank.weights for rank in run.ranks if rank.weights is not None and not run.was_ended}
     are_replicas = len({rank.parameters for rank in run.ranks}) == 1 and _ranks_with_same_batches(run) is None
     if len(checksums) > 1 and are_replicas:

@@ -69,7 +69,7 @@ def memory_inputs(cell: Cell) -> MemoryInputs:
         vocabulary=0 if inventory.is_encoder else cell.vocab_size,
         seq_len=cell.workload.seq_len,
         accumulation=cell.batch.accumulation,
-        bucket_elements=None if bucket == "auto" else bucket,
+        bucket_elements=None if bucket == "auto" else bucket,  # None: the engine's default
         reshards=execution.fsdp_reshard,
     )
 

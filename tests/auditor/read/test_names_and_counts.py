@@ -3,7 +3,7 @@
 import pytest
 
 from scaleproof.auditor.read.discover import gather
-from scaleproof.auditor.read.headings import column_of, devices_heading
+from scaleproof.auditor.read.headings import column_of, devices_in
 from scaleproof.auditor.read.printed_figures import remarks_of
 from scaleproof.auditor.read.sentences import stated_figures
 from scaleproof.auditor.read.words import describe
@@ -27,7 +27,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_the_number_of_a_name_is_no_number_of_devices(name):
     assert "devices" not in describe(name).numbers
-    assert devices_heading(name) is None
+    assert devices_in(name) is None
 
 
 @pytest.mark.parametrize("name", ["M4 GPU", "Apple M4", "Apple M4 GPU", "M2 Max GPU"])

@@ -30,7 +30,6 @@ BATCHES = ("global_batch", "batch", "micro_batch")
 COUNTS = ("steps", "epochs")
 SIZE_KINDS = (*DEVICES, *BATCHES, "nodes", "devices_per_node")  # what may differ between rows of one configuration
 PRECISION_RATIOS = (2, 4, 8, 16)  # ratios of the peaks of one device
-EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of what it is called
 EXACT_TOLERANCE = 0.002  # relative difference of a ratio that one column was computed by, beside its rounding
 LARGEST_IN_DIGITS = 1e9  # from which on a product is printed as a power of ten
 
@@ -104,16 +103,16 @@ class Agreement:
     def stands_out(self) -> np.typing.NDArray[np.bool_]:
         """Return (rows,) whether the product is another number than the expected one.
 
-        The limit is wider for MFU, which may be of other steps than the rate, unless four rows or more agree so
-        closely that theirs are of the same steps, and one row does not.
+        The limit is wider for MFU, which may be of other steps than the rate: not so where all rows but one, four or
+        more, agree so closely that MFU and rate must be of the same steps.
         """
         distance = self.figures.distance(self.expected)
         if not any(factor.column.kind in ("mfu", "hfu") for factor in self.factors):
             return distance > STANDS_OUT
         near = distance <= STANDS_OUT
-        all_but_one = near.sum() > FEWEST_ROWS and (~near).sum() == 1
+        one_is_far = near.sum() > FEWEST_ROWS and (~near).sum() == 1
         is_exact = (distance[near] <= EXACT_TOLERANCE).all() and (self.figures.width[near] <= SAME_TOLERANCE).all()
-        return distance > (STANDS_OUT if all_but_one and is_exact else SHARE_STANDS_OUT)
+        return distance > (STANDS_OUT if one_is_far and is_exact else SHARE_STANDS_OUT)
 
     @cached_property
     def lone_rows(self) -> list[int]:
@@ -127,41 +126,41 @@ class Agreement:
         return max(ratio, 1 / ratio)
 
     def is_multiple(self, i: int) -> bool:
-        """Whether a row's product is N or 1/N times the expected one: it is right if batch or devices are so, too."""
-        factor = self.factor_of(i)
+        """Whether a row's product is N or 1/N times the expected one: N times the batch or devices would explain it."""
+        times_off = self.factor_of(i)
         kinds = {factor.column.kind for factor in self.factors}
         if self._is_identity_of_counts or "device_time_s" in kinds:
             return False  # batch and devices are factors already
-        if kinds == {"mfu", "flops_per_s"} and round(factor) not in PRECISION_RATIOS:
-            return False  # the peaks of one device have other ratios
-        return abs(factor / round(factor) - 1) <= NEAR_WHOLE
+        if kinds == {"mfu", "flops_per_s"} and round(times_off) not in PRECISION_RATIOS:
+            return False  # the product is a peak: those of one device differ by precision alone
+        return abs(times_off / round(times_off) - 1) <= NEAR_WHOLE
 
     @cached_property
     def evidence(self) -> float:
         """-log10 of the probability that the rows that fit agree by chance.
 
-        A row agrees by chance as often as the width of the products goes into the range of the first figures.
+        By chance the products would vary as the first column does: of that range (a logarithm) a row's `width` agrees.
         """
         fitting = self.factors[0].figures.middle[np.array(self.rows)][self.fits]
         if not fitting.size:
             return 0.0  # no product is a number
         is_identity = self._is_identity_of_counts
-        # The first row only shows the number, which is known beforehand where it is 1.
+        # Equal figures count once. The first row only shows the number, which is known beforehand where it is 1.
         agreeing = len({f"{value:.3g}" for value in fitting}) - 1 + is_identity
-        varied = max(factor.varies for factor in self.factors) if is_identity else fitting.max() / fitting.min()
-        if agreeing < 1 or varied < LEAST_VARIATION:
+        variation = max(factor.varies for factor in self.factors) if is_identity else fitting.max() / fitting.min()
+        if agreeing < 1 or variation < LEAST_VARIATION:
             return 0.0
         farthest = float(self.figures.distance(self.expected)[self.fits].max())
-        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4
-        return -agreeing * float(np.log10(min(1.0, width / np.log(varied))))
+        width = float(np.median(self.figures.width[self.fits])) + 2 * farthest + 1e-4  # 0 for exact figures otherwise
+        return -agreeing * float(np.log10(min(1.0, width / np.log(variation))))
 
     @property
     def _is_identity_of_counts(self) -> bool:
-        """Whether it is of counts alone and 1 (global batch / batch / devices), or 1/N of nodes (nodes / devices)."""
-        agreement = float(self.expected.middle[0])
-        is_of_nodes = self.factors[0].column.kind == "nodes"
-        times_one = agreement * round(1 / agreement) if is_of_nodes else agreement
-        return abs(times_one - 1) <= SAME_TOLERANCE and all(factor.is_exact for factor in self.factors)
+        """Whether it is of counts alone and 1 (global batch / batch / devices); nodes / devices may also be 1/N."""
+        number = float(self.expected.middle[0])
+        if self.factors[0].column.kind == "nodes":
+            number *= round(1 / number)  # N devices on each node
+        return abs(number - 1) <= SAME_TOLERANCE and all(factor.is_exact for factor in self.factors)
 
     @property
     def most_fit(self) -> bool:
@@ -179,7 +178,7 @@ class Agreement:
     def is_constant(self) -> bool:
         """Whether more rows agree than chance explains, and twice as many as stand out.
 
-        How much evidence is enough depends on what is multiplied: rate x time is expected to be constant.
+        What is expected to be constant needs less evidence: counts, FLOP/s over MFU (a peak), then rate x time (work).
         """
         agreeing = self.fits.sum()
         if self._is_identity_of_counts:
@@ -188,8 +187,8 @@ class Agreement:
         is_rate_x_time = len(self.factors) == 2 and bool(kinds & {*RATES, "flops_per_s"}) and bool(kinds & {*DURATIONS})
         certain = FEWEST_EVIDENCE if is_rate_x_time else 2 * FEWEST_EVIDENCE
         enough = FEWEST_EVIDENCE_OF_ONE if kinds == {"mfu", "flops_per_s"} else certain
-        fewest = FEWEST_ROWS - 1 if self.evidence >= certain else FEWEST_ROWS
-        return self.evidence >= enough and agreeing >= max(fewest, ROWS_PER_ODD_ROW * len(self.lone_rows))
+        fewest_rows = FEWEST_ROWS - 1 if self.evidence >= certain else FEWEST_ROWS
+        return self.evidence >= enough and agreeing >= max(fewest_rows, ROWS_PER_ODD_ROW * len(self.lone_rows))
 
 
 def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) -> bool:
@@ -198,12 +197,14 @@ def is_same_configuration(figures: FigureTable, agreement: Agreement, row: int) 
     It is not where it says "bf16" and they all say "fp32", or where its model has another size.
     """
     fitting = [agreement.rows[i] for i in np.flatnonzero(agreement.fits)]
-    holds_for_any_model = agreement.stated is not None or all(factor.is_exact for factor in agreement.factors)
-    settings = [] if holds_for_any_model else figures.model_sizes
-    if agreement.stated is None and agreement.factors[0].column.kind == "flops_per_s":
+    if agreement.stated is not None or all(factor.is_exact for factor in agreement.factors):
+        settings = []  # it holds for any model
+    elif agreement.factors[0].column.kind == "flops_per_s":
         # The FLOPs of a step depend on the model and its length: any setting may be one of these.
         kinds = (*SIZE_KINDS, *PARALLEL, *RESULTS)
         settings = [column.texts for column in figures.columns if column.kind not in kinds]
+    else:
+        settings = figures.model_sizes
     if any(texts[row] not in [texts[i] for i in fitting] for texts in settings):
         return False
     for texts in figures.words.values():

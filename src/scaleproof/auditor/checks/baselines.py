@@ -32,25 +32,25 @@ def epochs_of_runs(run: ReportedRun) -> list[list[TimedSpan]]:
     """Sort the epochs of a file by the run that wrote them: 5, 1, 6, 2 are the runs [5, 6] and [1, 2], lines mixed.
 
     An epoch continues the run whose last epoch has the number before. Without one it goes to the run that began last,
-    if its number is larger than all in there (some may be missing). Every other one begins a new run.
+    if it comes after the last one in there (some may be missing). Every other one begins a new run.
     """
     runs: list[list[TimedSpan]] = []
     ended_with: dict[int, list[TimedSpan]] = {}  # number of a run's last epoch -> that run's epochs
     in_latest: set[int | None] = set()  # numbers in the run that began last
     for span in run.timed_spans:
-        index = span.index
-        epochs = ended_with.pop(index - 1, None) if index is not None else None
+        number = span.index
+        epochs = ended_with.pop(number - 1, None) if number is not None else None
         if epochs is None:
-            is_later = bool(runs) and (index is None or index > (runs[-1][-1].index or 0))
-            if not is_later or index in in_latest:
+            is_later = bool(runs) and (number is None or number > (runs[-1][-1].index or 0))
+            if not is_later or number in in_latest:
                 runs.append([])
                 in_latest = set()
             epochs = runs[-1]
         if epochs is runs[-1]:
-            in_latest.add(index)
+            in_latest.add(number)
         epochs.append(span)
-        if index is not None:
-            ended_with[index] = epochs
+        if number is not None:
+            ended_with[number] = epochs
     return runs
 
 
@@ -252,12 +252,8 @@ def name_of_work(name: str) -> tuple[str, ...]:
 
 def _distance(base: ReportedRun, run: ReportedRun) -> int:
     """Count how different the conditions are: 2 for each that differs, 1 for each that only one run states."""
-    distance = 0
-    for name in CONDITIONS:
-        first, second = getattr(base, name), getattr(run, name)
-        if first != second:
-            distance += 1 if first is None or second is None else 2
-    return distance
+    values = ((getattr(base, name), getattr(run, name)) for name in CONDITIONS)
+    return sum(1 if a is None or b is None else 2 for a, b in values if a != b)
 
 
 def fields_that_settle(run: ReportedRun, candidates: Iterable[ReportedRun]) -> list[str]:

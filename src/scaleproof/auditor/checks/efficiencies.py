@@ -41,12 +41,13 @@ def efficiencies_follow(context: AuditContext) -> Iterator[Flag]:
         efficiencies = []
         for series in series_of(table):
             of_series = _printed_efficiencies(series)
+            # A fault of the baseline explains all efficiencies of a series.
             flag = _divided_by_all_devices(of_series, series) or _baseline_over_its_devices(series)
             flag = flag or wrong_mark(series, "efficiency")
             if flag is None and not any(row.speedup for row in of_series) and not series.did_unequal_work:
                 flag = wrong_baseline(series, "efficiency")
             if flag is not None:
-                yield flag  # it explains all efficiencies of the series
+                yield flag
             else:
                 efficiencies += of_series
         wrong = [efficiency for efficiency in efficiencies if not efficiency.is_right]
@@ -73,13 +74,13 @@ class _Efficiency:
 
     @property
     def is_right(self) -> bool:
-        """Whether it means the printed speed-up or, without one, a measured one: 86 % on 8 devices is 6.9x."""
+        """Whether it means the printed speed-up or, without one, any measured one: 86 % on 8 devices is 6.9x."""
         if self.speedup is not None:
             return self.as_speedup.meets(self.speedup.interval)
-        steady = any(ratio.gives(self.as_speedup, NOISE_FACTOR - 1) for ratio in self.measured if ratio.kind in STEADY)
         # Total times hold start-up and evaluation: their speed-ups are less exact.
-        total = (ratio for ratio in self.measured if ratio.kind not in STEADY)
-        return steady or any(ratio.gives(self.as_speedup, RATIO_TOLERANCE) for ratio in total)
+        tolerances = [NOISE_FACTOR - 1 if ratio.kind in STEADY else RATIO_TOLERANCE for ratio in self.measured]
+        pairs = zip(self.measured, tolerances, strict=True)
+        return any(ratio.gives(self.as_speedup, tolerance) for ratio, tolerance in pairs)
 
     @property
     def is_over_all_devices(self) -> bool:
@@ -165,8 +166,8 @@ def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag 
 def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
     """Flag a series without speed-ups whose efficiencies are over all devices: its baseline's is 1 / its devices.
 
-    Example: rates 100 and 190 on 2 and 4 devices, efficiencies 50.0 % and 47.5 %. None where it is not so, or where the
-    50 % is rounded: it may be over a single device that the table leaves out.
+    Example: rates 100 and 190 on 2 and 4 devices, efficiencies 50.0 % and 47.5 %. None where a row is not so, or where
+    50 % has no decimal: it may be over a single device that the table leaves out.
     """
     size = series.bases[0].devices or 1
     if size == 1 or series.did_unequal_work:
@@ -183,7 +184,7 @@ def _baseline_over_its_devices(series: RowSeries) -> Flag | None:
     if not larger:
         return None
     row, stated = larger[-1]
-    derivation = f"{row.description}: {stated.printed} x {size}"  # it should be over 1 / `size` of its devices
+    derivation = f"{row.description}: {stated.printed} x {size}"  # over devices / size, rather than over devices
     corrected = Correction(value=round(100 * stated.value * size, 1), unit="%", derivation=derivation)
     evidence = f"{series.base_name}: an efficiency of 1 / {size} over itself; all are divided by all devices"
     about = places([*series.bases, *(row for row, _ in larger)])

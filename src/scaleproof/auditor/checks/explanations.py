@@ -83,10 +83,10 @@ class Explanation:
 
     @cached_property
     def comparable(self) -> np.typing.NDArray[np.bool_]:
-        """Return (rows,) whether a row has both figures, with digits enough, and its ratio is not about 1."""
+        """Return (rows,) whether a row can agree: it has both figures, with digits enough, and is not about 1."""
         nontrivial = np.abs(self.formula.values.middle - 1) > TRIVIAL_DIFFERENCE
-        # Of two columns where the heading or custom expects it, of one where nothing else can be meant.
-        is_expected = self.formula.expected + len(self.formula.sources) > ONLY_MEANING
+        # An expected formula needs fewer digits: of two columns if one is named, of one if nothing else can be meant.
+        is_expected = self.formula.expected >= (1 if len(self.formula.sources) == 2 else ONLY_MEANING)
         precise = self.width < (COARSEST_WIDTH if is_expected else COARSE_WIDTH)
         return np.isfinite(self.distance) & nontrivial & precise & (self.stated.middle > 0)
 
@@ -108,6 +108,7 @@ class Explanation:
         width = self.width + 2 * FIT_TOLERANCE
         # Of coarse ratios those that are printed alike count once; most are near 1.
         compared = np.where(width < COARSE_WIDTH, ratios, self.stated.middle)
+        # A ratio r is taken to be anywhere in a range of 1 + 2 |log r|, of which `width` agrees.
         chances = {f"{compared[i]:.3g}": width[i] / (1 + 2 * abs(math.log(ratios[i]))) for i in rows}
         return -sum(math.log10(min(1.0, chance)) for chance in chances.values())
 
@@ -125,28 +126,29 @@ class Explanation:
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
-        if len(self.formula.sources) == 2 and self.formula.expected:
+        if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
             return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
         return right >= ROWS_PER_ODD_ROW * wrong and self.weight(tried) >= FEWEST_EVIDENCE
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
-        """Whether the heading names it, and wrong rows are not off by one factor (another baseline) or far off."""
+        """Whether the heading names it, and no wrong row is far off, unless by a lost unit, or all by one factor."""
         factors = (self.stated.middle / self.formula.values.middle)[self.contradicts]
         is_of_one_column = len(factors) > 1 and len(self.formula.sources) == 1
-        has_one_factor = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()
-        units_off = np.log10(np.abs(factors)) / LOST_UNIT
-        has_lost_unit = (np.round(units_off) != 0) & (np.abs(units_off - np.round(units_off)) < FIT_TOLERANCE)
+        has_other_baseline = is_of_one_column and np.ptp(factors) < CONTRADICTION * factors.max()  # one factor in all
+        thousands = np.log10(np.abs(factors)) / LOST_UNIT  # 2 where 1.31 stands for 1.31M
+        has_lost_unit = (np.round(thousands) != 0) & (np.abs(thousands - np.round(thousands)) < FIT_TOLERANCE)
         is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
-        return self.says_so and not has_one_factor and bool(is_near.all())
+        return self.says_so and not has_other_baseline and bool(is_near.all())
 
     def explains(self, row: int, meant: "Explanation") -> bool:
-        """Whether this explanation gives a row that contradicts the `meant` one, so that the row may be right."""
+        """Whether `row`, which contradicts the `meant` explanation, may be right by this one."""
         if meant.formula.expected == ONLY_MEANING and len(meant.formula.sources) == 2:
-            return False  # the heading leaves no other meaning
+            return False  # the heading names both columns: it leaves no other meaning
         if not self.agrees[row]:
             return False
-        has_same_sources = self.formula.sources == meant.formula.sources
+        has_same_sources = self.formula.sources == meant.formula.sources  # they are divided or read in another way
+        # A formula of other columns must be more than a near miss: expected, or right in two rows, and precise.
         is_likely = bool(self.formula.expected) or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
         return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
 
@@ -165,16 +167,14 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
     for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
-        # Names of rows are of anything.
-        is_known = [not figures.on_side or SPEEDUP_HEADING.search(column.heading) for column in figures.columns]
-        targets = [
-            column for column, known in zip(figures.columns, is_known, strict=True) if known and is_ratio(column)
-        ]
+        targets = [column for column in figures.columns if is_ratio(column)]
+        if figures.on_side:  # columns are called by names of rows, which are of anything
+            targets = [column for column in targets if SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         if not flagged & set(figures.places):
             flags += _ratios_of_nothing(figures)
         for flag in flags:
-            if not flagged & set(flag.about):
+            if not flagged & set(flag.about):  # one finding for a row
                 yield flag
                 flagged |= set(flag.about)
 
@@ -195,14 +195,14 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         return
     agreeing = int(meant.agrees.sum())
     others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
+    inverse = meant.formula.sources[::-1] if len(meant.formula.sources) == 2 else None
     for i in np.flatnonzero(meant.contradicts).tolist():
-        if is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower():
-            # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
-            inverse = meant.formula.sources[::-1]
-            explanations = [other for other in explanations if len(inverse) < 2 or other.formula.sources != inverse]
+        # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
+        is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
+        possible = (other for other in explanations if not (is_one_way and other.formula.sources == inverse))
         # A change of percentages may be a difference of points.
         in_points = all("%" in text for text in (target.texts[i], meant.formula.above[i], meant.formula.below[i]))
-        explained = in_points or any(other.explains(i, meant) for other in explanations)
+        explained = in_points or any(other.explains(i, meant) for other in possible)
         if explained or STATISTIC_NAME.match(figures.names[i]) or _is_of_another_size(figures, meant, i):
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
@@ -210,7 +210,7 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
 
 
 def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> bool:
-    """Whether all rows that agree share one number in a column of words ("257×257"), and this row has another."""
+    """Whether all rows that agree share one size in a column of words, "257×257", and this row has another."""
     agreeing = np.flatnonzero(meant.distance <= FIT_TOLERANCE).tolist()
     if not agreeing:
         return False
@@ -229,35 +229,34 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     of_figures = {column.heading: column.texts for column in table.columns if is_ratio(column)}
     for heading, texts in (of_figures | table.words).items():
         if "efficien" in heading.lower():
-            continue  # of devices
+            continue  # over the devices, too
         is_speedup = SPEEDUP_HEADING.search(heading) is not None
         is_of_ratios = heading in of_figures or RATIO_HEADING.search(heading) is not None
-        # Of a table on its side a share may be of another row: "+90%" in a column of differences.
-        texts_of_ratios = ["" if table.on_side and "%" in text else text for text in texts]
-        stated = {
-            i: ratio for i, text in enumerate(texts_of_ratios) if (ratio := _stated(text, is_of_ratios)) is not None
-        }
+        stated = _stated_ratios(texts, is_of_ratios, table.on_side)
         base = _baseline_of(texts, stated.keys())
         if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
-            continue
+            continue  # nothing shows what the ratios are over
         gaps = {i: _least_gap(table, sources, i, ratio, is_speedup) for i, ratio in stated.items() if i != base}
         wrong = [i for i, gap in gaps.items() if gap > RATIO_TOLERANCE]
         quantities = [word.lower() for i in wrong for word in QUANTITY.findall(f"{heading} {texts[i]}")]
-        is_known = all(word in headings for word in quantities)
-        if len(wrong) == 1 and is_known and not _has_other_baseline(table, wrong[0], base):
-            i = wrong[0]
-            others = [f" and {column.texts[base]}" if base is not None else "" for column in sources]
-            figures = (
-                f"{column.heading} {column.texts[i]}{other}" for column, other in zip(sources, others, strict=True)
-            )
-            evidence = (
-                f"{table.names[i]}: {heading} {texts[i]}, but no two figures of the table give it: {listed(figures)}"
-            )
-            yield Flag(evidence, [table.places[i]])
+        are_in_table = all(quantity in headings for quantity in quantities)
+        # Several may be of something that the table leaves out.
+        if len(wrong) == 1 and are_in_table and not _has_other_baseline(table, wrong[0], base):
+            (i,) = wrong
+            at_base = ["" if base is None else f" and {column.texts[base]}" for column in sources]
+            pairs = [f"{column.heading} {column.texts[i]}{text}" for column, text in zip(sources, at_base, strict=True)]
+            evidence = f"{table.names[i]}: {heading} {texts[i]}, but no two figures of the table give it: "
+            yield Flag(evidence + listed(pairs), [table.places[i]])
+
+
+def _stated_ratios(texts: list[str], are_ratios: bool, on_side: bool) -> dict[int, Figures]:
+    """Return row -> the ratio that its cell states. Rows of a table on its side may have shares of one another."""
+    of_cells = {i: _ratio_in(text, are_ratios) for i, text in enumerate(texts) if not (on_side and "%" in text)}
+    return {i: ratio for i, ratio in of_cells.items() if ratio is not None}
 
 
 def _baseline_of(texts: list[str], stated: Set[int]) -> int | None:
-    """The row that is called the baseline, or the first one where all others, and not it, state a ratio; else None."""
+    """Return the one row that is called the baseline, else the first where all rows but it are `stated`; else None."""
     marked = [i for i, text in enumerate(texts) if MARK.fullmatch(text)]
     if not marked and stated == set(range(1, len(texts))) and stated:
         return 0
@@ -277,8 +276,11 @@ def _are_variant_and_baseline(columns: list[FigureColumn]) -> bool:
     return is_pair and any(BASELINE.search(column.heading) for column in columns)
 
 
-def _stated(text: str, is_in_column_of_ratios: bool) -> Figures | None:
-    """What the ratio that a cell states may be, as times: 1.72 or 0.28 of "72% improvement"; None without one."""
+def _ratio_in(text: str, is_in_column_of_ratios: bool) -> Figures | None:
+    """Return what the ratio in a cell may be, as times: 1.72 or 0.28 of "72% improvement"; None without one.
+
+    Without a sign it may be a share, too: 0.72 of "72%".
+    """
     m = STATED.search(text)
     if m is None or RANGE.search(text[: m.start("n")]) or not (is_in_column_of_ratios or m["sign"] or WAY.search(text)):
         return None
@@ -292,7 +294,7 @@ def _stated(text: str, is_in_column_of_ratios: bool) -> Figures | None:
 
 
 def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated: Figures, is_speedup: bool) -> float:
-    """How far a stated ratio is from the nearest one of a figure of its row and another one; -1 where there is none.
+    """Return how far a stated ratio is from the nearest one of a figure of its row and any other one; -1 without any.
 
     `sources`: the columns of these figures. The devices, the batch and other settings may be factors of the ratio.
     """
@@ -304,12 +306,12 @@ def _least_gap(table: FigureTable, sources: list[FigureColumn], row: int, stated
             others = np.array([i for i in range(len(one.texts)) if i != row or one is not other], dtype=np.int64)
             here, there = one.figures[np.full(len(others), row)], other.figures[others]
             ratios = [here.over(there), there.over(here)]
-            if is_speedup and one is other:
+            if is_speedup and one is other:  # of a time it is the other one over that of the row
                 ratios = ratios[1:] if family(one) == "time" else ratios[:1]
             with np.errstate(divide="ignore", invalid="ignore"):
-                more = [size[row] / size[others] for size in sizes]
-            for factor in (np.ones(len(others)), *more, *(1 / times for times in more)):
+                size_ratios = [size[row] / size[others] for size in sizes]
+            for factor in (np.ones(len(others)), *size_ratios, *(1 / size_ratio for size_ratio in size_ratios)):
                 gaps += [stated.distance(Figures(r.low * factor, r.high * factor)).ravel() for r in ratios]
-    finite = np.concatenate(gaps)
-    finite = finite[np.isfinite(finite)]
+    all_gaps = np.concatenate(gaps)
+    finite = all_gaps[np.isfinite(all_gaps)]
     return float(finite.min()) if finite.size else -1.0

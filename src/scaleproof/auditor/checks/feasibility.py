@@ -160,14 +160,14 @@ def _peak_of_another_device(
 ) -> Flag:
     """Flag `what`, an MFU that is `flops` over a `stated` peak, none of the `peaks` of the device.
 
-    The sentence says whose peak it is: "the peak of A100" of 312 TFLOP/s, or "the figure with sparsity". `source` says
-    where the right one, the highest of `peaks`, is from.
+    The sentence says whose peak it is: "the peak of A100" of 312 TFLOP/s, or "the figure with sparsity". The MFU is
+    corrected by the highest of `peaks`, which is from `source`.
     """
     cards = [name for name in CARDS if name not in device]
     others = [name for name in cards if any(near(stated, peak, SAME_PEAK_TOLERANCE) for peak in peaks_of(name))]
     whose = f", the peak of {listed(others)}" if others else ""
     if any(near(stated, 2 * peak, SAME_PEAK_TOLERANCE) for peak in peaks):
-        whose = ", the figure with sparsity"
+        whose = ", the figure with sparsity"  # which is twice the dense one
     best, right = max(peaks), " or ".join(f"{peak / TERA:g}" for peak in sorted(peaks))
     derivation = f"{flops / TERA:.4g} of {best / TERA:g} TFLOP/s, {source}"
     corrected = Correction(value=round(100 * flops / best, 1), unit="%", derivation=derivation)
@@ -230,23 +230,23 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
         share, flops = row.known("mfu"), row.known("flops_per_s")
         peaks = peaks_of(device)
         if share and peaks:
-            text, readings = f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]
+            text, flops_of_device = f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]
         elif flops:
-            text, readings = f"{flops.heading} {flops.printed}", _flops_of_one_device(flops, row.devices or 1)
+            text, flops_of_device = f"{flops.heading} {flops.printed}", _flops_of_one_device(flops, row.devices or 1)
         else:
             continue
         device_rate = rate.value / (1 if rate.per_device else row.devices or 1)  # tokens/s
-        most = max(reading.high for reading in readings) / device_rate / parameters
-        least = min(reading.low for reading in readings) / device_rate / parameters
+        most = max(reading.high for reading in flops_of_device) / device_rate / parameters  # for a parameter and token
+        least = min(reading.low for reading in flops_of_device) / device_rate / parameters
         # In fp8 the peak is twice as high: the MFU may be relative to that.
-        fewest_flops = FORWARD_FLOPS / (2 if WITH_FP8.search(device) else 1)
-        if most < fewest_flops * (1 - ROUNDED_SIZE_TOLERANCE):
-            per_token, why = most, f"the forward pass takes {FORWARD_FLOPS:g}"
+        fewest = FORWARD_FLOPS / (2 if WITH_FP8.search(device) else 1)
+        if most < fewest * (1 - ROUNDED_SIZE_TOLERANCE):
+            wrong, why = most, f"the forward pass takes {FORWARD_FLOPS:g}"
         elif parameters >= LARGE and least > MOST_FLOPS:
-            per_token, why = least, "training takes 6, and attention some more"
+            wrong, why = least, "training takes 6, and attention some more"
         else:
             continue
-        evidence = f"{row.description}: {text} at {rate.printed} is {per_token:.2g} FLOPs for each of "
+        evidence = f"{row.description}: {text} at {rate.printed} is {wrong:.2g} FLOPs for each of "
         evidence += f"{parameters / 1e9:g}B parameters and token; {why}"
         yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
 

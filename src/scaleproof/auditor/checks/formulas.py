@@ -55,27 +55,28 @@ SETTINGS = (
 )
 RATIO_DIMENSIONS = ("percent", "times")  # dimensions of ratios: "+3,530 tok/s" is a difference
 DIFFERENCE = "difference"
-# Rows of these are statistics of ratios, not ratios of statistics.
 QUALITY = ("accuracy", "loss", "val_loss", "perplexity")  # of what was trained: no speed-up is over it
 
 
 def family(column: FigureColumn) -> str | None:
-    """Return the family of a column, "time" or "rate": ratios are of two of one. None: a setting, ratio or quality."""
-    if column.kind in QUALITY or is_ratio(column) or (column.kind in SETTINGS and not column.has_decimals):
+    """Return the family of a column, e.g. "time": two of one may be divided. None: a setting, ratio or quality."""
+    is_setting = column.kind in SETTINGS and not column.has_decimals
+    if is_setting or column.kind in QUALITY or is_ratio(column):
         return None
-    if column.kind is None or column.kind in SETTINGS:
+    if column.kind is None or column.kind in SETTINGS:  # not understood, or a setting by its heading alone
         return f"unknown{column.meaning.unit or ''}"
     return next((name for name, ends in FAMILIES.items() if column.kind.endswith(ends)), None)
 
 
 def is_ratio(column: FigureColumn) -> bool:
-    """Whether a column is of ratios or differences, by its kind or its heading; ends of intervals are not."""
-    of_means = column.meaning.statistic == "mean" and SPEEDUP_HEADING.search(column.heading)
-    if END_OF_INTERVAL.search(column.heading) or not (column.meaning.statistic is None or of_means):
+    """Whether a column is of ratios or differences, by its kind or its heading; "speedup (max)", "p95" are not."""
+    is_mean_speedup = column.meaning.statistic == "mean" and SPEEDUP_HEADING.search(column.heading)
+    if END_OF_INTERVAL.search(column.heading) or not (column.meaning.statistic is None or is_mean_speedup):
         return False
     if column.kind in ("speedup", "efficiency", "change"):
         return True
-    return column.kind in (None, "metric", "text") and (is_called_ratio(column) or has_ratios_alone(column))
+    is_of_unknown_kind = column.kind in (None, "metric", "text")
+    return is_of_unknown_kind and (is_called_ratio(column) or has_ratios_alone(column))
 
 
 def is_called_ratio(column: FigureColumn) -> bool:
@@ -119,24 +120,7 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     sources = [column for column in table.columns if column is not target and family(column)]
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
-    own_words = words_of(target.heading) - GENERAL_WORDS  # "New speedup" is of "New eager" and "New compiled"
-    peers = [column for column in sources if own_words & words_of(column.heading)] or sources
-    for above, below in permutations(sources, 2):
-        if family(above) == family(below) and above.meaning.per_device == below.meaning.per_device:
-            name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
-            ratio = above.figures.over(below.figures)
-            is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
-            of_family = [column for column in peers if family(column) == family(above)]
-            is_only_pair = of_family in ([above, below], [below, above])
-            is_likely = is_beside_one or (is_only_pair and is_called_ratio(target))
-            expected = max(columns_named(target.heading, *headings), int(is_likely))
-            yield Formula(name, headings, ratio, expected, above.texts, below.texts)
-            # What is not called a speed-up may be over the smaller one in each row.
-            if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
-                inverse = below.figures.over(above.figures)
-                larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))
-                yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
-
+    yield from _ratios_of_two_columns(target, sources)
     meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     of_devices = (column.figures for column in table.columns if column.kind in ("devices", "processes", "nodes"))
@@ -146,6 +130,28 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
             is_meant = source in meant and rule == rule_meant
             yield from _over_rows(source, rule, base, devices, meaning_of_ratio(target) if is_meant else None)
     yield from (_share_of_sum(source) for source in sources)
+
+
+def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
+    """Yield ratios of two columns; expected if `target` names one, or stands behind one, or no others are like them."""
+    own_words = words_of(target.heading) - GENERAL_WORDS  # "New speedup" is of "New eager" and "New compiled"
+    peers = [column for column in sources if own_words & words_of(column.heading)] or sources
+    for above, below in permutations(sources, 2):
+        if family(above) != family(below) or above.meaning.per_device != below.meaning.per_device:
+            continue
+        name, headings = f"{above.heading} / {below.heading}", (above.heading, below.heading)
+        ratio = above.figures.over(below.figures)
+        is_beside_one = target.position in (above.position, below.position)  # in brackets behind its figure
+        of_family = [column for column in peers if family(column) == family(above)]
+        is_only_pair = of_family in ([above, below], [below, above])
+        is_likely = is_beside_one or (is_only_pair and is_called_ratio(target))
+        expected = max(columns_named(target.heading, *headings), int(is_likely))
+        yield Formula(name, headings, ratio, expected, above.texts, below.texts)
+        # What is not called a speed-up may be over the smaller one in each row.
+        if SPEEDUP_HEADING.search(target.heading) is None and sources.index(above) < sources.index(below):
+            inverse = below.figures.over(above.figures)
+            larger = Figures(np.maximum(ratio.low, inverse.low), np.maximum(ratio.high, inverse.high))
+            yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
 
 def meaning_of_ratio(target: FigureColumn) -> str:
@@ -158,36 +164,36 @@ def meaning_of_ratio(target: FigureColumn) -> str:
 def _over_rows(
     source: FigureColumn, rule: str, base: Rows, devices: Figures | None, meant: str | None
 ) -> Iterator[Formula]:
-    """Yield formulas of a column over its baseline row, the other way round, x and / devices (if known), and -.
+    """Yield a column over its baseline row, that over the column, both x and / devices if known, and the difference.
 
-    `base`: the baseline of each row, -1 without one; `meant`: what the ratio is, where nothing but this source can be
-    meant. Example: times 90, 24 over the first row give 1, 0.27 and 1, 3.75; on 1 and 4 devices also 1, 1.07 and 1, 15.
+    `rule`: what the baseline is called; `base`: its row for each row, -1 without one; `meant`: a `meaning_of_ratio`, if
+    nothing but this source can be meant. Example: times 90, 24 give 1, 0.27 and 1, 3.75; on 1, 4 devices 1, 1.07 also.
     """
     has_base = np.where(base >= 0, 1.0, np.nan)
     at_base = source.figures[base] * Figures(has_base, has_base)
     texts_at_base = [source.texts[i] for i in base]
-    by_rule = int(rule in USUAL_BASELINES)
+    usual = int(rule in USUAL_BASELINES)  # how far the rule alone makes a formula expected
     name, headings = f"{source.heading} over {rule}", (source.heading,)
     is_steady = source.kind not in TIMES_OF_RUN
-    for upwards in (True, False):
-        ratio = source.figures.over(at_base) if upwards else at_base.over(source.figures)
-        above, below = (source.texts, texts_at_base) if upwards else (texts_at_base, source.texts)
+    for is_over_base in (True, False):
+        ratio = source.figures.over(at_base) if is_over_base else at_base.over(source.figures)
+        above, below = (source.texts, texts_at_base) if is_over_base else (texts_at_base, source.texts)
         # A speed-up is the baseline's time over the row's, an overhead the other way round.
-        of_times = family(source) == "time" and meant != "overhead"
-        expected = ONLY_MEANING if meant and upwards != of_times else by_rule
-        yield Formula(name, headings, ratio, by_rule if meant == "efficiency" else expected, above, below, is_steady)
+        is_right_way = is_over_base != (family(source) == "time" and meant != "overhead")
+        expected = ONLY_MEANING if meant and is_right_way else usual
+        plain, over_devices = (usual, expected) if meant == "efficiency" else (expected, usual)
+        yield Formula(name, headings, ratio, plain, above, below, is_steady)
         if devices is not None:
             more = devices / devices[base]
             yield Formula(f"{name}, x devices", headings, ratio * more, 0, above, below, is_steady)
-            divided = expected if meant == "efficiency" else by_rule
-            yield Formula(f"{name}, / devices", headings, ratio / more, divided, above, below, is_steady)
+            yield Formula(f"{name}, / devices", headings, ratio / more, over_devices, above, below, is_steady)
     gap, width = np.abs(source.figures.middle - at_base.middle), (source.figures.high - source.figures.low) / 2
-    around = Figures(np.maximum(gap - width, 0.0), gap + width)
-    yield Formula(name, headings, around, by_rule, source.texts, texts_at_base, is_difference=True)
+    difference = Figures(np.maximum(gap - width, 0.0), gap + width)
+    yield Formula(name, headings, difference, usual, source.texts, texts_at_base, is_difference=True)
 
 
 def _share_of_sum(source: FigureColumn) -> Formula:
-    """Each figure of a column over their sum: 42.1 of 42.1, 71.3, 14.6 and 8.3 ms is 30.9 %."""
+    """Return each figure of a column over their sum: 42.1 of 42.1, 71.3, 14.6 and 8.3 ms is 30.9 %."""
     total = float(np.nansum(source.figures.middle))
     figures = source.figures.scaled(1 / total if total > 0 else np.nan)
     texts = [f"{total / source.meaning.scale:.5g}"] * len(source.texts)
@@ -195,16 +201,17 @@ def _share_of_sum(source: FigureColumn) -> Formula:
 
 
 def columns_of_speedups(target: FigureColumn, sources: list[FigureColumn]) -> list[FigureColumn]:
-    """Return the columns of speed of which `target` can be speed-ups: the one that it names, else all; else []."""
+    """Return the columns that `target` can be over: the only source, or those of a speed-up (one, if it is named)."""
     if len(sources) == 1:
         return sources
-    speeds = [column for column in sources if family(column) in ("rate", "time")]
     if SPEEDUP_HEADING.search(target.heading) is None:
         return []
-    if words_of(target.heading) - GENERAL_WORDS - set().union(*(words_of(column.heading) for column in speeds)):
+    speeds = [column for column in sources if family(column) in ("rate", "time")]
+    words = [words_of(column.heading) for column in speeds]
+    if words_of(target.heading) - GENERAL_WORDS - set().union(*words):
         return []  # of something that is not in the table
-    shared = set.intersection(*(words_of(column.heading) for column in speeds)) if speeds else set()
-    named = [column for column in speeds if set() < words_of(column.heading) - shared <= words_of(target.heading)]
+    own_words = [one - words[0].intersection(*words) for one in words]
+    named = [column for column, own in zip(speeds, own_words, strict=True) if set() < own <= words_of(target.heading)]
     return named if len(named) == 1 else speeds
 
 
@@ -212,15 +219,15 @@ def columns_named(heading: str, above: str, below: str) -> int:
     """Count the two columns that a heading names: "DDP speedup" 1 of "time DDP", "time FSDP", "time DDP/FSDP" both."""
     words = words_of(heading)
     first, second = (words_of(re.sub(r"\(.*?\)", "", column)) for column in (above, below))  # without units
-    common = first & second
-    if first and second and not common and first | second <= words:
-        return 2
-    own = words - GENERAL_WORDS
-    if own and not common and (own <= first or own <= second):
-        return 1  # "vs HF" of vLLM and HF
-    number = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first)) if common else 0
-    # With other words in the heading it may be of a third thing.
-    return number if words - first - second <= GENERAL_WORDS else min(number, 1)
+    if not first & second:
+        if first and second and first | second <= words:
+            return 2
+        own = words - GENERAL_WORDS
+        return int(bool(own) and (own <= first or own <= second))  # "vs HF" of vLLM and HF
+    # Of columns with common words, "time DDP" and "time FSDP", a heading has to have the other words.
+    named = sum(bool(distinct) and distinct <= words for distinct in (first - second, second - first))
+    # With words of neither column the heading may be of a third thing.
+    return named if words - first - second <= GENERAL_WORDS else min(named, 1)
 
 
 def baselines(target: FigureColumn, table: FigureTable) -> Iterator[tuple[str, Rows]]:
@@ -251,19 +258,20 @@ def is_marked(column: FigureColumn, row: int) -> bool:
 
 
 def readings(column: FigureColumn) -> dict[str, Figures]:
-    """Return reading -> a column of ratios read so: 20 may be 20 or 0.2 of something, so much more, or so much less."""
+    """Return reading -> what a column of ratios is, read so: 20 is "1.0 of" 20, "0.01 of" 0.2, "0.01 more" 1.2."""
     printed = [figures_of(text) for text in column.texts]
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
     low, high = column.figures.low, column.figures.high
     ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
     if not np.isfinite(ratios.low).any():
-        return {DIFFERENCE: column.figures}
+        return {DIFFERENCE: column.figures}  # "+3,530 tok/s"
     if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading)):
         return {"is": ratios}
-    scales = [0.01] if column.is_in_percent else [1.0, 0.01]
     if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
         scales = [1.0]  # the unit of the cells, or of the heading, has counted already
+    else:
+        scales = [0.01] if column.is_in_percent else [1.0, 0.01]
     readings = {}
     for scale in scales:
         readings[f"{scale} of"] = ratios.scaled(scale)

@@ -13,18 +13,12 @@ from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow
 from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
-from scaleproof.auditor.read.reported_tables import (
-    TOLERANCE,
-    PrintedInterval,
-    Quantity,
-    ReportedRow,
-    ReportedTable,
-    exact,
-)
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
 from scaleproof.ground.number_format import number
 
+TOTAL_TOLERANCE = 0.02  # by which a total may be below its parts
 SLOWEST_RANKS_TOLERANCE = 0.10  # by which the slowest ranks' steps exceed the window; 2 % on a machine in use
 
 
@@ -45,7 +39,6 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     places = {place for flag in summaries for place in flag.about}
     for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
         yield from (flag for flag in rows_with_another_sum(figures) if not places & set(flag.about))
-    # total rate = rate per device x devices, steps/s x step time = 1, and IDENTITIES. One finding for a row.
     for table in context.tables:
         rows = [row for row in table.rows if row.measured]
         for kind in (*RATE_UNITS, "memory_bytes"):
@@ -56,21 +49,21 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
             products = [product for row in rows if (product := _product(table, row, identity))]
             for product, evidence in _contradicting_products(products, identity):
                 wrong.append((product.row, f"{product.row.description}: {evidence}"))
-        first = {row.place: evidence for row, evidence in reversed(wrong)}
-        yield from (Flag(evidence, [where]) for where, evidence in first.items())
+        first_of_row = {row.place: evidence for row, evidence in reversed(wrong)}
+        yield from (Flag(evidence, [place]) for place, evidence in first_of_row.items())
 
 
 def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
-    """Flag rows whose rate per device x devices is not their total: 100 per device x 4, total 300.
+    """Flag rows whose figure per device x devices is not their total: 100 per device x 4, total 300.
 
-    A rate that may be of one device or of all is taken for the total only where it is one in most rows.
+    `kind`: of both, a rate or memory. A figure that may be of one device or of all counts as the total only where it is
+    right in twice as many rows as not.
     """
-    right = 0  # rows of several devices
+    right = 0  # rows of several devices: of one device the total is the same figure
     wrong = []
     for row in rows:
-        rates = row.all_of(kind)
-        each = [rate for rate in rates if rate.per_device is True]
-        totals = [rate for rate in rates if rate.per_device is not True]
+        each = [figure for figure in row.all_of(kind) if figure.per_device is True]
+        totals = [figure for figure in row.all_of(kind) if figure.per_device is not True]
         if not row.devices or len(each) != 1 or len(totals) != 1:
             continue
         of_one, total = each[0], totals[0]
@@ -157,8 +150,8 @@ DEVICES_IN_HEADING = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)(k?) (?:gpus|devi
 class Product:
     """A figure of a row beside the factors that make it: 1,000 s beside 2,000 steps and 0.5 s.
 
-    `readings`: with the devices as a factor? -> result over product. `is_of_row`: whether all figures are measured
-    ones of the row itself.
+    `readings`: whether the devices are a factor, where both may be meant -> result over product, 1 if it is right.
+    `is_of_row`: whether all figures are measured ones of the row itself.
     """
 
     row: ReportedRow
@@ -175,11 +168,11 @@ class Product:
         return factors / (self.over.value if self.over else 1.0)
 
     def is_computed(self, with_devices: bool) -> bool:
-        """Whether the result is the product to its last digit or half a percent, so that somebody computed it so."""
+        """Whether the result was not measured but computed as this product: they are equal to digits that tell."""
         tolerance = max(self.result.resolution, COMPUTED_TOLERANCE * self.result.value)
-        is_precise = self.result.resolution <= COMPUTED_RESOLUTION * self.result.value
+        has_digits = self.result.resolution <= COMPUTED_RESOLUTION * self.result.value
         is_equal = abs(self.value(with_devices) - self.result.value) <= tolerance
-        return with_devices in self.readings and is_precise and is_equal
+        return with_devices in self.readings and has_digits and is_equal
 
     def contradicts(self, with_devices: bool, tolerance: float) -> bool:
         """Whether the result is another number than the product under all readings; `with_devices` must be one."""
@@ -187,18 +180,18 @@ class Product:
         return with_devices in self.readings and not any(near)
 
     def breaks(self, bound: str) -> bool:
-        """Whether the row itself breaks a `bound` of Identity: 500 s are not "at least" 2,000 steps x 0.5 s."""
+        """Whether the row breaks a `bound` of Identity under all readings: 500 s are not "at least" 2,000 x 0.5 s."""
         ratios = self.readings.values()
         if not self.is_of_row or any(map(_is_misread, ratios)):
             return False
         if bound == "equal":
             return not any(ratio.contains(1.0, FIT_TOLERANCE) for ratio in ratios)
         if bound == "at most":
-            has_devices = self.devices is not None or self.factors[0].per_device is False
-            return has_devices and all(ratio.low > 1 + SLOWEST_RANKS_TOLERANCE for ratio in ratios)
+            is_of_all = self.devices is not None or self.factors[0].per_device is False  # else the rate may be of one
+            return is_of_all and all(ratio.low > 1 + SLOWEST_RANKS_TOLERANCE for ratio in ratios)
         # The slowest rank of each step may be another one.
         has_ranks = self.factors[0].kind == "steps" and self.row.devices != 1
-        least = 1 - (SLOWEST_RANKS_TOLERANCE if has_ranks else TOLERANCE)
+        least = 1 - (SLOWEST_RANKS_TOLERANCE if has_ranks else TOTAL_TOLERANCE)
         return bound == "at least" and all(ratio.high < least for ratio in ratios)
 
     def sentence(self, with_devices: bool, others: int) -> str:
@@ -217,15 +210,16 @@ class Product:
 def _contradicting_products(products: list[Product], identity: Identity) -> Iterator[tuple[Product, str]]:
     """Yield (product, a sentence) for each that breaks the identity's bound, or is wrong where enough others are right.
 
-    Whether devices are a factor is taken from the majority. A result that is off in the `innocent` direction is wrong
-    only where most others were computed exactly.
+    Whether devices are a factor is taken from the rows that are right. A result that is off in the `innocent` direction
+    is wrong only where most others were computed, not measured: then its reason is none.
     """
     readings = (item for product in products for item in product.readings.items())
     votes = Counter(with_devices for with_devices, ratio in readings if ratio.contains(1.0, FIT_TOLERANCE))
     with_devices, right = votes.most_common(1)[0] if votes else (True, 0)
     wrong = [product for product in products if product.contradicts(with_devices, identity.tolerance)]
     computed = sum(product.is_computed(with_devices) for product in products)
-    is_certain = all(len(product.readings) == 1 for product in products)
+    have_one_reading = all(len(product.readings) == 1 for product in products)
+    rows_per_wrong_one = 1 if have_one_reading else ROWS_PER_ODD_ROW
     for product in products:
         if product.breaks(identity.bound):
             yield product, product.sentence(max(product.readings), right)
@@ -234,7 +228,7 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
             if identity.innocent == direction:
                 is_shown = computed >= ROWS_PER_ODD_ROW * len(wrong)
             else:
-                is_shown = right >= len(wrong) * (1 if is_certain else ROWS_PER_ODD_ROW)
+                is_shown = right >= rows_per_wrong_one * len(wrong)
             if is_shown:
                 yield product, product.sentence(with_devices, right)
 
@@ -244,7 +238,7 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
 
     None, too, where all figures are the table's own and say nothing of the row, or no reading makes sense.
     """
-    stated, figures = _stated(table, row, identity.result), []
+    stated, figures = _stated(table, row, identity.result), []  # the factors, then the divisor
     for kinds in (*identity.factors, *filter(None, [identity.over])):
         figure = next((figure for kind in kinds if (figure := _stated(table, row, kind))), None)
         if figure is None:
@@ -270,7 +264,7 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
 
 
 def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: int | None) -> set[bool]:
-    """Return whether the devices may be a factor: {True} for a rate per device and total tokens, both if unknown.
+    """Return whether the devices are a factor: {True} for a rate per device and total tokens, {True, False} if unknown.
 
     Empty where the figures do not go together: the time of all devices with the rate of all.
     """
@@ -284,10 +278,9 @@ def _possible_readings(stated: Quantity, factors: Sequence[Quantity], devices: i
         return {False}
     if stated.per_device is not None and stated.per_device in per_device:
         return {False}  # both are of one device, or both of all
-    readings = {False} if per_device else {True, False}
     if True in per_device:
-        readings = {True}
-    return readings if devices else readings - {True}
+        return {True} if devices else set()
+    return {True, False} if devices and not per_device else {False}
 
 
 def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedRow, str]]:
@@ -310,9 +303,9 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedR
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
-    """Return a usable figure of a row or, where it has none, what the table or the paragraph above say of all rows.
+    """Return the figure of a row, if it is usable; where it has none, what its table, else the paragraph above, says.
 
-    Tokens are also taken from the heading of a time: "Training Time (9T tokens)". None without any.
+    Tokens are taken from the heading of a time ("Training Time (9T tokens)") or of the table. None without any.
     """
     figure = row.figure(kind)
     if figure is not None:
@@ -346,7 +339,7 @@ def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]
 def _possible_values(quantity: Quantity) -> PrintedInterval:
     """Return what a figure may have been before it was printed: a count is exact, "1T" was 0.5T to 1.5T.
 
-    Coarse figures were rounded (nobody cuts 1.9T off to 1T), finer ones may have been cut off.
+    A coarse figure was rounded, half a digit either way: nobody cuts 1.9T off to 1T. A finer one may be off by a digit.
     """
     if quantity.kind in EXACT_KINDS and quantity.resolution <= 1:
         return exact(quantity.value)

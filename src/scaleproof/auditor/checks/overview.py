@@ -119,11 +119,11 @@ def _row_lines(context: AuditContext, about: Subjects) -> Iterator[OverviewLine]
     """Yield a line for each of the first MOST_LISTED_ROWS rows of each table, in the order of the files."""
     for table in context.evidence.tables:
         series_of_row = {id(row): series for series in series_of(table) for row in series.rows}
-        names: dict[str, list[str]] = defaultdict(list)  # place -> its rows, several where columns are configurations
+        at_place: dict[str, list[str]] = defaultdict(list)  # the rows of a line: several, if columns are configurations
         for row in table.rows:
-            names[row.place].append(row.description)
+            at_place[row.place].append(row.description)
         for row in table.rows[:MOST_LISTED_ROWS]:
-            findings = [finding for finding in about[row.place] if _is_about(finding, row, names[row.place])]
+            findings = [finding for finding in about[row.place] if _is_about(finding, row, at_place[row.place])]
             yield _row_line(table, row, series_of_row.get(id(row)), findings)
 
 
@@ -274,8 +274,8 @@ def _scaling_line(configuration: str, row: ReportedRow, series: RowSeries) -> Sc
         return line
     stated = row.usable("speedup")
     readings = ratios[0].readings
-    printed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
-    speedup = next(printed, readings[0])
+    confirmed = (reading for reading in readings if stated is not None and stated.interval.meets(reading))
+    speedup = next(confirmed, readings[0])
     if len(readings) == 1 or stated is not None:
         line.speedup, line.efficiency = times(speedup.middle), percent(speedup.middle / series.times_devices(row))
         line.baseline = series.bases[0].name

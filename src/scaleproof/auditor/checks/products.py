@@ -15,7 +15,6 @@ from scaleproof.auditor.checks.agreements import (
     COUNTS,
     DEVICES,
     DURATIONS,
-    EVIDENCE_OF_INVERSE,
     FEWEST_ROWS,
     NEAR_WHOLE,
     RATES,
@@ -42,8 +41,9 @@ from scaleproof.ground.findings.registry import Flag
 
 FACTORS_OF_STEP = 4  # FLOP/s x time x devices / batch
 THOUSAND = 1000.0
-OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # of which the devices are a multiple, too
-EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # as EVIDENCE_OF_INVERSE, where one of the two columns is called a speed-up
+OTHER_PARALLEL = re.compile(r"(?i)(?:cp|ep|context|expert)\b.*")  # then devices are not replicas x stages alone
+EVIDENCE_OF_INVERSE = 6.0  # evidence that one of two columns is the inverse of what it is called
+EVIDENCE_OF_INVERSE_SPEEDUP = 2.5  # likewise, where one of the two columns is called a speed-up
 # Two kinds and the exponent of the second: where this product is constant, one of the columns is the other's inverse.
 INVERTED = (
     (DURATIONS, DURATIONS, 1, EVIDENCE_OF_INVERSE),
@@ -73,6 +73,7 @@ IDENTITIES: tuple[tuple[tuple[str, ...], tuple[str, ...], int, tuple[tuple[str, 
     ((*DEVICES, "nodes"), REPLICAS, -1, ()),
 )
 
+# Checks that say of a row what this one would say of it again.
 SAID_FIRST = (totals_follow, columns_follow, efficiencies_follow, rate_times_time)
 
 
@@ -93,23 +94,23 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):
             flags = [*_outliers(figures, works), *rows_with_another_product(figures, numbers)]
-            if flags:  # what another check says of one row is said once
+            if flags:  # the other checks are asked only where it matters
                 subjects = (finding.runs for check in SAID_FIRST for finding in check(context))
                 places = {place for about in subjects if len(about) == 1 for place in about}
-                once = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
-                yield from reversed(once.values())
+                first_of_row = {flag.about[0]: flag for flag in reversed(flags) if not places & set(flag.about)}
+                yield from reversed(first_of_row.values())
             yield from _inverse_columns(figures)
 
 
 def _inverse_columns(figures: FigureTable) -> Iterator[Flag]:
     """Flag two columns of which one is the inverse of what it is called: times 2, 4, 8 s and 0.5, 0.25, 0.125 s."""
     all_rows = list(range(len(figures.places)))
-    for first, second, exponent, certain in INVERTED:
+    for first, second, exponent, least_evidence in INVERTED:
         for one, other in product(_columns_of(figures, first), _columns_of(figures, second)):
             if first == second and figures.columns.index(one) >= figures.columns.index(other):
                 continue  # the same two, the other way round
             agreement = Agreement((Factor(one, 1), Factor(other, exponent)), all_rows)
-            if agreement.evidence >= certain and not agreement.stands_out.any():
+            if agreement.evidence >= least_evidence and not agreement.stands_out.any():
                 sign = " x " if exponent == 1 else " / "
                 rows = np.flatnonzero(agreement.fits)
                 examples = ", ".join(f"{one.texts[i]}{sign}{other.texts[i]}" for i in rows[:2])
@@ -126,15 +127,15 @@ def _outliers(figures: FigureTable, works: set[float]) -> Iterator[Flag]:
     """
     flagged: set[int] = set()
     all_rows = list(range(len(figures.places)))
-    for factors, is_work in _possible_products(figures):
-        by_group = [[Agreement(chosen, rows) for chosen in factors] for rows in groups_of(figures, FEWEST_ROWS)]
+    for products, is_work in _possible_products(figures):
+        by_group = [[Agreement(factors, rows) for factors in products] for rows in groups_of(figures, FEWEST_ROWS)]
         alternatives = [alternative for group in by_group for alternative in group]
         # Of each group of rows the product (with or without devices and batch) that most of them share.
-        agreements = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
-        stated = (Agreement(chosen, all_rows, work) for chosen in factors for work in (works if is_work else ()))
-        agreements += [agreement for agreement in stated if agreement.fits.any()]
-        agreements = [a for a in agreements if a.is_constant or (_is_one_number(figures, a) and a.most_fit)]
-        for agreement in sorted(agreements, key=lambda a: (-a.evidence, a.stands_out.sum())):
+        shared = [max(group, key=lambda a: (a.is_constant, -a.stands_out.sum(), a.evidence)) for group in by_group]
+        of_works = [Agreement(factors, all_rows, work) for factors in products for work in (works if is_work else ())]
+        possible = shared + [agreement for agreement in of_works if agreement.fits.any()]
+        proven = [a for a in possible if a.is_constant or (_is_one_number(figures, a) and a.most_fit)]
+        for agreement in sorted(proven, key=lambda a: (-a.evidence, a.stands_out.sum())):
             for i in _unexplained_rows(figures, agreement, alternatives):
                 row = agreement.rows[i]
                 if row not in flagged:
@@ -160,6 +161,7 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor
                 continue  # the first "images/s" and the second "efficiency" are of two programs
             if name_two_precisions(one.heading, other.heading):
                 continue
+            # Replicas x stages are the devices: no stage may be left out, as other factors may.
             choices = [stages] if second == REPLICAS else _further_factors(figures, further, (one, other))
             products = [(Factor(one, 1), Factor(other, exponent), *chosen) for chosen in choices]
             yield products, (first, second) == (RATES, DURATIONS)
@@ -167,10 +169,8 @@ def _possible_products(figures: FigureTable) -> Iterator[tuple[list[tuple[Factor
 
 def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: list[Agreement]) -> Iterator[int]:
     """Yield the lone rows of an agreement that nothing explains: no other batch, configuration or product."""
-    explained = set()
-    for other in alternatives:
-        if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0:
-            explained |= {other.rows[i] for i in np.flatnonzero(other.fits)}
+    others = [other for other in alternatives if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0]
+    explained = {other.rows[i] for other in others for i in np.flatnonzero(other.fits)}
     for i in agreement.lone_rows:
         has_other_mark = abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE  # "1.234" may be 1,234
         has_other_size = agreement.is_multiple(i) and not _has_usual_size(figures, agreement, i)
@@ -183,19 +183,18 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
 def _is_one_number(figures: FigureTable, agreement: Agreement) -> bool:
     """Whether a product must be one number, so that two rows suffice to show that a third is wrong.
 
-    So is rate x time of a step or an epoch whose work a text states and, where rows differ in size alone, MFU over the
-    rate of one device, the FLOPs of a sample, and rate x time of a stated amount of work.
+    Either it is rate x time of a step or an epoch whose work a text states. Or all rows are of one model, and it is MFU
+    over the rate of one device, FLOP/s x time of a sample, or rate x time of a stated amount of work.
     """
     one, other = (factor.column for factor in agreement.factors[:2])
     if agreement.stated:
         return other.kind in ("epoch_time_s", "step_time_s") and one.kind != "rate"
-    of_one_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
-    # The FLOPs of a sample are of a model; what else than size differs is ruled out below.
-    of_one_model |= one.kind == "flops_per_s" and other.kind in DURATIONS and len(agreement.factors) == FACTORS_OF_STEP
-    of_one_work = OF_STATED_WORK.fullmatch(other.heading) is not None
+    is_of_model = one.kind in ("mfu", "hfu") and other.kind in RATES and other.meaning.per_device is True
+    is_of_model |= one.kind == "flops_per_s" and other.kind in DURATIONS and len(agreement.factors) == FACTORS_OF_STEP
+    is_of_work = OF_STATED_WORK.fullmatch(other.heading) is not None
     settings = [column.texts for column in figures.columns if column.kind not in (*SIZE_KINDS, *RESULTS)]
-    differ_in_size = all(len(set(texts)) == 1 for texts in (*figures.words.values(), *settings))
-    return (of_one_model or of_one_work) and differ_in_size
+    differ_in_size_alone = all(len(set(texts)) == 1 for texts in (*figures.words.values(), *settings))
+    return (is_of_model or is_of_work) and differ_in_size_alone
 
 
 def _are_of_one_quantity(one: FigureColumn, other: FigureColumn) -> bool:
@@ -232,12 +231,12 @@ def _further_factors(
 def _has_usual_size(figures: FigureTable, agreement: Agreement, i: int) -> bool:
     """Whether row `i` has the batch and devices of the rows that fit, so that no other size explains its figure.
 
-    Columns that are factors of the product may differ. False where no column states the batch, or none the devices.
+    Those that are factors of the product may differ. False where no column states the batch, or none the devices.
     """
     factors = [factor.column for factor in agreement.factors]
     fitting = [agreement.rows[k] for k in np.flatnonzero(agreement.fits)]
     batches, devices = _columns_of(figures, ("global_batch",)), _columns_of(figures, (*DEVICES, "nodes"))
     if not (batches and devices):
         return False
-    free = [column for column in (*batches, *devices) if column not in factors]
-    return all({column.texts[row] for row in fitting} == {column.texts[agreement.rows[i]]} for column in free)
+    sizes = [column.texts for column in (*batches, *devices) if column not in factors]
+    return all({texts[row] for row in fitting} == {texts[agreement.rows[i]]} for texts in sizes)

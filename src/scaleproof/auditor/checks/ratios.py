@@ -40,8 +40,8 @@ def is_over_fewest(series: RowSeries, kind: str) -> bool:
 
     Of speed-ups no larger row may print 1, too; efficiencies may all be 1.
     """
-    marked = [base.usable(kind) for base in series.bases]
-    if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in marked):
+    of_bases = [base.usable(kind) for base in series.bases]
+    if any(quantity is None or not ONE.low <= quantity.value <= ONE.high for quantity in of_bases):
         return False
     return kind != "speedup" or all((row.value(kind) or 0) != 1 for row, _ in series.larger())
 
@@ -50,7 +50,7 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
     """Flag a baseline whose rate or time is wrong, as all larger rows print ratios over one other figure; else None.
 
     Example: rates 100, 250, 500 and speed-ups 1, 2, 4 on 1, 2, 4 devices: the baseline's was 125. `kind`: "speedup" or
-    "efficiency". Where another figure of the rows gives the printed ratios, three sizes must show it, else two.
+    "efficiency". Where figures of another kind give a printed ratio, three sizes must show it, else two.
     """
     base = series.baseline
     if base is None or not is_over_fewest(series, kind):
@@ -64,18 +64,18 @@ def wrong_baseline(series: RowSeries, kind: str) -> Flag | None:
     if len({devices for _, devices, _ in printed}) < FEWEST_SIZES + is_supported:
         return None
     for measured in MEASURED:
-        figure_of_base = base.usable(measured)
-        factors = [ratio.readings[0] / stated for ratio, stated in ratios if ratio.kind == measured]
-        if figure_of_base is None or len(factors) < len(printed):
+        of_base = base.usable(measured)
+        times_off = [ratio.readings[0] / stated for ratio, stated in ratios if ratio.kind == measured]
+        if of_base is None or len(times_off) < len(printed):
             continue
-        factor = _common_factor(factors, None if is_supported else base.devices or 1)
+        factor = _common_factor(times_off, None if is_supported else base.devices or 1)
         if factor is None:
             continue
-        figure, unit = figure_of_base.figure_and_unit
+        figure, unit = of_base.figure_and_unit
         right = figure * factor if measured in RATES else figure / factor
-        stated = f"{base.description}: {figure_of_base.heading} {figure_of_base.printed}"
         over = f"the ratio of each of the {len(printed)} larger rows is over {number(right, 4)}{unit}"
-        return Flag(f"{stated}, but {over}", [base.place], f"{kind}-not-in-table")
+        evidence = f"{base.description}: {of_base.heading} {of_base.printed}, but {over}"
+        return Flag(evidence, [base.place], f"{kind}-not-in-table")
     return None
 
 
@@ -94,10 +94,10 @@ def _common_factor(factors: list[PrintedInterval], harmless: int | None) -> floa
     """
     common = PrintedInterval(max(factor.low for factor in factors), min(factor.high for factor in factors))
     times_off = max(common.middle, 1 / common.middle)
-    explained = harmless or round(times_off)
     if common.low > common.high * (1 + SAME_TOLERANCE) or times_off < OTHER_FIGURE_FACTOR:
         return None
-    return None if abs(times_off / explained - 1) <= RATIO_TOLERANCE else common.middle
+    is_harmless = abs(times_off / (harmless or round(times_off)) - 1) <= RATIO_TOLERANCE
+    return None if is_harmless else common.middle
 
 
 def wrong_mark(series: RowSeries, kind: str) -> Flag | None:
@@ -129,9 +129,9 @@ def _unsupported_speedups(series: RowSeries) -> Iterator[Flag]:
         if not ratios or any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios):
             continue
         follows = ", ".join(f"{ratio.heading}: {ratio.in_words}" for ratio in ratios)
-        in_percent = stated.interval / 100
-        # 250 % may be 2.5 times as fast, or so much faster.
-        if any(ratio.gives(as_ratio, RATIO_TOLERANCE) for ratio in ratios for as_ratio in (in_percent, in_percent + 1)):
+        share = stated.interval / 100
+        # A printed 250 may be percent: 2.5 times as fast, or 3.5, which is 250 % faster.
+        if any(ratio.gives(as_ratio, RATIO_TOLERANCE) for ratio in ratios for as_ratio in (share, share + 1)):
             follows += "; the figure is in percent"
         evidence = f"{row.description}: speed-up {stated.printed} over {series.base_name}"
         yield Flag(f"{evidence}, but the table gives {follows}", [row.place], corrected=_right_speedup(row, series))
@@ -174,13 +174,13 @@ class _Speedup:
 def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
     """Yield the speed-up of each larger row: as printed, unless the table contradicts it, else by rates and times."""
     for series in context.series:
-        is_printed = is_over_fewest(series, "speedup")
-        if not is_printed and any(base.usable("speedup") for base in series.bases):
+        is_over_bases = is_over_fewest(series, "speedup")
+        if not is_over_bases and any(base.usable("speedup") for base in series.bases):
             continue  # they are over another baseline
         base_is_wrong = any(wrong_baseline(series, kind) for kind in ("speedup", "efficiency"))
         for row, devices in series.larger():
-            stated = row.usable("speedup") if is_printed else None
-            ratios = [] if base_is_wrong else series.ratios(row)
+            stated = row.usable("speedup") if is_over_bases else None
+            ratios = [] if base_is_wrong else series.ratios(row)  # [] also where the row has no rate and no time
             is_supported = stated is not None and any(ratio.gives(stated.interval, RATIO_TOLERANCE) for ratio in ratios)
             if stated is not None and (is_supported or not ratios):
                 speedup = stated.interval
@@ -203,15 +203,15 @@ def _takes_longer(row: ReportedRow, series: RowSeries) -> bool:
 
 
 def _speedups_of_runs(context: AuditContext) -> Iterator[_Speedup]:
-    """Yield the speed-up of each run over its baseline; it is not `slower` where another finding explains its rate."""
-    explained = {name for flag in rates_over_baselines(context) for name in flag.about} if context.scalings else set()
+    """Yield the speed-up of each run over its baseline; it is not `slower` if its rate is found to be a wrong one."""
+    with_wrong_rate = {name for flag in rates_over_baselines(context) for name in flag.about}
     for scaling in context.scalings:
         if scaling.speedups:
-            low, high = scaling.speedups
+            low, high = scaling.speedups  # over the fastest and the slowest repeat of the baseline
             ratio = f"{low:.3f}" if f"{low:.3f}" == f"{high:.3f}" else f"{low:.3f} to {high:.3f}"
             names = listed(base.name for base in scaling.bases)
             evidence = f"{ratio} times as fast as {names} with {scaling.devices:g} times the devices"
-            slower = high < SLOWER_RATIO and scaling.run.name not in explained
+            slower = high < SLOWER_RATIO and scaling.run.name not in with_wrong_rate
             yield _Speedup(PrintedInterval(low, high), scaling.devices, slower, evidence, [scaling.run, scaling.base])
 
 

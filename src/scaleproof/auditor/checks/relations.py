@@ -60,10 +60,10 @@ DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
 QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
 ITEM_NAMES = {name for names in ITEMS.values() for name in names}
 RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
-BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))
+BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))  # of a collective: one is a constant times the other
 OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
 NO_CONFIGURATION = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std|total|sum)\b")
-
+POWERS_OF_TEN = np.arange(-15, 16) * np.log(10)  # natural logarithms
 
 Flags = npt.NDArray[np.bool_]
 
@@ -93,8 +93,9 @@ def rows_with_another_product(figures: FigureTable, stated: set[float]) -> Itera
 
 def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "RelationSearch | None":
     """Return a search in the columns and rows that can be compared; None where there are too few."""
-    columns = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
-    columns = [column for column in columns if column.kind not in SETTINGS or column.has_decimals][:MOST_COLUMNS]
+    means = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
+    # A setting follows from nothing; a "step" with decimals is none.
+    columns = [column for column in means if column.kind not in SETTINGS or column.has_decimals][:MOST_COLUMNS]
     rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
     is_enough = len(rows) >= FEWEST_ROWS and len(columns) >= 2
     return RelationSearch(figures, columns, rows, stated) if is_enough else None
@@ -110,19 +111,22 @@ def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterat
 
 def dimension_of(column: FigureColumn) -> list[float]:
     """Return the exponents of LETTERS in the unit of a column, [-1, 0, 0, 0, 0] of tokens/s; all NaN if unknown."""
-    text = "" if column.is_in_percent else DIMENSIONS.get(column.kind or "")
-    heading = column.heading if column.kind is None else ""
-    unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", heading))
-    if text is None and DEVICE_HOURS.search(heading):
-        text = "T"
-    if text is None and unit is not None:
-        text = DIMENSIONS.get(unit.dimension)
-    if text is None and (match := QUOTIENT.search(heading)) and match[2].lower() in ITEM_NAMES:
-        unit = unit_of(match[1])
-        text = f"{DIMENSIONS[unit.dimension]}/I" if unit and unit.dimension in DIMENSIONS else None
-    if text is None:
+    unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
+    quotient = QUOTIENT.search(column.heading)
+    dimension: str | None = None
+    if column.is_in_percent:
+        dimension = ""  # a plain number
+    elif column.kind is not None:
+        dimension = DIMENSIONS.get(column.kind)
+    elif DEVICE_HOURS.search(column.heading):
+        dimension = "T"
+    elif unit is not None and unit.dimension in DIMENSIONS:
+        dimension = DIMENSIONS[unit.dimension]
+    elif quotient and quotient[2].lower() in ITEM_NAMES and (unit := unit_of(quotient[1])):
+        dimension = f"{DIMENSIONS[unit.dimension]}/I" if unit.dimension in DIMENSIONS else None
+    if dimension is None:
         return [np.nan] * len(LETTERS)
-    above, _, below = text.partition("/")
+    above, _, below = dimension.partition("/")
     return [float((letter in above) - (letter in below)) for letter in LETTERS]
 
 
@@ -130,7 +134,8 @@ def dimension_of(column: FigureColumn) -> list[float]:
 class RelationSearch:
     """The relations of some columns of a table in some of its rows.
 
-    Arrays are (columns, rows); exponents, and signs of terms, are (relations, columns).
+    Arrays are (columns, rows), exponents (products, columns). `used`: the columns of a product. `surprise` of a number:
+    how easily a product is near it by chance, as a decimal logarithm: 1 has 0, powers of ten and units have more.
     """
 
     table: FigureTable
@@ -175,11 +180,12 @@ class RelationSearch:
             terms = self.values[[total, *parts]]
             gap = np.abs(terms[0] - terms[1:].sum(axis=0))
             digits = self.digits[[total, *parts]].max(axis=0)
-            fits = gap <= digits * (0.51 + 0.5 * len(parts))
+            fits = gap <= digits * (0.51 + 0.5 * len(parts))  # half a digit for the total and for each part
             smallest = terms.min(axis=0)
             row = _only_exception(fits, gap > np.maximum(PART_OF_SUM * smallest, 4 * digits), np.isfinite(gap))
             if row is None:
                 continue
+            # By chance a gap is about as large as the smallest part.
             evidence = np.log10(np.maximum(smallest / (2 * gap + digits), 1.0))
             # A total right beside its parts is the usual place: fewer sums were tried there.
             tried = 2 if len(parts) > 1 and total in (parts[0] - 1, parts[-1] + 1) else len(choices)
@@ -190,9 +196,9 @@ class RelationSearch:
 
     def _possible_sums(self) -> list[tuple[int, Sequence[int]]]:
         """Return (total, its parts) as indices of columns: parts that stand side by side, or any two."""
-        pairs = list(combinations(range(len(self.columns)), 2))
-        neighbours: list[Sequence[int]] = [range(a, b + 1) for a, b in pairs if b - a < MOST_PARTS]
-        parts_of_sums = [*neighbours, *((a, b) for a, b in pairs if b - a > 1)]
+        ends = list(combinations(range(len(self.columns)), 2))  # first and last part
+        neighbours: list[Sequence[int]] = [range(first, last + 1) for first, last in ends if last - first < MOST_PARTS]
+        parts_of_sums = [*neighbours, *((a, b) for a, b in ends if b - a > 1)]
         choices = [(total, parts) for parts in parts_of_sums for total in range(len(self.columns))]
         return [(total, parts) for total, parts in choices if total not in parts and self._can_be_summed(total, parts)]
 
@@ -203,23 +209,23 @@ class RelationSearch:
         known = dimensions[~np.isnan(dimensions[:, 0])]
         if self.table.on_side and len(known) < len(columns):
             return False  # names of rows are of anything
-        return len({column.is_in_percent for column in columns}) == 1 and not (known != known[:1]).any()
+        have_one_dimension = bool((known == known[:1]).all())
+        return have_one_dimension and len({column.is_in_percent for column in columns}) == 1
 
     def _sum_in_words(self, total: int, parts: Sequence[int], row: int) -> str:
         """Return a sentence: "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""
-        i = self.rows[row]
-        text = self.columns[total].texts[i]
-        scale = self.columns[total].meaning.scale
+        column, i = self.columns[total], self.rows[row]
         terms = " + ".join(self.columns[k].texts[i] for k in parts)
-        right = f"{self.values[list(parts), row].sum() / scale:.5g}"
-        return f"{terms} = {right}, {self.columns[total].heading} {text}; in all other rows they are equal"
+        right = f"{self.values[list(parts), row].sum() / column.meaning.scale:.5g}"  # in the unit of the total
+        return f"{terms} = {right}, {column.heading} {column.texts[i]}; in all other rows they are equal"
 
     def products(self) -> Iterator[BrokenRelation]:
         """Yield rows in which a product is not the natural number of all others, e.g. 1,000 for ms/token x tokens/s."""
         exponents = self._exponents()
-        is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0
-        is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)
+        is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0  # the dimension of each of its columns
+        is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)  # without dimension
         is_pair = np.abs(exponents).sum(axis=1) == 2
+        # A pure product is any natural number, another ratio one of the text; unknown columns need more evidence.
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
         if not self.table.on_side:  # names of rows are of anything
             groups.append((~is_known, self._numbers(MORE_EVIDENCE, 1.0 + MORE_EVIDENCE, 2.0 + MORE_EVIDENCE)))
@@ -231,8 +237,8 @@ class RelationSearch:
     def _broken_product(self, powers: Floats, numbers: Floats, tried: float) -> Iterator[BrokenRelation]:
         """Yield the row in which one product is not the natural number, or the ratio, that it is in all others.
 
-        `powers`: the exponents of the columns; `numbers`: (logarithm, surprise) of natural numbers; `tried`: decimal
-        logarithm of how many products are tried. The last two lessen the certainty. Nothing, if it may be chance.
+        `powers`: the exponent of each column; `numbers`: (logarithm, surprise) of natural numbers; `tried`: decimal
+        logarithm of how many products are tried. Nothing, if it may be chance, or the row is of another configuration.
         """
         used = np.flatnonzero(powers)
         results = powers[used] @ self.logarithms[used]
@@ -250,38 +256,42 @@ class RelationSearch:
         row = _only_exception(fits, distance > width + CONTRADICTION, finite)
         if row is None:
             return
-        chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
-        if not width.any():  # of two small counts one is often the other's double
-            chance = np.maximum(chance, 1 / self.values[used].max(axis=0))
-        evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
-        if is_natural:  # the row that agrees best shows the number, the others that it is always that
-            best = np.where(fits, chance, np.inf).argmin()
-            evidence[best] = -np.log10(chance[best])
         if self._are_two_rates(used):
             tried, surprise = 0.0, MORE_EVIDENCE
+        evidence = self._evidence_by_row(powers, width, fits, is_natural)
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
         if certainty < self.demanded or (self._are_two_rates(used) and self._is_of_other_work(row, fits)):
             return
         agreement = self._as_agreement(powers, constant if is_natural else None)
-        if agreement.is_multiple(row):
-            return
         is_pure = not (powers[used] @ self.dimensions[used]).any()  # nan, where one is not known, is no 0
-        if is_pure or is_same_configuration(self.table, agreement, int(self.rows[row])):
+        is_same = is_pure or is_same_configuration(self.table, agreement, int(self.rows[row]))
+        if is_same and not agreement.is_multiple(row):  # a multiple may be of another batch, or of other devices
             yield BrokenRelation(int(self.rows[row]), sentence_of(self.table, agreement, row), certainty)
+
+    def _evidence_by_row(self, powers: Floats, width: Floats, fits: Flags, is_natural: bool) -> Floats:
+        """Return (rows,) -log10 of how probable a product is so near by chance. `width`: of each, by printed digits."""
+        chance = np.minimum(1.0, width + 2 * EXACT_TOLERANCE)
+        if not width.any():  # of two small counts one is often the other's double
+            chance = np.maximum(chance, 1 / self.values[np.flatnonzero(powers)].max(axis=0))
+        evidence = np.log10(np.maximum(self._spread(powers, fits, float(np.median(width[fits]))) / chance, 1.0))
+        if is_natural:  # the row that agrees best shows the number, the others that it is always that
+            best = np.where(fits, chance, np.inf).argmin()
+            evidence[best] = -np.log10(chance[best])
+        return evidence
 
     def _expected_number(
         self, used: Rows, results: Floats, width: Floats, numbers: Floats
     ) -> tuple[float, float, bool] | None:
         """Return (logarithm of the number that a product should be, its surprise, whether it is a natural number).
 
-        It is the least surprising of `numbers` near the median of `results`, or the median itself where any number
-        will do. None without one. `width`: of each result, by its printed digits.
+        It is the least surprising of `numbers`, (logarithm, surprise), near the median of `results`; the median itself
+        where any number will do; None without one. `width`: of each result, by its printed digits.
         """
         if len(results) < FEWEST_ROWS:
             return None
         middle = float(np.median(results))
-        at_middle = width[np.abs(results - middle).argmin()]
-        near = numbers[np.abs(numbers[:, 0] - middle) <= at_middle + EXACT_TOLERANCE]
+        width_at_middle = width[np.abs(results - middle).argmin()]
+        near = numbers[np.abs(numbers[:, 0] - middle) <= width_at_middle + EXACT_TOLERANCE]
         if len(near):
             constant, surprise = near[np.lexsort((np.abs(near[:, 0] - middle), near[:, 1]))[0]]
             return constant, surprise, True
@@ -300,42 +310,36 @@ class RelationSearch:
     def _exponents(self) -> Floats:
         """Return (products, columns): exponents of each two or three columns, perhaps with devices as a factor more.
 
-        Only one of a product and its inverse is there.
+        The first column has 1, so that a product comes once, not as its inverse, too: (1, 1), (1, -1).
         """
         devices = [k for k, column in enumerate(self.columns) if column.kind in DEVICES][:1]
         others = [k for k in range(len(self.columns)) if k not in devices]
-        rows = []
-        for size in (2, 3):
-            for chosen in combinations(others, size):
-                for signs in product((1.0, -1.0), repeat=size - 1):
-                    for of_devices in (0.0, 1.0, -1.0) if devices else (0.0,):
-                        row = np.zeros(len(self.columns))
-                        row[list(chosen)] = (1.0, *signs)
-                        row[devices] = of_devices
-                        rows.append(row)
-        return np.array(rows).reshape(-1, len(self.columns))
+        exponents = []
+        for chosen in (*combinations(others, 2), *combinations(others, 3)):
+            for signs in product((1.0, -1.0), repeat=len(chosen) - 1):
+                for of_devices in (0.0, 1.0, -1.0) if devices else (0.0,):
+                    powers = np.zeros(len(self.columns))
+                    powers[list(chosen)] = (1.0, *signs)
+                    powers[devices] = of_devices
+                    exponents.append(powers)
+        return np.array(exponents).reshape(-1, len(self.columns))
 
     def _numbers(self, of_one: float, of_ten: float, of_unit: float) -> Floats:
-        """Return (logarithm, surprise) of natural numbers: 1, powers of ten, one unit over another, those of the text.
-
-        The parameters are the surprises, powers of ten: how easily such a number is near by chance.
-        """
-        powers = np.arange(-15, 16) * np.log(10)
+        """Return (logarithm, surprise) of 1, powers of ten and the text's numbers, units over others, by surprise."""
         mantissas = np.log([*MANTISSAS, *(1 / mantissa for mantissa in MANTISSAS)])
-        units = np.add.outer(mantissas, powers).ravel()
-        logarithms = np.concatenate(([0.0], powers, units))
-        surprises = np.repeat([of_one, of_ten, of_unit], [1, len(powers), len(units)])
+        units = np.add.outer(mantissas, POWERS_OF_TEN).ravel()
+        logarithms = np.concatenate(([0.0], POWERS_OF_TEN, units))
+        surprises = np.repeat([of_one, of_ten, of_unit], [1, len(POWERS_OF_TEN), len(units)])
         return np.concatenate((np.stack((logarithms, surprises), axis=1), self._stated_numbers(of_ten)))
 
     def _stated_numbers(self, surprise: float) -> Floats:
-        """Return (logarithm, surprise) of the numbers of the text times powers of ten; more numbers, more surprise."""
-        powers = np.arange(-15, 16) * np.log(10)
-        logarithms = np.add.outer(np.log([*self.stated]), powers).ravel()
+        """Return (logarithm, surprise) of the text's numbers times powers of ten: of many, one is near more easily."""
+        logarithms = np.add.outer(np.log([*self.stated]), POWERS_OF_TEN).ravel()
         surprises = np.full(len(logarithms), surprise + np.log10(max(1, len(self.stated))))
         return np.stack((logarithms, surprises), axis=1)
 
     def _are_two_rates(self, used: Rows) -> bool:
-        """Whether two columns are rates of one run, requests/s and tokens/s, or algorithm and bus bandwidth."""
+        """Whether `used` are two rates of one run, whose ratio is constant: requests/s and tokens/s, two bandwidths."""
         headings = [self.columns[k].heading for k in used]
         are_of_two_kinds = len({self.columns[k].kind for k in used}) == 2
         are_of_two_kinds |= all(any(map(pattern.search, headings)) for pattern in BANDWIDTHS)
@@ -344,37 +348,34 @@ class RelationSearch:
     def _is_of_other_work(self, row: int, fits: Flags) -> bool:
         """Whether all rows that fit have one setting, and this row another: 128 tokens a request there, 512 here."""
         settings = [column.texts for column in self.table.columns if not column.has_decimals]
-        fitting = [{texts[i] for i in self.rows[fits]} for texts in settings]
-        return any(
-            len(alike) == 1 and texts[self.rows[row]] not in alike
-            for alike, texts in zip(fitting, settings, strict=True)
-        )
+        of_fitting = [{texts[i] for i in self.rows[fits]} for texts in settings]
+        of_row = [texts[self.rows[row]] for texts in settings]
+        return any(len(alike) == 1 and text not in alike for alike, text in zip(of_fitting, of_row, strict=True))
 
     def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
-        """Whether the ratio of two columns (`used`) may be any constant: one is a share of a peak, or is unknown."""
+        """Whether a ratio may be any constant: of two rates, of FLOP/s over a share of a peak, of what is unknown."""
         columns = [self.columns[k] for k in used]
         if len(used) > 2:
             return False
-        of_peak = [OF_PEAK.search(column.heading) and column.is_in_percent for column in columns]
         if self._are_two_rates(used):
             return agreeing >= FEWEST_OF_PEAK
-        is_unknown = any(column.kind is None for column in columns)
-        is_precise = all(column.has_decimals for column in columns)
-        # Of FLOP/s or bandwidth: MFU and tokens/s may be of different steps.
-        is_of_quantity = np.nan_to_num(self.dimensions[used][:, 1:3]).any()
-        if agreeing >= FEWEST_OF_PEAK and any(of_peak) and is_of_quantity:
+        has_share_of_peak = any(OF_PEAK.search(column.heading) and column.is_in_percent for column in columns)
+        # No tokens/s: MFU and tokens/s may be of different steps.
+        is_of_flops_or_bytes = np.nan_to_num(self.dimensions[used][:, [LETTERS.index("F"), LETTERS.index("B")]]).any()
+        if agreeing >= FEWEST_OF_PEAK and has_share_of_peak and is_of_flops_or_bytes:
             return True
-        return agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and is_precise
+        is_unknown = any(column.kind is None for column in columns)
+        return agreeing >= FEWEST_OF_ANY_NUMBER and is_unknown and all(column.has_decimals for column in columns)
 
     def _spread(self, powers: Floats, fits: Flags, width: float) -> float:
-        """Return the least variation of the columns and of products of some of them: its logarithm, at most 1.
+        """Return how much each column of a product, and each smaller product of some, varies in the rows that fit.
 
-        Where GPUs over speed-up is about 1 anyway, their agreement in a larger product says little. Columns that do not
-        vary are left out; 0 where fewer than two do.
+        The least is meant, as a natural logarithm, at most 1: where GPUs over speed-up is about 1 anyway, agreement in
+        a larger product says little. What does not vary is left out; 0 where fewer than two do.
         """
         used = np.flatnonzero(powers)
-        subsets = [list(some) for size in range(1, len(used)) for some in combinations(used, size)]
-        variations = [float(np.ptp(powers[some] @ self.logarithms[some][:, fits])) for some in subsets]
+        parts = [list(part) for size in range(1, len(used)) for part in combinations(used, size)]
+        variations = [float(np.ptp(powers[part] @ self.logarithms[part][:, fits])) for part in parts]
         telling = [variation for variation in variations if variation > width + EXACT_TOLERANCE]
         return min(1.0, *telling) if len(telling) > 1 else 0.0
 

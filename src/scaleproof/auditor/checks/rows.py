@@ -160,8 +160,9 @@ def other_text(row: ReportedRow, table: ReportedTable) -> frozenset[str]:
     """Return the words of a row beyond its figures, size and device: {"compiled"} of "compiled, 4x A100"."""
     figure_columns = {column.heading for column in table.columns if column.kind in KINDS}
     texts = [text for heading, text in row.texts.items() if heading not in figure_columns]
+    # "257 × 257" is one word, DataParallel two, of which STRATEGY_WORDS has both.
     text = RESOLUTION.sub(r"\1x\2", " ".join(texts).lower()).replace("dataparallel", "data parallel")
-    words = (re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", text))
+    words = (re.sub(r"^\d+x(?=[a-z])", "", word) for word in re.split(r"[^a-z0-9.]+", text))  # "4xa100" -> "a100"
     device = row.words.get("device", "").lower().split()
     return frozenset(word for word in words if word and word not in device and not SIZE_WORD.fullmatch(word))
 
@@ -243,13 +244,13 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
     plain = here.interval / there.interval if kind in RATES else there.interval / here.interval
     work_ratio = _work_ratio_in_time(row, base, kind, devices)
     counts_work = kind in RATES and kind != "steps_per_s"  # steps/s and times need the work of a step to be compared
-    if counts_work and here.per_device is not None:
+    if counts_work and here.per_device is not None:  # the heading says whose rate it is
         readings = [plain * (devices if here.per_device else 1.0)]
     elif work_ratio is not None and not counts_work:
         readings = [plain * work_ratio]
     elif weak:
         readings = [plain * devices]
-    elif plain.high <= MOST_NOT_RISING:  # it may be strong scaling that failed, or weak scaling
+    elif plain.high <= MOST_NOT_RISING:  # strong scaling that failed, weak scaling, or a rate of one device
         readings = [plain, plain * devices]
     else:
         readings = [plain]
@@ -257,9 +258,9 @@ def _ratio(row: ReportedRow, base: ReportedRow, kind: str, devices: float, weak:
 
 
 def _work_ratio_in_time(row: ReportedRow, base: ReportedRow, kind: str, devices: float) -> float | None:
-    """Return the work of a row over the baseline's in a time of this kind; None where the rows do not say it.
+    """Return the work that a row did over the baseline's in a time of this kind; None where the rows do not say it.
 
-    Example: steps of 256 and of 64 samples give 4.
+    `devices`: those of the row over the baseline's. Example: steps of 256 and of 64 samples give 4.
     """
     steps = 1.0 if kind in PER_STEP else _multiple(row, base, "steps")
     batch = _multiple(row, base, "global_batch")

@@ -23,15 +23,15 @@ SHRUNK_MEMORY_RATIO = 0.85  # ratio of a device's memory that shows a smaller sh
 
 
 def rates_over_baselines(context: AuditContext) -> Iterator[Flag]:
-    """Flag a run whose rate x time of an epoch is 1/N of the baseline's (a rate of one rank) or N times as much.
+    """Flag a run whose rate x time is 1/N of the baseline's (a rate of one rank), or N times as much.
 
-    Both trained on one epoch, so the products should be one number of tokens. Example: 4 devices at 250 tokens/s for
+    Both did the same work, so that the products should be one number of tokens. Example: 4 devices at 250 tokens/s for
     40 s, one at 1,000 for 40 s: the 250 are of one rank.
     """
     for scaling in context.scalings:
         run, base = scaling.run, scaling.base
         if run.tokens or run.rate_scope:
-            continue  # left to `rates_of_runs`
+            continue  # its own file shows it: `rates_of_runs`
         if not (run.tokens_per_s and run.seconds and base.tokens_per_s and base.seconds):
             continue
         tokens, base_tokens = run.tokens_per_s * run.seconds, base.tokens_per_s * base.seconds
@@ -133,7 +133,7 @@ def _loss_of_epochs(run: ReportedRun) -> dict[int, float]:
 
 
 def _steps_unchanged(scaling: Scaling) -> Flag | None:
-    """Flag an epoch of as many micro-steps on each of N ranks as on one, not 1/N of them: 1,251 on 1 and on 4."""
+    """Flag an epoch of equal micro-steps on each of N ranks as on one, not 1/N of them: 1,251 on 1 and on 4."""
     run, base = scaling.run, scaling.base
     has_same_batch = run.micro_batch is not None and run.micro_batch == base.micro_batch
     if not (has_same_batch and run.timed_spans and base.timed_spans and run.epochs):

@@ -95,7 +95,7 @@ def _contradictions(stated: StatedFigure, series: RowSeries) -> Iterator[Flag]:
         if stated_interval(stated).meets(right, SOURCES_TOLERANCE):
             continue
         corrected = None
-        if right.precision < SOURCES_TOLERANCE:
+        if right.precision < SOURCES_TOLERANCE:  # all figures of the row agree on one
             value, unit = (100 * right.middle, "%") if is_efficiency else (right.middle, "x")
             corrected = Correction(value=round(value, 3), unit=unit, derivation=f"{row.place} over {base}")
         given = " and ".join(f"{times(ratio.readings[0].middle)} by {ratio.heading}" for ratio in ratios)
@@ -107,7 +107,7 @@ def _is_about(stated: StatedFigure, row: ReportedRow, table: ReportedTable) -> b
     """Whether a row has the devices and the words of a sentence: "DDP on 4 GPUs" and a row of 4, DDP."""
     words = row.words | table.words
     if row.devices != stated.devices or ("phase" in words) != is_inference([stated.sentence]):
-        return False
+        return False  # "phase" is there for inference alone
     if "strategy" in stated.words and _introduces(stated, table):
         words.setdefault("strategy", stated.words["strategy"])
     return all(words.get(name) == word for name, word in stated.words.items())
@@ -147,14 +147,13 @@ def sources_agree(context: AuditContext) -> Iterator[Flag]:
     """
     yield from _contradicting_records(context)
     tables = [*context.tables[:MOST_TABLES], context.runs_table]
-    # Values to three digits: sources that share none are of something else.
-    sources = [
-        (places, {f"{figure.value:.3g}" for place in places for figure in _compared_figures(place.row)})
-        for table in tables
-        if (places := _places(table))
-    ]
-    for (first, figures), (second, others) in combinations(sources, 2):
-        if first[0].row.file != second[0].row.file and len(figures & others) >= EQUAL_PER_DIFFERENT:
+    sources = []
+    for places in filter(None, map(_places, tables)):
+        figures = (figure for place in places for figure in _compared_figures(place.row))
+        sources.append((places, {f"{figure.value:.3g}" for figure in figures}))
+    # Sources that do not share values, to three digits, are of something else.
+    for (first, these), (second, those) in combinations(sources, 2):
+        if first[0].row.file != second[0].row.file and len(these & those) >= EQUAL_PER_DIFFERENT:
             yield from _contradicting_places(first, second)
 
 
@@ -197,26 +196,26 @@ def _attributes(row: ReportedRow, table: ReportedTable) -> dict[str, str | float
 def _contradicting_places(first: Sequence[_Place], second: Sequence[_Place]) -> Iterator[Flag]:
     """Flag figures that two sources print differently, where they print EQUAL_PER_DIFFERENT times as many alike.
 
-    Columns that may be of different quantities (one has no unit) are judged by their own figures alone. Example: 100
-    and 390 tokens/s in both, 750 in one and 690 in the other.
+    Figures of surely one quantity are counted together, those of two columns that may be of one (a unit is not said) by
+    themselves. Example: 100 and 390 tokens/s in both, 750 in one and 690 in the other.
     """
-    equal: Counter[tuple[str, ...]] = Counter()  # by the headings of columns that may be another quantity, else ()
+    equal: Counter[tuple[str, ...]] = Counter()  # () or the headings of two columns -> figures that tell
     different = defaultdict(list)
     for place, other in _pairs_of_places(first, second):
         for here, there in product(_compared_figures(place.row), _compared_figures(other.row)):
-            is_one = here.kind == there.kind and here.is_like(there) and here.unit_stated
-            if not is_one and not _may_be_one_quantity(here, there):
+            is_surely_one = here.kind == there.kind and here.is_like(there) and here.unit_stated
+            if not is_surely_one and not _may_be_one_quantity(here, there):
                 continue
-            columns = () if is_one else (here.heading, there.heading)
+            headings = () if is_surely_one else (here.heading, there.heading)
             if here.interval.meets(there.interval, EQUAL_TOLERANCE):
-                equal[columns] += min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
+                equal[headings] += min(here.interval.precision, there.interval.precision) <= TELLING_PRECISION
             elif not _range(here).meets(_range(there), SOURCES_TOLERANCE):
-                different[columns].append((place.row, here, other.row, there))
-    for columns, pairs in different.items():
-        if equal[columns] < EQUAL_PER_DIFFERENT * len(pairs):
+                different[headings].append((place.row, here, other.row, there))
+    for headings, pairs in different.items():
+        if equal[headings] < EQUAL_PER_DIFFERENT * len(pairs):
             continue  # the sources are of something else
-        verb = "is" if equal[columns] == 1 else "are"
-        others = f"{plural(equal[columns], 'other figure')} of the two places {verb} equal"
+        verb = "is" if equal[headings] == 1 else "are"
+        others = f"{plural(equal[headings], 'other figure')} of the two places {verb} equal"
         for row, here, other_row, there in pairs:
             figures = f"{here.printed} in {row.place}, {there.printed} in {other_row.place}"
             yield Flag(f"{row.description}: {here.heading} {figures}; {others}", [row.place, other_row.place])

@@ -101,7 +101,7 @@ class _Product:
 
     @cached_property
     def meanings(self) -> dict[tuple[str, str, int], float]:
-        """(name of a batch, scope, micro-steps) under which the product is right -> the work that it should be.
+        """(key of `batches`, key of `scopes`, micro-steps) under which the product is right -> the work that it means.
 
         A step may accumulate several micro-steps, unless its batch is the global one. Example: a product of 64 beside a
         batch of 8 on 4 devices -> {("batch on each device", "the rate of all", 2): 64, ...}.
@@ -112,7 +112,7 @@ class _Product:
                 work = batch / divisor
                 micro_steps = max(1, round(self.work.middle / work))
                 most_steps = 1 if name == "global batch" else LARGEST_ACCUMULATION
-                # With a free factor almost any product is near: it must be nearer.
+                # With any number of micro-steps almost any product is near: it must be nearer.
                 tolerance = MAJORITY_TOLERANCE if micro_steps == 1 else SAME_TOLERANCE
                 if micro_steps <= most_steps and self.work.meets(exact(work * micro_steps), tolerance):
                     meanings[(name, scope, micro_steps)] = work * micro_steps
@@ -120,7 +120,7 @@ class _Product:
 
     @property
     def is_right(self) -> bool:
-        """Whether the product is right under some meaning; a factor of 1,000, a mark that was lost, is no fault."""
+        """Whether the product is right under some meaning; 1,000 times it is, too: a thousands separator was lost."""
         return any(micro_steps > 1 for _, _, micro_steps in self.meanings) or any(
             self.work.meets_but_for_thousands(exact(batch / divisor), PRODUCT_TOLERANCE)
             for batch in self.batches.values()
@@ -147,7 +147,7 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
     products = [product for row in table.rows if row.measured for product in _products(row, table)]
     certain = [product for product in products if product.certain_batch]
     wrong = [product for product in certain if not product.is_right]
-    unexplained = []
+    of_right_scope = []
     for product in wrong:
         made, work = product.work, product.expected_work
         sentence = f"{product.sentence}, {product.certain_batch} {integer(work.middle)}"
@@ -155,12 +155,12 @@ def _rows_without_their_batch(table: ReportedTable) -> Iterator[Flag]:
         if flag is not None:
             yield flag
         else:
-            unexplained.append(product)
+            of_right_scope.append(product)
     some_are_right = len(wrong) < len(certain)
-    if len(unexplained) >= ROWS_FOR_CONSTANT_FACTOR and not some_are_right:
-        yield from _off_by_one_factor(unexplained)
+    if len(of_right_scope) >= ROWS_FOR_CONSTANT_FACTOR and not some_are_right:
+        yield from _off_by_one_factor(of_right_scope)
     else:
-        yield from _wrong_rows(unexplained, some_are_right)
+        yield from _wrong_rows(of_right_scope, some_are_right)
     yield from _rows_against_majority([product for product in products if product not in wrong])
 
 
@@ -177,7 +177,7 @@ def _products(row: ReportedRow, table: ReportedTable) -> Iterator[_Product]:
 
 
 def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
-    """Flag rows of one strategy and model whose product is none under the meaning that most of these rows have."""
+    """Flag rows whose product is wrong under the meanings that most rows of their strategy and model agree on."""
     groups: dict[tuple[str | None, ...], list[_Product]] = defaultdict(list)
     for product in products:
         if product.batches:
@@ -196,7 +196,7 @@ def _rows_against_majority(products: list[_Product]) -> Iterator[Flag]:
 def _row_against_majority(product: _Product, meaning: tuple[str, str, int], others: int) -> Flag:
     """Flag a product that is wrong under the meaning that `others` other rows have; `meaning`: a key of `meanings`."""
     name, scope, micro_steps = meaning
-    work = product.batches.get(name, 0.0) / product.scopes.get(scope, 1.0) * micro_steps
+    work = product.batches.get(name, 0.0) / product.scopes.get(scope, 1.0) * micro_steps  # 0: the row has no such batch
     steps = f" in {micro_steps} micro-steps" if micro_steps > 1 else ""
     right = f"{name}{steps} would be {integer(work)} with {scope}, as in {plural(others, 'other row')}"
     rate, unit = round(work / product.time.interval.middle, 2), RATE_UNITS[product.rate.kind]

@@ -76,7 +76,7 @@ class Summary:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether it is below or above what any mean or total of these parts can be."""
+        """Whether it is below or above what any mean or total of these parts, of its size at all, can be."""
         low, high = self.stated
         if not 1 / SAME_SIZE_FACTOR < (low + high) / 2 / self.right < SAME_SIZE_FACTOR:
             return False  # it is of something else
@@ -146,13 +146,13 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
     if is_total and len(parts) < FEWEST_PARTS:
         parts = _parts_of_summary(figures.columns, k, figures.on_side, 1)
     repeats = 0 if is_total else last_repeats([part.heading for part in parts])
-    parts = parts[-repeats:]
+    parts = parts[-repeats:]  # of the repeats alone, where the last columns are some; [-0:] are all
     if len(parts) < FEWEST_PARTS:
         return
-    summaries = [Summary(i, name, column, parts, is_total) for i, name in enumerate(figures.names)]
-    summaries = [summary for summary in summaries if summary.has_figures and _can_be_summed_up(summary, figures)]
+    of_rows = (Summary(i, name, column, parts, is_total) for i, name in enumerate(figures.names))
+    summaries = [summary for summary in of_rows if summary.has_figures and _can_be_summed_up(summary, figures)]
     right = sum(summary.is_near(summary.right) for summary in summaries)
-    rows_show_it = right > 0 and len(parts) + right > FEWEST_PARTS + 1  # that the column is what it is called
+    rows_show_it = right > 0 and len(parts) + right > FEWEST_PARTS + 1  # two rows of two parts, or one of three
     for summary in summaries:
         headings_show_it = repeats > 0 and not summary.is_mean_of_most  # "run 1", "run 2", mean
         is_no_summary = (rows_show_it or headings_show_it) and not summary.is_total_or_mean
@@ -161,12 +161,13 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
 
 
 def _parts_of_summary(columns: list[FigureColumn], k: int, on_side: bool, step: int) -> list[FigureColumn]:
-    """Return the columns right before the k-th (`step` -1) or behind it (1), up to another summary or, in an upright
-    table, another unit: [A, B] of A, B, total. [] where columns between were not read.
+    """Return the columns right before the k-th (`step` -1) or behind it (1): [A, B] of A, B, total.
+
+    Another summary ends them and, in an upright table, another unit. [] where columns between were not read.
     """
     parts: list[FigureColumn] = []
     last = columns[k]
-    for column in columns[k + step :: step] if k + step >= 0 else []:
+    for column in reversed(columns[:k]) if step < 0 else columns[k + 1 :]:  # the nearest first
         ends = {(part.kind or "")[-6:] for part in (column, *parts[:1])}  # "time_s": the times of phases are added up
         has_same_unit = on_side or len(ends - {""}) <= 1  # "Total" alone is of what is before it
         if SUMMARY.fullmatch(column.heading.strip(" *_:")) or not has_same_unit:
@@ -180,9 +181,10 @@ def _parts_of_summary(columns: list[FigureColumn], k: int, on_side: bool, step: 
 
 def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
     """Whether figures of this kind are ever added up, or averaged: there is no total of rates, no mean of devices."""
+    # Of a table on its side the rows are the columns of the file, whose names say what the figures are.
     kind = column_of(summary.name if figures.on_side else summary.column.heading).kind or ""
     if summary.is_total and "%" in summary.column.texts[summary.row] and not summary.is_near(1.0):
-        return False  # savings and changes have no total
+        return False  # savings and changes have no total; shares have one, 100 %
     return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
 
 
@@ -192,9 +194,11 @@ def _wrong_summary(figures: FigureTable, summary: Summary, corrected: bool) -> F
     listed = ", ".join(part.texts[row] for part in summary.parts[:LISTED_PARTS])
     more = ", ..." if len(summary.parts) > LISTED_PARTS else ""
     description = f"{'the total' if summary.is_total else 'the mean'} of {listed}{more}"
+    # Of a table on its side the column is a row of the file.
     name, heading = (column.heading, summary.name) if figures.on_side else (summary.name, column.heading)
     place = column.place if figures.on_side else figures.places[row]
-    right = figures_of(column.texts[row])[0].value * summary.right / float(column.figures.middle[row])
+    printed = figures_of(column.texts[row])[0].value
+    right = printed * summary.right / float(column.figures.middle[row])  # in the unit that is printed
     correction = Correction(value=float(f"{right:.5g}"), unit="", derivation=description)
     evidence = f"{name}: {heading} {column.texts[row]} is given as {description}"
     return Flag(evidence, [place], corrected=correction if corrected else None)

@@ -43,19 +43,18 @@ def sawtooth_timer(context: AuditContext) -> Iterator[Flag]:
         tooth = _sawtooth(times)
         if tooth is None:
             continue
-        rated = steps.having("tokens_per_s")
-        rates = rated.values("tokens_per_s")
-        true_rates = rates * rated.values("seconds") / tooth.base_s
-        printed = f", {integer(np.median(rates))} tokens/s" if rates.size else ""
         counts = f"{np.median(tooth.counts):g} in the median, {tooth.counts.mean():.2f} on average"
         base = f"{tooth.base_s * 1e3:.2f} ms"
         derivation = f"true step {base}: each time divided by the steps since the clock's last restart ({counts})"
-        if true_rates.size:
-            correction = Correction(value=float(np.median(true_rates)), unit="tokens/s", derivation=derivation)
-        else:
-            correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=derivation)
         teeth = f"1 to {tooth.period} times {base}, {tooth.period} of them in a row, repeatedly"
-        printed = f"{np.median(times) * 1e3:.1f} ms in the median, {times.mean() * 1e3:.1f} ms on average{printed}"
+        printed = f"{np.median(times) * 1e3:.1f} ms in the median, {times.mean() * 1e3:.1f} ms on average"
+        correction = Correction(value=tooth.base_s * 1e3, unit="ms", derivation=derivation)
+        rated = steps.having("tokens_per_s")
+        rates = rated.values("tokens_per_s")
+        if rates.size:
+            printed += f", {integer(np.median(rates))} tokens/s"
+            true_rate = float(np.median(rates * rated.values("seconds") / tooth.base_s))
+            correction = Correction(value=true_rate, unit="tokens/s", derivation=derivation)
         evidence = f"{len(times):,} step times are {teeth}: printed were {printed}"
         yield Flag(evidence, [run], corrected=correction)
 
@@ -137,7 +136,7 @@ class Proof(NamedTuple):
 
 
 def _proofs_together(runs: list[ReportedRun]) -> dict[str, Proof]:
-    """Return name of the run -> its proof, where three logs or more of one program have one: each may be weaker."""
+    """Return name of the run -> its proof, if three logs or more of one program have one; each proof may be weaker."""
     by_format: dict[str, dict[str, Proof]] = defaultdict(dict)
     for run in runs:
         proof = _proof_by_bar(run, run.logged_steps.having("seconds"), least=0.8, rounding_s=0)
@@ -163,7 +162,7 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
         all_steps_s = printed * step.step
         # 5 % and 1.5 s more, 1 s less: the bar's clock has whole seconds.
         is_of_all_steps = least * passed_s - rounding_s <= all_steps_s <= 1.05 * passed_s + 1.5
-        is_too_short = printed * steps < 0.8 * least / 0.95 * passed_s - 1
+        is_too_short = printed * steps < 0.8 * least / 0.95 * passed_s - 1  # by a fifth where `least` is 0.95
         if passed_s > 5 and is_of_all_steps and is_too_short:
             bar = f"{passed_s:.0f} s for steps {before.step + 1} to {step.step}, {passed_s / steps:.2f} s each"
             evidence = f"at step {step.step} it prints {printed:.4f} s an iteration; the progress bar took {bar}, "
@@ -173,25 +172,25 @@ def _proof_by_bar(run: ReportedRun, timed: StepSeries, least: float, rounding_s:
 
 
 def _proof_by_falling_times(timed: StepSeries) -> Proof | None:
-    """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at 10, 20, 30; None where they do not.
+    """Return a proof by printed times that fall as 1, 1/2, 1/3: 6, 3, 2 s at steps 10, 20, 30; else None.
 
-    Four lines or more are needed, at multiples of the first one's step.
+    So do equally long intervals, here of 60 s, over all steps so far. Four lines at multiples of the first are needed.
     """
     if len(timed) < 4:
         return None
     length = timed[0].step
     if length <= 0 or any(step.step != length * number for number, step in enumerate(timed, start=1)):
         return None
-    scaled = [(step.seconds or 0) * number for number, step in enumerate(timed, start=1)]
-    if max(scaled) >= MOST_INTERVAL_SPREAD * min(scaled):
+    products = [(step.seconds or 0) * number for number, step in enumerate(timed, start=1)]
+    if max(products) >= MOST_INTERVAL_SPREAD * min(products):
         return None
     printed = ", ".join(f"{step.seconds:.4g} s at {step.step}" for step in timed[:4])
-    product = f"times the number of the interval they are all {median(scaled):.3g} s"
+    product = f"times the number of the interval they are all {median(products):.3g} s"
     return Proof(timed[-2], timed[-1], f"printed times fall as 1, 1/2, 1/3, ...: {printed}; {product}")
 
 
 def _true_step_time(before: LoggedStep, step: LoggedStep) -> Correction:
-    """Return the true seconds of one step since the line `before`: printed time x all steps / steps since then."""
+    """Return the true seconds of a step since the line `before`: printed time x all steps is an interval of `steps`."""
     steps = step.step - before.step
     printed = step.seconds or 0
     true = printed * step.step / steps
@@ -278,6 +277,7 @@ def warmup_in_window(context: AuditContext) -> Iterator[Flag]:
         elif run.details.get("steps_per_second"):
             rate = run.details["steps_per_second"]
             yield Flag(f"{rate:g} steps/s covers all of train(), start-up and evaluation included", [run])
+        # Of a program that samples step times, the rate is of all micro-steps; of 1,000 the first ones are few.
         elif len(times) == 1 and run.sampled_every and (run.timed_spans[0].micro_steps or 1000) < 1000:
             steps_made = run.timed_spans[0].micro_steps
             yield Flag(f"the rate covers all {steps_made:,} micro-steps, the first one included", [run])

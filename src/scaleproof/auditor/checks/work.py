@@ -49,8 +49,8 @@ def wrong_scope(
 ) -> Flag | None:
     """Flag a rate of one device that is given as that of all, or a rate that was multiplied by their number.
 
-    `made`: rate x time; `work`: what was done in that time. None where neither explains how they differ.
-    Example: 4 devices did 400 tokens. A rate of all by which they are 100 is of one rank; by which 1600, multiplied.
+    `made`: the work by the rate, which is rate x time; `work`: what was done. None where neither explains how they
+    differ. Example: 4 devices did 400 tokens. If the rate makes 100, it is of one rank; if 1,600, it was multiplied.
     """
     if devices <= 1:
         return None
@@ -75,7 +75,7 @@ def _wrong_rate(
 ) -> Flag | None:
     """Flag a rate in tokens/s whose product with the time is `made`, where `work` tokens were processed.
 
-    None where the two agree; so they do where the file says that its rate is of a rank, and `made` x ranks is `work`.
+    None where the two agree, or where the rate is of a rank, as the file says, and `made` x ranks is `work`.
     """
     is_of_rank = run.rate_scope == "rank"
     ranks = run.world_size or 1
@@ -96,7 +96,7 @@ def _wrong_rate_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     sentence = f"{_epoch_prefix(run, span)}{product}, but {tokens:,} were processed"
     flag = _wrong_rate(run, sentence, rate, rate * seconds, tokens)
     if flag is None or flag.code == RATE_OF_ONE_RANK.name:
-        return flag
+        return flag  # it is corrected by the ranks
     right = Correction(value=tokens / seconds, unit="tokens/s", derivation="tokens over time, if both are right")
     return replace(flag, corrected=right)
 

@@ -140,22 +140,18 @@ def _mark_copies(reading: Reading) -> None:
 
 def _join_checkpoints(evidence: Evidence) -> None:
     """Join states that a trainer saved in `checkpoint-500`, `checkpoint-1000`, ... to the last one, which has all."""
-    states: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # by folder and first step
+    states: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)  # by folder and first loss
     for run in evidence.runs:
-        if run.format != "HF Trainer state":
-            continue
-        folder = Path(run.files[0]).parent
-        home = folder.parent if folder.name.startswith("checkpoint") else folder
-        states[(str(home), repr(_losses(run)[:1]))].append(run)
+        if run.format == "HF Trainer state":
+            folder = Path(run.files[0]).parent
+            home = folder.parent if folder.name.startswith("checkpoint") else folder
+            states[(str(home), repr(_losses(run)[:1]))].append(run)
 
-    joined: set[int] = set()
+    joined: set[int] = set()  # id of a run
     for (home_name, _), runs in states.items():
-        if len(runs) < 2:
-            continue
-        runs.sort(key=lambda run: (len(run.logged_steps), bool(run.timed_spans)))
-        last = runs[-1]
+        *earlier, last = sorted(runs, key=lambda run: (len(run.logged_steps), bool(run.timed_spans)))
         losses = _losses(last)
-        parts = [run for run in runs[:-1] if _losses(run) == losses[: len(run.logged_steps)]]
+        parts = [run for run in earlier if _losses(run) == losses[: len(run.logged_steps)]]
         last.files += [run.files[0] for run in parts]
         if parts and home_name != ".":
             last.name = home_name
@@ -191,21 +187,23 @@ def _join_tables(tables: list[ReportedTable]) -> list[ReportedTable]:
         else:
             result.append(table)
 
-    for (folder, form), pieces in single_rows.items():
-        while pieces:
-            first = pieces[0]
-            same = [piece for piece in pieces if _have_same_headings(first, piece)]
-            pieces = [piece for piece in pieces if piece not in same]
-            if len(same) == 1:
-                result.append(first)
-                continue
-            rows = [row for piece in same for row in piece.rows]
-            for row in rows:
-                row.label = row.label or row.file
-            columns = list({column.heading: column for piece in same for column in piece.columns}.values())
-            name = f"{folder}/*{Path(first.file).suffix}"
-            result.append(ReportedTable(name, 1, f"{form}, one file a row", columns, rows))
+    for (folder, _), pieces in single_rows.items():
+        left = pieces
+        while left:
+            same = [piece for piece in left if _have_same_headings(left[0], piece)]
+            left = [piece for piece in left if piece not in same]
+            result.append(same[0] if len(same) == 1 else _joined_table(same, folder))
     return result
+
+
+def _joined_table(pieces: list[ReportedTable], folder: str) -> ReportedTable:
+    """Return one table with the rows of all `pieces`, which are files below a folder: "runs/*.json"."""
+    rows = [row for piece in pieces for row in piece.rows]
+    for row in rows:
+        row.label = row.label or row.file
+    columns = list({column.heading: column for piece in pieces for column in piece.columns}.values())
+    name = f"{folder}/*{Path(pieces[0].file).suffix}"
+    return ReportedTable(name, 1, f"{pieces[0].form}, one file a row", columns, rows)
 
 
 def _names_in_several_folders(tables: list[ReportedTable]) -> set[str]:

@@ -130,8 +130,8 @@ Records = Sequence[list[str]]
 def settle_keys(layout: Layout, records: Records) -> None:
     """Correct `layout.keys`, the columns that tell the runs of a file apart, once its rows are seen.
 
-    A column `gpu` of utilisation is none. Where an epoch is there more than once, columns of unknown settings
-    ("num_workers", "optimizer") are, if each epoch of their runs is there once.
+    A column `gpu` of utilisation is no key. Where a run would have an epoch twice, the first setting without a known
+    meaning ("optimizer") that parts it into runs which have none twice becomes a key; if none does, all of them may.
     """
     for k in list(layout.keys):
         if layout.columns[k].kind == "device" and not counts_devices([_cell(record, k) for record in records]):
@@ -139,7 +139,7 @@ def settle_keys(layout: Layout, records: Records) -> None:
     if not _has_repeated_places(layout, records, layout.keys):
         return
     settings = [k for k in range(len(layout.names)) if k not in layout.keys and _is_setting(layout, records, k)]
-    for further in (*([k] for k in settings), settings):  # one of them, else all of them
+    for further in (*([k] for k in settings), settings):
         if further and not _has_repeated_places(layout, records, [*layout.keys, *further]):
             layout.keys = sorted({*layout.keys, *further})
             return
@@ -168,19 +168,19 @@ def _has_repeated_places(layout: Layout, records: Records, keys: list[int]) -> b
 
 def _sequences(layout: Layout, records: Records, keys: list[int]) -> list[list[int]]:
     """Return the steps or epochs of each run, told apart by the columns `keys`: [[0, 1, 2], [0, 1, 2]]."""
-    place = layout.places["step" if layout.kind == "steps" else "epoch"]
+    counter = layout.places["step" if layout.kind == "steps" else "epoch"]
     epoch = layout.places.get("epoch")
-    if epoch is not None and epoch != place and layout.columns[epoch].kind == "epoch":
+    if epoch is not None and epoch != counter and layout.columns[epoch].kind == "epoch":
         keys = [*keys, epoch]  # steps may count from 0 in every epoch
-    with_place = (record for record in records if len(record) > place and figure(record[place]) is not None)
+    counted = (record for record in records if len(record) > counter and figure(record[counter]) is not None)
     runs: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for _, record in _of_first_group(layout, enumerate(with_place)):
-        runs[tuple(_cell(record, k) for k in keys)].append(int(figure(record[place]) or 0))
+    for _, record in _of_first_group(layout, enumerate(counted)):
+        runs[tuple(_cell(record, k) for k in keys)].append(int(figure(record[counter]) or 0))
     return list(runs.values())
 
 
 def _of_first_group(layout: Layout, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number, record) without those of another rank, split or fold than the first; all where there is none."""
+    """Yield (number, record) of the first rank, split or fold in a file; of all where no column says which."""
     k, first_group = layout.group, None
     for number, record in records:
         if k is not None and k < len(record):
@@ -246,10 +246,10 @@ class _LoggedRun:
         self._longer_lines = 0  # than the heading
 
     def add_row(self, record: list[str], number: int) -> None:
-        """Take one row, line `number` of the file. Rows that say that there are no figures are passed over."""
+        """Take one row, line `number` of the file. A whole row that says that it has no figures is passed over."""
         self._longer_lines += any(cell.strip() for cell in record[len(self.layout.names) :])
         is_empty = all(is_nothing(_cell(record, k)) for k in self._columns_of_figures)
-        if len(record) == len(self.layout.names) and (is_empty or any(map(gave_no_figures, record))):
+        if len(record) == len(self.layout.names) and (is_empty or any(map(gave_no_figures, record))):  # "OOM"
             return
         values = {what: figure(record[k]) if k < len(record) else None for what, k in self.layout.places.items()}
         for what in ("seconds", "epoch_seconds", "mfu"):
@@ -266,7 +266,7 @@ class _LoggedRun:
     def _note_loss_without_value(self, record: list[str], step: float | None) -> None:
         """Count a loss that is not finite, "nan", with its step where the row has one."""
         k = self.layout.places.get("loss")
-        if k is not None and k < len(record) and not_finite(record[k]):
+        if k is not None and not_finite(_cell(record, k)):
             self._losses_not_finite += 1
             if step is not None:
                 self.run.nan_steps.append(int(step))
@@ -338,9 +338,8 @@ def _subtract_clock(spans: list[TimedSpan]) -> None:
 def _scope(layout: Layout) -> str | None:
     """Return whose rate the heading says it is: "rank" or "global". None where it does not say."""
     k = layout.places.get("tokens_per_s", layout.places.get("samples_per_s"))
-    if k is None or layout.columns[k].per_device is None:
-        return None
-    return "rank" if layout.columns[k].per_device else "global"
+    per_device = None if k is None else layout.columns[k].per_device
+    return {None: None, True: "rank", False: "global"}[per_device]
 
 
 def _describe(run: ReportedRun, kind: str | None, text: str) -> None:

@@ -139,37 +139,40 @@ def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.
 
 
 def _read(reading: Reading, path: Path, name: str) -> None:
-    """Read one file by what it begins with. One without results is ignored. Raises UnreadableFile."""
+    """Read one file by what it begins with; note it as ignored if there is no result in it.
+
+    Raises UnreadableFile, also for one without content that is named like a result, or was named to the audit.
+    """
     evidence = reading.evidence
     start = text_files.head(path)
     is_named = path.name in GENERIC or path in evidence.named_files  # somebody says that it is a result
+    was_read = True
     if not start.strip(b"\0 \t\r\n"):
         if is_named:
             raise UnreadableFile("it is empty")
-        evidence.ignored.append(name)
+        was_read = False
     elif start.startswith(LFS.encode()):
         raise UnreadableFile(POINTER, "Git LFS pointer")
     elif tracker_series.PREFIX in path.name and tracker_series.MARK in start[:200]:
-        _read_event_file(reading, path, name)
+        was_read = _read_event_file(reading, path, name)
     elif any(mark in start for mark in MARKS_OF_TRACES):
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
     elif path.suffix.lower() == ".xlsx":
-        if not read_spreadsheet(evidence, path, name):
-            evidence.ignored.append(name)
+        was_read = read_spreadsheet(evidence, path, name)
     elif (encoding := text_files.encoding(start)) is None:
         if is_named:
             raise UnreadableFile("it is binary", "binary")
-        evidence.ignored.append(name)
+        was_read = False
     else:
         opening = text_files.decoded(start, encoding)
-        is_own_series = bool(START_OF_OWN_SERIES) and opening.startswith(START_OF_OWN_SERIES)
-        if is_own_series:
+        if is_own_series := bool(START_OF_OWN_SERIES) and opening.startswith(START_OF_OWN_SERIES):
             _refuse_own_series(path, evidence)
-        if is_own_series or not _read_text(reading, path, name, encoding, opening, len(start)):
-            if path.name == METRICS:
-                raise UnreadableFile("it is not a metrics file of any known schema")
-            evidence.ignored.append(name)
+        was_read = not is_own_series and _read_text(reading, path, name, encoding, opening, len(start))
+        if not was_read and path.name == METRICS:
+            raise UnreadableFile("it is not a metrics file of any known schema")
+    if not was_read:
+        evidence.ignored.append(name)
 
 
 def _refuse_own_series(path: Path, evidence: Evidence) -> None:
@@ -180,21 +183,20 @@ def _refuse_own_series(path: Path, evidence: Evidence) -> None:
         raise UnreadableFile(f"the series of a run; name the run's folder, {path.parent}", "not a result")
 
 
-def _read_event_file(reading: Reading, path: Path, name: str) -> None:
-    """Add the run of a TensorBoard event file, where it has figures of one."""
+def _read_event_file(reading: Reading, path: Path, name: str) -> bool:
+    """Add the run of a TensorBoard event file. Return whether it has figures of one."""
     series = tracker_series.SeriesReader(name, "TensorBoard event file")
     for step, tag, value in tracker_series.scalars(path):
         series.add(step, tag, value)
     if run := series.finish():
         add_run(reading, run, path)
-    else:
-        reading.evidence.ignored.append(name)
+    return run is not None
 
 
 def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: str, size: int) -> bool:
     """Read a text by the readers in order, the most particular first. Return whether anything was read.
 
-    `opening`: its beginning, of `size` bytes.
+    `opening`: its beginning, of `size` bytes. What begins like JSON, and is none, may still be a log or a table.
     """
     suffix = suffix_of(path, opening)
     if suffix in walk.SCRIPTS or suffix in SETTINGS:
@@ -204,16 +206,16 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
     if _is_json(suffix, opening) and not logs.reader_of(opening[:20_000]):
         text = opening if size < text_files.HEAD else None  # None: it has to be read
         is_named = path.name in GENERIC or path in reading.evidence.named_files
-        if read_json(reading, path, name, encoding, opening, text, is_named):
-            return True
-        if suffix in (".json", ".jsonl"):
-            return False
+        was_read = read_json(reading, path, name, encoding, opening, text, is_named)
+        if was_read or suffix in (".json", ".jsonl"):
+            return was_read
     if suffix in DOCUMENTS:
         return _read_document(reading, path, name, encoding, DOCUMENTS[suffix])
     if _read_settings(reading, path, name, encoding, opening):
         return True
     if _read_rows(reading, path, name, encoding, opening, suffix):
         return True
+    # A name without suffix, given to the audit, may be a document: "README".
     is_text = not path.suffix and path in reading.evidence.named_files and opening.lstrip()[:1] not in ("{", "[")
     return is_text and _read_document(reading, path, name, encoding, "markdown")
 
@@ -294,24 +296,24 @@ def _completion_mark(opening: str, name: str, folder: str) -> dict[str, Any]:
 
 
 def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: str, suffix: str) -> bool:
-    """Read tables of figures in lines, and logs. Return whether there was any."""
+    """Read a CSV file, a table or report in plain text, or a log. Return whether it is one."""
     if not RESULT_WORDS.search(opening):
         return False
-    for header_line, header in enumerate(opening.splitlines()[:5]):
+    for header_line, header in enumerate(opening.splitlines()[:5]):  # comments may stand above the headings
         if _read_csv(reading, path, name, encoding, header, header_line):
             return True
 
-    kind = logs.reader_of(opening)
+    program = logs.reader_of(opening)
     longer_opening = ""
-    if kind is None and len(opening) >= text_files.HEAD // 2:
+    if program is None and len(opening) >= text_files.HEAD // 2:  # a program may print much before its first step
         with path.open(encoding=encoding, errors="replace") as file:
             longer_opening = text_files.CONTROL.sub("", file.read(LONGER_OPENING))
-        kind = logs.reader_of(longer_opening)
+        program = logs.reader_of(longer_opening)
     if suffix in (".csv", ".tsv"):
-        return kind is None and read_csv_table(reading.evidence, path, name, encoding)
-    has_report = suffix in PLAIN and kind is None and read_plain_text(reading.evidence, path, name, encoding)
+        return program is None and read_csv_table(reading.evidence, path, name, encoding)
+    has_report = suffix in PLAIN and program is None and read_plain_text(reading.evidence, path, name, encoding)
 
-    kind = kind or logs.guessing_reader_of(opening) or logs.guessing_reader_of(longer_opening)
+    kind = program or logs.guessing_reader_of(opening) or logs.guessing_reader_of(longer_opening)
     if kind is None:
         return has_report
     runs = logs.read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))

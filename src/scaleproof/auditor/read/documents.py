@@ -47,7 +47,7 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
 
     `kind` is "markdown", "latex", "html" or "text".
     """
-    printed = lines
+    printed = lines  # with the marks of quotes, which begin paragraphs of prose
     if kind in ("markdown", "text"):
         lines = [(number, unquoted(raw)) for number, raw in lines]
     document = Document(_all_tables(lines, kind))

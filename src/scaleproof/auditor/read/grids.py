@@ -64,15 +64,12 @@ def box_tables(lines: list[Line]) -> Iterator[Grid]:
     texts = [text.strip() for _, text in lines]
     i = 0
     while i < len(lines):
-        text = texts[i]
-        if len(text) > 4 and text[0] in "+┌┏╒╔╭" and BORDER.fullmatch(text):
-            stop = i + 1
+        stop = i + 1
+        if len(texts[i]) > 4 and texts[i][0] in "+┌┏╒╔╭" and BORDER.fullmatch(texts[i]):  # the top of a box
             while stop < len(lines) and texts[stop][:1] in tuple("+|│┃║├┡╞╠└┕╘╚╰┗┠╟"):
                 stop += 1
             yield from _table_in_box(lines[i:stop])
-            i = max(stop, i + 1)
-        else:
-            i += 1
+        i = stop
 
 
 def _table_in_box(block: list[Line]) -> Iterator[Grid]:
@@ -111,27 +108,26 @@ def _joined_cells(row: list[Line]) -> list[str]:
 
 def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
     """Yield reStructuredText's simple tables: columns under runs of "=", also as tabulate's "simple" with "-"."""
-    texts = [text for _, text in lines]
+    texts = [text.rstrip() for _, text in lines]
     rules = [i for i, text in enumerate(texts) if RULE.fullmatch(text.strip()) and len(text.strip()) > 6]
     end = -1  # of the table before
-    for k, i in enumerate(rules):
-        if i <= end or (i == 0 and not texts[i].strip().startswith("=")):
-            continue
+    for k, rule in enumerate(rules):
+        if rule <= end or (rule == 0 and not texts[0].strip().startswith("=")):
+            continue  # below the headings, or "---" without any above it
 
-        spans = _rule_spans(texts[i])
+        spans = _rule_spans(texts[rule])
         rules_below = [below for below in rules[k + 1 : k + 3] if _rule_spans(texts[below]) == spans]
-        if rules_below and rules_below[0] - i <= 4:  # headings between two rules
-            top, start = i + 1, rules_below[0]
-            lines_of_headings = [_cells_at(text, spans) for text in texts[top:start]]
+        if rules_below and rules_below[0] - rule <= 4:  # headings between two rules
+            top, last_rule = rule + 1, rules_below[0]
+            lines_of_headings = [_cells_at(text, spans) for text in texts[top:last_rule]]
             header = [" ".join(cells[n] for cells in lines_of_headings if cells[n]) for n in range(len(spans))]
         else:  # one line of headings above a rule
-            top, start = max(i - 1, 0), i
+            top, last_rule = max(rule - 1, 0), rule
             header = _cells_at(texts[top], spans)
 
-        below = range(start + 1, min(len(lines), start + 1 + MOST_ROWS))
-        ends = (n for n in below if not texts[n].strip() or RULE.fullmatch(texts[n].strip()))  # a gap, or a rule
-        stop = next(ends, below.stop)
-        rows = [(number, _cells_at(text, spans)) for number, text in lines[start + 1 : stop]]
+        body = range(last_rule + 1, min(len(lines), last_rule + 1 + MOST_ROWS))
+        stop = next((n for n in body if not texts[n] or RULE.fullmatch(texts[n].strip())), body.stop)  # a gap, a rule
+        rows = [(number, _cells_at(text, spans)) for number, text in lines[last_rule + 1 : stop]]
         if len(spans) >= 2 and rows and any(header):
             first_line, _ = lines[top]
             yield Grid("reStructuredText table", first_line, header, rows)
@@ -203,9 +199,9 @@ def _may_be_row(text: str) -> bool:
     like_figures = [word[0] in FIGURE_STARTS or word.lower() in MISSING_FIGURES for word in words]
     if sum(like_figures) < 2:
         return False
-    # Words with single spaces between them are one field, but for figures at their end.
-    is_one_field = text.isascii() and "\t" not in text and "  " not in text.strip()
-    return not is_one_field or (like_figures[-1] and like_figures[-2])
+    # `_fields` cuts words with single spaces between them only before figures at their end.
+    has_single_spaces = text.isascii() and "\t" not in text and "  " not in text.strip()
+    return not has_single_spaces or (like_figures[-1] and like_figures[-2])
 
 
 FIGURE_STARTS = frozenset("0123456789+-~.,")
@@ -221,7 +217,8 @@ def _fields(text: str) -> list[Field]:
     for m in _SPACED_WORDS.finditer(text.expandtabs()):
         words = m[0].split(" ")
         are_figures = [bool(_FIGURE_WORD.fullmatch(word)) for word in words]
-        cut = next((k for k in range(len(words)) if all(are_figures[k:]) and len(words) - k > 1), len(words))
+        # From the k-th word on all are figures, two at least.
+        cut = next((k for k in range(len(words) - 1) if all(are_figures[k:])), len(words))
         start = m.start()
         for part in filter(None, [" ".join(words[:cut]), *words[cut:]]):
             fields.append((part, start, start + len(part)))
@@ -273,27 +270,27 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
     `spans`: where each column starts and ends. Of two levels the upper one holds until the next: "A100" above
     "time", "rate" -> "A100 time", "A100 rate".
     """
-    levels: list[list[str]] = []
+    levels: list[list[str]] = []  # a heading for each column, "" without one
     index_names: dict[int, str] = {}
+    left_edge, _ = spans[0]
     for n, (_, text) in enumerate(above):
-        tokens = _placed(_SPACED_WORDS, text)
-        is_alone = len(tokens) == 1 and len(spans) > 2
-        left, _ = spans[0]
-        if is_alone and n and tokens[0][1] <= left:
+        headings = _placed(_SPACED_WORDS, text)
+        _, start_of_first, _ = headings[0]
+        is_alone = len(headings) == 1 and len(spans) > 2
+        if is_alone and n and start_of_first <= left_edge:
             # pandas prints the names of the index on a line of their own
-            for name, start, end in _placed(_WORD, text):
-                index_names[_column_at(start, end, spans)] = name
+            index_names |= {_column_at(start, end, spans): name for name, start, end in _placed(_WORD, text)}
             continue
-        if is_alone or len(tokens) > len(spans) + 1:
+        if is_alone or len(headings) > len(spans) + 1:
             levels = []  # a title or a sentence: the headings are below it
             continue
 
         level = [""] * len(spans)
-        if len(tokens) < len(spans) - 1:
-            tokens = _placed(_WORD, text)
-        for word, start, end in tokens:
+        if len(headings) < len(spans) - 1:  # headings with single spaces between them
+            headings = _placed(_WORD, text)
+        for heading, start, end in headings:
             k = _column_at(start, end, spans)
-            level[k] = f"{level[k]} {word}".strip()
+            level[k] = f"{level[k]} {heading}".strip()
         levels.append(level)
 
     if not levels or sum(map(bool, levels[-1])) < 2:
@@ -301,6 +298,7 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
     for level in levels[:-1]:
         for k in range(1, len(level)):
             level[k] = level[k] or level[k - 1]
+    # A word that both levels have is there once.
     header = [" ".join(dict.fromkeys(level[k] for level in levels if level[k])) for k in range(len(spans))]
     return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
 

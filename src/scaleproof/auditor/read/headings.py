@@ -115,22 +115,14 @@ def column_of(heading: str) -> TableColumn:
     text, unit = _without_unit(re.sub(STATISTIC_AROUND, "", printed))
     statistics = " ".join(m[0] for m in re.finditer(STATISTIC_AROUND, printed))  # put back once the unit is off
     text = _spaced(text if text == printed else f"{text} {statistics}")
-    remaining, column.over = _without_baseline(text)
-    column.statistic, remaining = without_statistic(remaining)
-    column.per_device, phrase = _without_scope(remaining)
+    text, column.over = _without_baseline(text)
+    column.statistic, scoped_phrase = without_statistic(text)
+    column.per_device, phrase = _without_scope(scoped_phrase)
+    kind = _kind_of_phrase(scoped_phrase, phrase, unit)
+    kind_of_statistic = {"time": "latency_s", "rate": "rate"}.get(unit.dimension) if unit else None
+    if kind is None and kind_of_statistic and (statistic := _statistic_alone(phrase)):
+        column.statistic, kind = statistic, kind_of_statistic
 
-    kind = _KIND_OF.get(remaining)
-    if kind not in SCOPED_KINDS:
-        kind = _KIND_OF.get(phrase) or kind
-    # "step (ms)" is a time, though a step is none.
-    if unit is not None and (kind is None or (kind in _TIMES and unit.dimension == "time")):
-        kind = _kind_by_unit(phrase, unit)
-    if kind is None and unit is not None and unit.dimension in ("time", "rate"):
-        # "p95 (ms)", "95% (ms)": a statistic of nothing else, which would have been left in a phrase of its own
-        statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")
-        if statistic is not None and remaining == "figure":
-            column.statistic = statistic
-            kind = "latency_s" if unit.dimension == "time" else "rate"
     # Headings that are no phrase: forms of their own, then a known one with a remark or a note around it.
     if kind is None and OF_STATED_WORK.fullmatch(printed):
         kind = "total_time_s"
@@ -145,6 +137,23 @@ def column_of(heading: str) -> TableColumn:
         return noted
     _set_kind(column, kind, unit)
     return column
+
+
+def _kind_of_phrase(scoped_phrase: str, phrase: str, unit: Unit | None) -> str | None:
+    """Return the kind of a phrase, with the scope if that belongs to it ("total time"), else by its unit; or None."""
+    kind = _KIND_OF.get(scoped_phrase)
+    if kind not in SCOPED_KINDS:
+        kind = _KIND_OF.get(phrase) or kind
+    # "step (ms)" is a time, though a step is none.
+    needs_unit = kind is None or (kind in _TIMES and unit is not None and unit.dimension == "time")
+    return _kind_by_unit(phrase, unit) if needs_unit and unit is not None else kind
+
+
+def _statistic_alone(phrase: str) -> Statistic | None:
+    """Return the statistic that is all of a phrase: "p95", "95" of "95% (ms)". None for any other phrase."""
+    # With a word behind it: `without_statistic` takes none off that is alone.
+    statistic, remaining = without_statistic(re.sub(r"^(\d\d)$", r"p\1", phrase) + " figure")
+    return statistic if remaining == "figure" else None
 
 
 def columns_of(header: list[str], rows: Sequence[Sequence[str]]) -> list[TableColumn]:
@@ -162,13 +171,13 @@ def _column_with_note(printed: str) -> TableColumn | None:
     """Return what a part of a heading means, with the rest as a note: "speed (A100)" is a speed; None without parts."""
     if m := TRAILING_PRECISION.fullmatch(printed):
         noted = _noted(printed, m[1] + (m[3] or ""), m[2])
-        of_precision = ("_per_s", "_time_s", "rate", "time_s", "efficiency")
-        return noted if (noted.kind or "").endswith(of_precision) else TableColumn(printed)
+        ends_of_kinds = ("_per_s", "_time_s", "rate", "time_s", "efficiency")  # of what has a precision
+        return noted if (noted.kind or "").endswith(ends_of_kinds) else TableColumn(printed)
     if m := re.search(r"^(.+?) ?[(\[]([^()\[\]]+)[)\]]$|^(.+?) ?@ ?(.+)$", printed):  # "speed (A100)", "MFU @ bs 8"
         return _noted(printed, m[1] or m[3], m[2] or m[4])
-    if m := LEADING_WORD.match(printed):
+    if m := LEADING_WORD.match(printed):  # "DDP speed"
         return _noted(printed, printed[m.end() :], m[0])
-    if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):
+    if len(printed) > 15 and (m := RATE_INSIDE.search(printed)):  # "ResNet-50 images/sec"
         return _noted(printed, f"throughput ({m[0]})", printed[: m.start()] + printed[m.end() :])
     return None
 
@@ -209,7 +218,7 @@ def heading_remarks(heading: str) -> set[Remark]:
     return remarks_of(heading) - {"failed", "not run", "out of memory"}
 
 
-def devices_heading(heading: str) -> tuple[int, str] | None:
+def devices_in(heading: str) -> tuple[int, str] | None:
     """Return (devices, words before them) of a heading: (2, "DDP") of "DDP (2 GPUs)"; None where it counts none."""
     m = DEVICES_HEADING.fullmatch(heading)
     if m is None or m["what"].lower().startswith("node"):
@@ -246,19 +255,20 @@ def _spaced(text: str) -> str:
 def _without_unit(text: str) -> tuple[str, Unit | None]:
     """Return a heading without its unit, and the unit: "time_ms" -> "time", ms; (text, None) where it has none.
 
-    The unit of a rate stays in the text, which means nothing without it. Units in brackets count first.
+    Looked for in this order: in brackets, behind a comma, in all of the text, at its end. What is nothing but a unit
+    stays as it is, and so does a rate, without which the text means nothing.
     """
     for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
-        for part in re.split(r"[,;]", m[1]):
+        for part in re.split(r"[,;]", m[1]):  # "rate (img/s, per GPU)": the scope stays
             part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
             if unit := unit_of(part):
                 scope = " " + m[1].replace(part, " ").strip(" ,;") if part != m[1].strip() else ""
                 return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
-    if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):
+    if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):  # "time in ms"
         return text[: tail.start()], unit
 
     unit_of_all = unit_of(text.replace("_", " "))
-    if unit_of_all is not None and unit_of_all.of:
+    if unit_of_all is not None and unit_of_all.of:  # "ms/step"
         return text, unit_of_all
     if suffix := UNITS_IN_NAMES.search(text):
         unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
@@ -270,7 +280,8 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
         return text, unit_of_all
 
     head, _, last = text.rpartition(" ")
-    unit = unit_of(last) if head and last.lower() not in ("t", "x", "b", "d", "m", "g") else None
+    is_letter = last.lower() in ("t", "x", "b", "d", "m", "g")  # of a name rather than a unit
+    unit = None if is_letter or not head else unit_of(last)
     if unit is None or (unit.dimension == "rate" and "/" not in last):
         return text, None
     return (head if unit.dimension != "rate" else text), unit
@@ -291,6 +302,7 @@ def _without_baseline(text: str) -> tuple[str, str]:
 def _without_scope(text: str) -> tuple[bool | None, str]:
     """Return True for a heading of one device, False of all, None if it does not say; and its text without this."""
     shorter, count = PER_DEVICE.subn(" ", text)
+    # "tokens/s GPU"; behind other words than a rate the device is a part of the phrase: "peak GPU"
     if count == 0 and re.search(rf"(?:sec|s|second|throughput|tflops|tps|ips) (?:{DEVICE})$", text):
         shorter, count = re.subn(rf"(?<=[a-z]) {DEVICE}$", " ", text)
     if count and shorter.strip():
@@ -313,8 +325,8 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
         return f"{unit.of}_time_s"
     if unit.dimension == "time":
         return _TIMES.get(phrase)
-    is_of_anything = phrase in ("", "training", "train", "gpu", "median", "total")
-    if unit.dimension == "rate" and (is_of_anything or unit_of(phrase) == unit):
+    is_vague = phrase in ("", "training", "train", "gpu", "median", "total")
+    if unit.dimension == "rate" and (is_vague or unit_of(phrase) == unit):
         return "rate"
     if unit.dimension == "memory" and phrase in _MEMORY:
         return "memory_bytes"
@@ -322,6 +334,7 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
         return "price_per_s"
     if unit.dimension == "cost" and phrase in ("total", "usd", "run", "training"):
         return "cost"
+    # "GB/s" alone, whose slash the phrase has lost; with other words it may be of anything.
     is_bare = unit.dimension in ("flops", "bandwidth") and unit in (unit_of(phrase), unit_of(phrase.replace(" ", "/")))
     return KINDS_OF_UNITS[unit.dimension] if is_bare else None
 
@@ -369,7 +382,7 @@ def kind_with_unit(kind: str, unit: Unit) -> str | None:
     if unit.dimension == "flops":
         return "flops_per_s"
     if unit.dimension == "percent" and kind in ("compute_time_s", "data_time_s"):
-        return None
+        return None  # shares that have no kind
     if unit.dimension == "percent":
         return KINDS_IN_PERCENT.get(kind, kind)
     if unit.dimension == "times" and kind in ("rate", "efficiency", "change"):

@@ -25,7 +25,7 @@ KEYS_OF_DEEPSPEED = ("zero_optimization", "train_micro_batch_size_per_gpu", "tra
 def read_json(
     reading: Reading, path: Path, name: str, encoding: str, opening: str, text: str | None, is_named: bool
 ) -> bool:
-    """Read a file that begins like JSON. Return whether it was read as such. Raises UnreadableFile.
+    """Read a file that begins like JSON. Return whether it was read as such. Raises UnreadableFile for a broken result.
 
     `opening`: its beginning; `text`: all of it (None: to be read); `is_named`: its name says that it is a result.
     """
@@ -40,18 +40,19 @@ def read_json(
             return True
         return _add_table(reading, lines, name, text)
 
+    is_of_known_program = KEY_OF_KNOWN_PROGRAM.search(opening) is not None
     try:
-        data, problem = text_files.parse_json(text)
+        data, cut_off = text_files.parse_json(text)
     except ValueError as error:
-        if is_named or KEY_OF_KNOWN_PROGRAM.search(opening):
+        if is_named or is_of_known_program:
             raise UnreadableFile(describe_first_fault(error)[:140]) from None
         return False
-    if problem and not KEY_OF_KNOWN_PROGRAM.search(opening):
+    if cut_off and not is_of_known_program:  # of these what stands before can be used
         if is_named:
-            raise UnreadableFile(problem.replace("; what stands before was read", ""))
+            raise UnreadableFile(cut_off.replace("; what stands before was read", ""))
         return False
 
-    if isinstance(data, dict) and _read_known_program(reading, path, name, data, problem):
+    if isinstance(data, dict) and _read_known_program(reading, path, name, data, cut_off):
         return True
     if isinstance(data, list) and (run := _tensorboard_run(data, name)):
         add_run(reading, run, path)
@@ -119,10 +120,9 @@ def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str,
 def _add_table(reading: Reading, data: Any, name: str, text: str) -> bool:
     """Add the table of results of a JSON value. Return whether it has one."""
     table = results_of(data, name, text)
-    if table is None:
-        return False
-    reading.evidence.tables.append(table)
-    return True
+    if table is not None:
+        reading.evidence.tables.append(table)
+    return table is not None
 
 
 def _tensorboard_run(data: list[Any], name: str) -> ReportedRun | None:

@@ -45,7 +45,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
     """
     if _parts_left(data, MOST_PARTS) <= 0 or len(set(KEY.findall(text))) > MOST_KEYS:
         return None  # a catalogue: keys that are not names of figures
-    records = _records(data, "", {}, 0, "")[:MOST_RECORDS]
+    records = _records(data, "", "", {}, 0)[:MOST_RECORDS]
     if not records or sum(bool(record.name) for record in records) > MOST_NAMED:
         return None
     if isinstance(data, dict) and len({frozenset(record.values) for record in records}) > MOST_KEY_SETS:
@@ -67,7 +67,7 @@ def results_of(data: Any, file: str, text: str) -> ReportedTable | None:
 
 
 def _set_places(table: ReportedTable, records: list[JsonRecord], lines: list[int]) -> None:
-    """Replace the numbers of records, which rows have as lines, by lines of the file; where those are one, by paths."""
+    """Replace the lines of rows, which are numbers of records, by lines of the file. Where two have one, add paths."""
     has_own_lines = len(set(lines)) == len(lines)
     for row in table.rows:
         number = row.line  # of the record
@@ -79,10 +79,8 @@ def _set_places(table: ReportedTable, records: list[JsonRecord], lines: list[int
 
 def _parts_left(data: Any, left: int) -> int:
     """Return `left` less the mappings and lists inside a value. Counting ends at 0, so that huge files take no time."""
-    if not isinstance(data, dict | list):
-        return left
     entries = data.values() if isinstance(data, dict) else data
-    for entry in entries:
+    for entry in entries if isinstance(data, dict | list) else ():
         if left <= 0:
             return left
         if isinstance(entry, dict | list):
@@ -90,7 +88,7 @@ def _parts_left(data: Any, left: int) -> int:
     return left
 
 
-def _records(data: Any, name: str, inherited: dict[str, Any], level: int, path: str) -> list[JsonRecord]:
+def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: int) -> list[JsonRecord]:
     """Return the results in a value that is called `name` and stands at `path`, `level` levels deep.
 
     `inherited`: scalars around it, which hold for it, too.
@@ -100,35 +98,35 @@ def _records(data: Any, name: str, inherited: dict[str, Any], level: int, path: 
     if isinstance(data, list):
         if not all(isinstance(entry, dict) for entry in data):
             return []
-        records: list[JsonRecord] = []
-        for k, entry in enumerate(data):
-            records += _records(entry, _name_of(entry, name, k), inherited, level + 1, f"{path}[{k}]")
-        return records
+        entries = [(entry, _name_of(entry, name, k), f"{path}[{k}]") for k, entry in enumerate(data)]
+        return [record for entry in entries for record in _records(*entry, inherited, level + 1)]
     if not isinstance(data, dict):
         return []
-    return _records_of_columns(data, path) or _records_of_mapping(data, name, inherited, level, path)
+    return _records_of_columns(data, path) or _records_of_mapping(data, name, path, inherited, level)
 
 
 def _records_of_mapping(
-    data: dict[str, Any], name: str, inherited: dict[str, Any], level: int, path: str
+    data: dict[str, Any], name: str, path: str, inherited: dict[str, Any], level: int
 ) -> list[JsonRecord]:
-    """Return the results below a mapping, or the mapping itself where there are none and it has one."""
+    """Return the results below a mapping, or the mapping itself where there are none and it has one.
+
+    Its own scalars, and those of parts that are no results ({"config": {"gpus": 4}, ...}), hold for all below it.
+    """
     children = {str(key): value for key, value in data.items() if isinstance(value, dict | list) and value}
     scalars = _scalars(data)
     shared = {**inherited, **scalars}
-    for key, child in children.items():  # {"config": {"gpus": 4}, ...}: settings hold for what is beside them
+    for key, child in children.items():
         if isinstance(child, dict) and _is_leaf(child) and not _is_record(child):
-            # "throughput", "mean" -> "throughput mean"; a known key stays as it is
-            names = {name: name if column_of(name).kind is not None else f"{key} {name}" for name in _scalars(child)}
-            shared |= {names[name]: value for name, value in _scalars(child).items()}
+            for part, value in _scalars(child).items():  # "throughput": {"mean": 390} is called "throughput mean"
+                shared[part if column_of(part).kind is not None else f"{key} {part}"] = value
 
     below: list[JsonRecord] = []
     for key, child in children.items():
         if _is_record(scalars) and OF_RANKS.search(key):
             continue  # what each rank did is part of this result
         if isinstance(child, list) or _is_record(child) or not _is_leaf(child):
-            name_below = key if isinstance(child, dict) else ""
-            below += _records(child, name_below, shared, level + 1, _path_below(path, key))
+            name_below = key if isinstance(child, dict) else ""  # entries of a list have names of their own
+            below += _records(child, name_below, _path_below(path, key), shared, level + 1)
     if below:
         return below
     # A part without a figure of its own is not a result, although the figures around it hold for it, too.
@@ -197,7 +195,7 @@ def _records_of_columns(data: dict[str, Any], path: str) -> list[JsonRecord]:
 
 
 def _name_of(entry: dict[str, Any], name: str, index: int) -> str:
-    """Return the name of entry `index` of a list: "runs[2]". "" where one of its own values is a name."""
+    """Return a name for entry `index` of a list: "runs[2]". "" where it names itself, or the list has no name."""
     for key in ("name", "run_name", "experiment", "config_name", "label", "id", "run_id", "strategy", "method"):
         if isinstance(entry.get(key), str):
             return ""
@@ -214,7 +212,7 @@ def _cell_text(value: Any) -> str:
 
 
 def _lines_of_records(records: list[JsonRecord], keys: list[str], text: str) -> list[int]:
-    """Return the line of each record, by a key that the text has once for each; all 1 where there is no such key."""
+    """Return the line of each record, that of a key which the text has once for each; 1 for all without such a key."""
     for key in keys:
         if not all(key in record.values for record in records):
             continue

@@ -28,9 +28,9 @@ def latex_tables(text: str) -> Iterator[Grid]:
         k = next((k for k, (_, cells) in enumerate(rows) if sum(map(bool, cells)) > 1), 0)
         line, header = rows[k]
         body = rows[k + 1 :]
-        has_two_lines_of_headings = len(body) > 1 and not any(re.search(r"\d", cell) for cell in body[0][1])
-        if has_two_lines_of_headings:
-            header = [f"{upper} {lower}".strip() for upper, lower in zip(header, body[0][1], strict=False)]
+        _, second_row = body[0] if body else (0, [])
+        if len(body) > 1 and not any(re.search(r"\d", cell) for cell in second_row):  # two lines of headings
+            header = [f"{upper} {lower}".strip() for upper, lower in zip(header, second_row, strict=False)]
             body = body[1:]
         yield Grid("LaTeX table", line, header, body[:MOST_ROWS], caption=_latex_caption(text, m.start(), m.end()))
 
@@ -65,7 +65,7 @@ def _latex_rows(text: str, start: int, end: int) -> list[tuple[int, list[str]]]:
         body = RULES.sub("", part)
         if not body.strip():
             continue
-        # Empty lines, and lines of rules, may stand above the cells.
+        # Empty lines, and lines of rules, may stand above the cells: the row is where the first cell begins.
         leading = len(part) - len(part.lstrip())
         first_line += part.count("\n", 0, max(leading, part.find(body.strip()[:20])))
 
@@ -74,12 +74,13 @@ def _latex_rows(text: str, start: int, end: int) -> list[tuple[int, list[str]]]:
             cell, width = raw.strip(), 1
             if m := CELL_OF_COLUMNS.fullmatch(cell):
                 cell, width = m[2].strip(), min(int(m[1]), 20)
+            rows_left, cell_above = carried.get(len(cells), (0, ""))
             if m := CELL_OF_ROWS.fullmatch(cell):
                 cell = m[2].strip()
                 carried[len(cells)] = (int(m[1]) - 1, cell)
-            elif not cell and carried.get(len(cells), (0, ""))[0] > 0:
-                left, cell = carried[len(cells)]
-                carried[len(cells)] = (left - 1, cell)
+            elif not cell and rows_left > 0:
+                cell = cell_above
+                carried[len(cells)] = (rows_left - 1, cell)
             cells += [cell] * width
         rows.append((first_line, cells))
     return rows
@@ -91,7 +92,7 @@ class _TableParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.grids: list[Grid] = []
-        self._rows: list[tuple[int, list[str], bool]] | None = None
+        self._rows: list[tuple[int, list[str], bool]] | None = None  # line, cells, whether most of these are <th>
         self._cells: list[str] = []
         self._text: list[str] | None = None  # of the cell that is open
         self._spans = (1, 1)  # columns and rows of this cell
@@ -177,10 +178,10 @@ class _TableParser(HTMLParser):
         rows, self._rows = self._rows, None
         if not rows or len(rows) < 2:
             return
-        lines_of_headings = next((k for k, (_, _, has_th) in enumerate(rows[:-1]) if not has_th), len(rows) - 1)
-        lines_of_headings = max(lines_of_headings, 1)
+        first_body_row = next((k for k, (_, _, is_heading) in enumerate(rows[:-1]) if not is_heading), len(rows) - 1)
+        lines_of_headings = max(first_body_row, 1)
         by_column = zip_longest(*(cells for _, cells, _ in rows[:lines_of_headings]), fillvalue="")
-        header = [" ".join(dict.fromkeys(filter(None, headings))) for headings in by_column]
+        header = [" ".join(dict.fromkeys(filter(None, headings))) for headings in by_column]  # a repeated cell once
         body = [(line, cells) for line, cells, _ in rows[lines_of_headings:]]
         self.grids.append(Grid("HTML table", self._line_of_table, header, body, caption=self._caption_text.strip()))
 

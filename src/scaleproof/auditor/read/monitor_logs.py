@@ -83,12 +83,11 @@ def _seconds(stamp: str) -> float | None:
 
 
 def read_operators(name: str, header: str, lines: Iterator[str]) -> OperatorTable:
-    """Return sums of a torch.profiler table: the inclusive device times, and the self times of the kernels.
+    """Return sums of a torch.profiler table: the inclusive device times of all rows, and the self times of the kernels.
 
-    A kernel's row has no CPU time. Where the table has a CPU column, rows with CPU time (operators that launched
-    kernels) and annotations are left out of the self time; without one, the column of self times is added up less the
-    annotations. The number of profiled steps is that of the ProfilerStep* row with CPU time: each device stream adds a
-    row of its own.
+    Kernels are the rows without CPU time; operators, which launched them, have some. Without a CPU column all rows are
+    added up, but never annotations. The steps are those of the ProfilerStep* row with CPU time: each device stream adds
+    a row of its own.
     """
     columns = _columns(header)
     total, total_unit = _time_column(columns, "device time total", "cuda time total")

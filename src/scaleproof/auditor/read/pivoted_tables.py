@@ -3,7 +3,7 @@
 import re
 
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, devices_heading, heading_remarks, kind_with_unit
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, devices_in, heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, take_figures, take_words
@@ -14,29 +14,30 @@ from scaleproof.auditor.read.words import Description, describe
 
 def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
     """Add the columns of a grid to `table`, each as a row. The first cell of a line says what its figures are."""
-    rows = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
-    unknown = [cells[0] for _, cells, quantity in rows if quantity.kind is None]
+    lines = [(line, cells, column_of(cells[0])) for line, cells in grid.rows if cells]
+    unknown = [cells[0] for _, cells, meaning in lines if meaning.kind is None]
     columns = table.columns
-    table.columns = [columns[0], *(quantity for *_, quantity in rows)]
+    table.columns = [columns[0], *(meaning for *_, meaning in lines)]
     for k, heading in enumerate(grid.header[1:], start=1):
         if columns[k].kind in ("change", "speedup", "text", "status", "metric") and not _is_value(heading):
             continue  # it compares the other columns, or remarks on them
         label = heading if not _is_value(heading) else (table.heading or table.caption)
         row = ReportedRow(file, grid.line, label)
         row.remarks |= heading_remarks(heading)
-        for line, cells, quantity in rows:
+        for line, cells, meaning in lines:
             if k >= len(cells):
                 continue
             row.texts[cells[0]] = cells[k]
-            if quantity.kind in NOT_FIGURES:
-                take_words(row, quantity, cells[k])
-            elif quantity.kind is not None:
+            if meaning.kind in NOT_FIGURES:
+                take_words(row, meaning, cells[k])
+            elif meaning.kind is not None:
                 if not row.figures:
-                    row.line = line
-                take_figures(row, quantity, cells[k], european=is_european([cells[k]]))
+                    row.line = line  # of its first figure
+                take_figures(row, meaning, cells[k], european=is_european([cells[k]]))
 
-        if (counted := devices_heading(heading)) and row.figure("devices") is None:
-            row.figures.append(Quantity("devices", float(counted[0]), heading, heading))
+        if row.figure("devices") is None and (devices_and_words := devices_in(heading)):
+            devices, _ = devices_and_words
+            row.figures.append(Quantity("devices", float(devices), heading, heading))
         add_facts_of_label(row)
         row.not_understood |= {name: row.texts[name] for name in unknown if not is_nothing(row.texts.get(name, ""))}
         table.rows.append(row)
@@ -58,21 +59,21 @@ def read_configuration_columns(grid: Grid, table: ReportedTable, settings: dict[
 
     `settings`: the index of each such column, and what its heading says. Other columns hold for all of them.
     """
-    quantity_of_table = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
+    of_table = _hinted_kind(grid) or _kind_by_direction(grid, table, settings)
     size_of_ratios = _larger_size(settings)  # whose speed-up a column beside both of them states
     for line, cells in grid.rows:
         if not cells:
             continue
-        quantity_of_row = column_of(cells[0])
+        of_row = column_of(cells[0])
         shared = _shared_row(line, cells, table.columns, settings, file)
         ratios = [(column, cell) for column, cell in zip(table.columns, cells, strict=False) if column.kind in RATIOS]
         for k, setting in settings.items():
             column, cell = table.columns[k], cells[k] if k < len(cells) else ""
             row = _row_of_setting(shared, f"{cells[0]}, {column.heading}", column, setting)
             row.texts[column.heading] = cell
-            quantity = _quantity_of_cell(quantity_of_row, quantity_of_table, cell, column.heading)
-            if quantity is not None:
-                take_figures(row, quantity, cell)
+            meaning = _meaning_of_cell(of_row, of_table, cell, column.heading)
+            if meaning is not None:
+                take_figures(row, meaning, cell)
             elif not is_nothing(cell):
                 row.remarks |= remarks_of(cell)
                 row.not_understood[column.heading] = cell
@@ -90,10 +91,10 @@ def _larger_size(settings: dict[int, Description]) -> int | None:
 
 
 def _row_of_setting(shared: ReportedRow, label: str, column: TableColumn, setting: Description) -> ReportedRow:
-    """Return a copy of the shared row with what the heading of one configuration says: "8 GPUs" -> devices, 8."""
+    """Return a copy of the shared row with what the heading of its configuration says: "8 GPUs" -> devices, 8."""
     row = ReportedRow(shared.file, shared.line, label, [], dict(shared.words), dict(shared.texts))
     row.remarks |= shared.remarks
-    for word, value in {**setting.words, **column.words}.items():
+    for word, value in (setting.words | column.words).items():
         if word != "run" or "run" not in row.words:
             row.words[word] = value
     numbers = {kind: number for kind, number in setting.numbers.items() if kind != "several device counts"}
@@ -157,27 +158,25 @@ WORK_PER_SECOND = re.compile(r"(?i)\b(samples|images|tokens|sequences) (?:\w+ ){
 
 def _hinted_kind(grid: Grid) -> TableColumn | None:
     """Return what the figures of a table are by its first heading, caption, section or paragraph above; else None."""
-    stated = unit_in_prose(grid.above) or unit_in_section(grid.before)
-    for text in (grid.header[0], grid.caption, *reversed(grid.section[-1:])):
+    in_prose = unit_in_prose(grid.above) or unit_in_section(grid.before)
+    for text in (grid.header[0], grid.caption, *grid.section[-1:]):
         column = column_of(text)
-        if column.kind == "rate" and column.unit is None and stated and (stated.kind or "").endswith("_per_s"):
-            return stated  # "Performance", in the unit of the paragraph below
-        if column.kind in RESULTS:
-            return column
-        for part in re.split(r" (?:vs\.?|by|for|on|across|of|per|with) |[:,–—-]", text):
-            column = column_of(part)
-            if column.kind in RESULTS:
-                return column
+        if column.kind == "rate" and column.unit is None and in_prose and (in_prose.kind or "").endswith("_per_s"):
+            return in_prose  # "Performance", in the unit of the paragraph
+        parts = re.split(r" (?:vs\.?|by|for|on|across|of|per|with) |[:,–—-]", text)  # "Throughput by model"
+        known = next((column for column in (column, *map(column_of, parts)) if column.kind in RESULTS), None)
+        if known is not None:
+            return known
         if m := WORK_PER_SECOND.search(text):
             return column_of(f"{m[1]}/s")
         if re.search(r"(?i)speed-?ups?\b|scalab|relative to (?:a |the )?(?:single|one|1|baseline)", text):
             return TableColumn(text, "speedup")
         if re.search(r"(?i)accurac", text):
             return TableColumn(text, "accuracy")
-    return stated
+    return in_prose
 
 
-def _quantity_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
+def _meaning_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: str, heading: str) -> TableColumn | None:
     """Return what a cell states, by the name of its row, else its unit, heading or table; None where none says it."""
     if of_row.kind in RESULTS | {"loss", "val_loss", "accuracy", "perplexity"}:
         return of_row
@@ -185,6 +184,7 @@ def _quantity_of_cell(of_row: TableColumn, of_table: TableColumn | None, cell: s
     unit = figures[0].unit if figures else None
     if unit is None:
         return _quantity_of_heading(heading) or of_table
+    # A unit that goes with what the table is of: "0.9 s" in a table of step times. Else the unit alone says it.
     if of_table is not None and of_table.kind and kind_with_unit(of_table.kind, unit):
         scope = (of_table.statistic, of_table.per_device, of_table.item)
         return TableColumn(heading, of_table.kind, of_table.scale, of_table.unit, *scope)

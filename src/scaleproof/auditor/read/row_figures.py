@@ -19,13 +19,13 @@ FOR_PROGRAMS = ("CSV", "JSON", "spreadsheet")  # forms of tables whose cells of 
 
 
 def counts_devices(cells: list[str]) -> bool:
-    """Whether a column `gpu` may say which devices ran: it has names, or counts as machines have them (4, 8, 16).
+    """Whether a column `gpu` may say which devices ran: it has names, or counts as machines have them.
 
-    False for indices (0, 1, 2) and percentages of use (97).
+    These are up to 8, multiples of 4 up to 32, then of 8. False for indices (0, 1, 2) and percentages of use (97).
     """
     numbers = {cell.strip() for cell in cells if not is_nothing(cell) and cell.strip()[:1].isdigit()}
     if not all(re.fullmatch(r"\d{1,5}(?:\.0)?", number) for number in numbers):
-        return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)
+        return not any(re.fullmatch(r"\d+(?:\.\d+)? ?%?", number) for number in numbers)  # "4x A100", not "97.5 %"
     counts = {int(float(number)) for number in numbers}
     return all(count > 0 and (count <= 8 or count % (4 if count <= 32 else 8) == 0) for count in counts)
 
@@ -37,8 +37,9 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):  # "4" below "GPU" is how many
         row.figures.append(Quantity("devices", float(cell), cell, column.heading))
         return
-    remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()
-    if (column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)) and not ESTIMATED.search(cell):
+    remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()  # a longer text is of anything
+    is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
+    if is_verdict and not ESTIMATED.search(cell):
         remarks -= {"estimated", "theoretical"}  # "Expected" in a column of verdicts is about a measured figure
     row.remarks |= remarks
     if column.kind == "text":
@@ -48,12 +49,11 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     for word, value in description.words.items():
         row.words.setdefault(word, value)
     add_numbers(row, description, cell, column.heading)
-    if column.kind in WORDS:
+    if column.kind in WORDS and (column.kind != "run" or "run" not in row.words):
         has_usual_names = column.kind in ("strategy", "precision", "device")
         usual_name = description.words.get(column.kind) if has_usual_names else None  # "a100-sxm4" -> "A100"
-        if column.kind != "run" or "run" not in row.words:
-            row.words[column.kind] = usual_name or cell[:100]
-    elif column.kind is None and not description.words and not description.numbers:
+        row.words[column.kind] = usual_name or cell[:100]
+    if column.kind is None and not description.words and not description.numbers:
         # A cell with a figure and its unit that nobody understood is listed as such.
         figures = figures_of(cell)
         if figures and figures[0].unit is not None and figures[0].unit.dimension != "percent":
@@ -72,35 +72,29 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
     if not cell:
         return
     remarks = remarks_of(cell)
-    if remarks & NO_FIGURES:
+    if remarks & NO_FIGURES:  # "out of memory"
         row.remarks |= remarks
         return
 
     assert column.kind is not None
     figures = figures_of(cell, european)
-    if not figures:
-        description = describe(cell)
-        if column.kind in COUNTS_IN_WORDS and description.numbers:
-            row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
-            add_numbers(row, description, cell, column.heading)
-            return
-        if is_nothing(cell):
-            return
-        without_note = re.sub(r"\(.*?\)", "", cell).strip()
-        if remarks and without_note != cell:  # "120 (projected)"
-            figures = figures_of(without_note, european)
-        if not figures:
-            row.not_understood[column.heading] = cell
-            return
-
-    row.remarks |= remarks
-    quantity = quantity_of(figures[0], column, cell)
+    if not figures and column.kind in COUNTS_IN_WORDS and (description := describe(cell)).numbers:
+        row.words |= description.words  # "4xA100"; beside it a cluster's name is no device
+        add_numbers(row, description, cell, column.heading)
+        return
+    if not figures and is_nothing(cell):
+        return
+    if not figures and remarks:  # "120 (projected)"
+        figures = figures_of(re.sub(r"\(.*?\)", "", cell).strip(), european)
+    if figures:
+        row.remarks |= remarks
+    quantity = quantity_of(figures[0], column, cell) if figures else None
     if quantity is None:
         row.not_understood[column.heading] = cell
         return
     quantity.remark = next(iter(sorted(heading_remarks(column.heading))), None)
     row.figures.append(quantity)
-    for extra in figures[1:]:
+    for extra in figures[1:]:  # "390 (3.9x)"
         if extra.unit and extra.unit.dimension == "times" and column.kind != "speedup" and quantity.kind != "speedup":
             row.figures.append(Quantity("speedup", extra.value, cell, column.heading, extra.resolution))
 
@@ -108,13 +102,13 @@ def take_figures(row: ReportedRow, column: TableColumn, cell: str, *, european: 
 def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quantity | None:
     """Return a figure in the base unit of its column: 0.25 of "250 ms"; None where it cannot be one of that column.
 
-    So it is where its unit contradicts the kind, where it is negative, or no whole number though it counts.
+    It cannot if its unit contradicts the kind, if it is negative, or if it is a count and no whole number.
     """
     kind, unit = column.kind, figure.unit
     assert kind is not None
     scale, has_unit = column.scale, column.unit is not None
     item, per_device = column.item, column.per_device
-    if unit is not None:
+    if unit is not None:  # that of the cell counts more than that of the heading
         changed = _unit_in_cell(kind, unit)
         if changed is None:
             return None
@@ -152,9 +146,9 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
 def _unit_in_cell(kind: str, unit: Unit) -> tuple[str, float] | None:
     """Return kind and scale of a figure whose cell has a unit. None where unit and kind contradict each other."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
-        return kind, 1e6  # "124m"
+        return kind, 1e6  # "124m" are millions, not minutes
     if kind == "parameters" and unit.dimension == "memory":
-        return kind, 1e9  # "7b"
+        return kind, 1e9  # "7b" are billions, not bytes
     if kind == "price_per_s" and unit.dimension == "cost":
         return kind, 1 / 3600  # "$2.49" below "$/hr"
     if other := OTHER_KINDS.get((kind, unit.dimension)):
@@ -198,16 +192,17 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
     if grid.form not in FOR_PEOPLE:
         return []
     title = grid.caption or "".join(grid.section[-1:])
-    typed = []
+    typed = columns[:1]  # it names the rows
     cells_with_units = 0
-    for k, column in enumerate(columns):
+    for k, column in enumerate(columns[1:], start=1):
         cells = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
         dimensions = {figures[0].unit.dimension if figures and figures[0].unit else "" for figures in cells}
         kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
-        if k and column.kind is None and kind is not None:
+        by_heading = by_own_unit(column, title)
+        if column.kind is None and kind is not None:
             cells_with_units += len(cells)
             column = TableColumn(column.heading, kind, note=column.heading)
-        elif k and column.kind is None and all(cells) and (by_heading := by_own_unit(column, title)).kind:
+        elif column.kind is None and all(cells) and by_heading.kind is not None:
             cells_with_units += len(cells)
             column = replace(by_heading, note=column.heading)
         typed.append(column)

@@ -247,7 +247,7 @@ def _words_of(sentence: str) -> dict[str, str]:
 def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> None:
     """Set the devices of a figure and of its baseline from its sentence, where the figure stands at [start:end].
 
-    Devices behind it count more than those before; where several are named before it, none is taken.
+    "4 GPUs: 3.4x" counts most, then the first behind it ("3.4x on 4 GPUs"), then the only ones that are named.
     """
     if m := _FROM_TO_DEVICES.search(sentence):
         figure.over_devices, figure.devices = _count(m[1]), _count(m[2])
@@ -315,10 +315,11 @@ def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -
     """
     ends = [*before, *after]
     units = [end.unit for end in ends if end.unit]
-    if len(before) != 1 or len(after) != 1 or len({unit.dimension for unit in units} & COMPARED) != 1:
+    dimensions = {unit.dimension for unit in units}
+    if len(before) != 1 or len(after) != 1 or len(dimensions) != 1 or not dimensions <= COMPARED:
         return ()
-    first, last = (_around(end.value, end.resolution) * (end.unit or units[-1]).scale for end in ends)
-    if not (first.low > 0 and last.low > 0) or len({unit.dimension for unit in units}) > 1:
+    first, last = (_around(end.value, end.resolution) * (end.unit or units[-1]).scale for end in ends)  # "9 → 4 s"
+    if not (first.low > 0 and last.low > 0):
         return ()
     ratios = (last / first, first / last)
     more = [PrintedInterval(ratio.low - 1, ratio.high - 1) for ratio in ratios]

@@ -96,11 +96,11 @@ def last_repeats(headings: list[str]) -> int:
     """Return how many of the last headings count repeats of a measurement: 2 of "GPUs", "Run 1", "Run 2"; or 0."""
     matches = [NUMBERED.fullmatch(heading.strip(" *_:")) for heading in headings]
     numbers = [int(m[1]) if m else -1 for m in matches]
+    fewest = 3 if headings and headings[-1][:1].isdigit() else 2  # "1" and "2" alone may count anything
     for first, number in enumerate(numbers):
         count = len(numbers) - first
-        # 1 and 2 alone may count anything.
         if number >= 0 and numbers[first:] == list(range(number, number + count)):
-            return count if count > 1 + headings[-1][:1].isdigit() else 0
+            return count if count >= fewest else 0
     return 0
 
 

@@ -70,6 +70,7 @@ def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
     added = 0
     for grid in report_blocks(lines, least=1):
         table = read_table(grid, name)
+        # Two numbers of devices show that the blocks are results; those without one may be settings.
         if table is not None and len({row.devices for row in table.rows if row.devices}) > 1:
             table.rows = [row for row in table.rows if row.devices]
             evidence.tables.append(table)
@@ -98,7 +99,7 @@ def of_first_rank(lines: list[Line]) -> list[Line]:
     if len(opening) < 3 or sum(m is not None for m in opening) < 0.9 * len(opening):
         return lines
     if 2 * len({m["rank"] for m in opening if m is not None}) > len(opening):
-        return lines  # numbers of lines
+        return lines  # the prefixes are numbers of lines
     matched = [(number, text, RANK_PREFIX.match(text)) for number, text in lines]
     first_rank = next(m["rank"] for _, _, m in matched if m is not None)
     return [(number, text[m.end() :]) for number, text, m in matched if m is not None and m["rank"] == first_rank]
@@ -111,13 +112,13 @@ def _is_log(table: ReportedTable) -> bool:
 
 
 def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, steps: bool = False) -> bool:
-    """Read a CSV file with a row for each result. Return whether it is one.
+    """Read a CSV file with a row for each result. Return whether it is one; a log of steps or epochs is none.
 
-    `steps`: its steps or epochs are known to be lengths of runs.
+    `steps`: its steps or epochs are known to be lengths of runs, one a row.
     """
     rows: list[tuple[int, list[str]]] = []
     lines = text_files.lines(path, encoding)
-    opening = list(islice(lines, 20))
+    opening = list(islice(lines, 20))  # in which the headings must be, below comments
     heading = next((k for k, line in enumerate(opening) if line.strip() and not _is_comment(opening, k)), None)
     if heading is None:
         return False
@@ -125,10 +126,8 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, ste
     for number, line in enumerate([*opening[heading:], *islice(lines, MOST_ROWS + 1)], start=heading + 1):
         if line.strip():
             rows.append((number, next(csv.reader([line.replace("\0", "")], delimiter=delimiter), [])))
-    if len(rows) < 2:
-        return False
     line_number, header = rows[0]
-    if len(header) < 2:
+    if len(rows) < 2 or len(header) < 2:
         return False
     grid = Grid("CSV", line_number, header, rows[1:], cut_off=len(rows) > MOST_ROWS)
     table = read_table(grid, name)
@@ -145,11 +144,12 @@ def read_csv_table(evidence: Evidence, path: Path, name: str, encoding: str, ste
 
 
 def _is_comment(lines: list[str], k: int) -> bool:
-    """Whether line `k` is a comment. "# GPUs,Batch,..." above as many cells is a heading."""
+    """Whether line `k` is a comment. "# GPUs,Batch,..." is a heading, if the next line has as many cells."""
     if not lines[k].startswith("#"):
         return False
     following = next((line for line in lines[k + 1 :] if line.strip()), "")
-    return all(lines[k].count(mark) != following.count(mark) or mark not in following for mark in DELIMITERS)
+    is_heading = any(0 < following.count(delimiter) == lines[k].count(delimiter) for delimiter in DELIMITERS)
+    return not is_heading
 
 
 def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, list[list[Line]]]:
@@ -215,7 +215,7 @@ class Block:
 
 
 def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
-    """Return the blocks of a text. One ends where a title, a configuration, or a name that it has comes next."""
+    """Return the blocks of a text. A title, a configuration ("run: a"), or a name that a block has begins the next."""
     blocks = [Block(1, "")]
     for number, raw in lines:
         text = raw.strip()

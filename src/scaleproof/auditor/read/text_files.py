@@ -107,15 +107,20 @@ JSON_TOKEN = re.compile(
 KEY_OF_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]{0,200}"\s*:')
 CUT_TOKEN = re.compile(r'\s*(?:"[^"\n]*|-?[\d.]*|[a-zA-Z]{0,8})')  # at the end of what was read
 FEW_TOKENS, MOST_TOKENS = 8, 2_000  # of JSON, after which a text that goes on otherwise is damaged JSON
+# Kind of a token -> kinds that may stand behind it; "" is the beginning, "value" a string, a number or a word.
+VALUES = ("value", "[", "{")
+FOLLOWING = {"": ("[", "{"), "[": (*VALUES, "]"), "{": ("value", "}"), ",": VALUES, ":": VALUES}
+BEHIND_VALUE = (",", ":", "]", "}")  # and behind closing brackets
 
 
 def begins_like_json(text: str) -> bool:
     """Whether a text that begins with a bracket goes on as JSON does, unlike "[rank0] step 1" and "{'loss': 2.1}"."""
-    end = tokens = depth = 0
+    end = tokens = depth = 0  # end of the tokens so far, their number, brackets that are open
     before = ""
     while tokens < MOST_TOKENS and (m := JSON_TOKEN.match(text, end)):
         kind = m["mark"] or "value"
-        if not _may_follow(before, kind) or (before == "{" and kind == "value" and not m["string"]):
+        is_key = before == "{" and kind == "value"
+        if kind not in FOLLOWING.get(before, BEHIND_VALUE) or (is_key and not m["string"]):
             break
         depth += (kind in "[{") - (kind in "]}")
         tokens += 1
@@ -125,17 +130,6 @@ def begins_like_json(text: str) -> bool:
             return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
     is_cut_off = tokens > 0 and CUT_TOKEN.fullmatch(text, end) is not None
     return is_cut_off or tokens >= FEW_TOKENS or KEY_OF_JSON.match(text) is not None
-
-
-def _may_follow(before: str, kind: str) -> bool:
-    """Whether a token of JSON may stand behind another: ":" behind "value", which is a string, a number or a word."""
-    if before in ("", "["):
-        return kind in ("[", "{") or (before == "[" and kind in ("value", "]"))
-    if before == "{":
-        return kind in ("value", "}")
-    if before in (",", ":"):
-        return kind in ("value", "[", "{")
-    return kind in (",", ":", "]", "}")
 
 
 def parse_json(text: str) -> tuple[Any, str]:

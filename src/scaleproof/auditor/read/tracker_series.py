@@ -47,9 +47,8 @@ def scalar_of(key: str) -> Scalar | None:
     parts = [part for part in key.strip().split("/") if part]
     if not parts or OF_AN_EPOCH.search(key):
         return None
-    names = [parts[-1].removesuffix("_step"), key]
-    if len(parts) == 2:
-        names.insert(1, parts[0])
+    # "train/loss"; "loss/train" by its first part; "throughput/device/tokens_per_sec" as a whole
+    names = [parts[-1].removesuffix("_step"), *(parts[:1] if len(parts) == 2 else []), key]
     column = next((column for column in map(column_of, names) if column.kind in KINDS_OF_SCALARS), None)
     if column is None or column.kind is None or column.statistic not in (None, "mean"):
         return None

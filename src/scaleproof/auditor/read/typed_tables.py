@@ -5,14 +5,7 @@ from dataclasses import replace
 
 from scaleproof.auditor.read import row_figures
 from scaleproof.auditor.read.grids import Grid
-from scaleproof.auditor.read.headings import (
-    NOT_FIGURES,
-    PRECISION,
-    column_of,
-    columns_of,
-    devices_heading,
-    heading_remarks,
-)
+from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of, devices_in, heading_remarks
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
 from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
@@ -107,7 +100,7 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
 
     A word counts only where its kind is named once: "DDP and FSDP" says nothing of a row.
     """
-    text = " . ".join([*grid.section[-1:], grid.caption])
+    text = " . ".join([*grid.section[-1:], grid.caption])  # what it says holds for all rows
     around, names = describe(text), names_in(text)
     table.words = {kind: word for kind, word in around.words.items() if len(names.get(kind, ())) <= 1}
     if device := only_device(grid.above):
@@ -151,15 +144,19 @@ def _header_with_units(grid: Grid) -> list[str]:
 
 
 def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
-    """Whether the first column has the names of quantities, and the others are configurations."""
-    possible = (None, "metric", "change", "speedup", "text", "status", "run", *NOT_FIGURES)
-    if any(column.kind not in possible for column in columns[1:]):
+    """Whether the first column has the names of quantities, and the others are configurations.
+
+    A third of its cells must be known names; one if its heading is "metric", more than half if it is of something else.
+    """
+    if any(column.kind not in (None, "change", "speedup", *NOT_FIGURES) for column in columns[1:]):
         return False
     labels = [cells[0] for _, cells in grid.rows if cells]
     kinds = [column_of(label).kind for label in labels]
     understood = sum(kind is not None and kind not in NOT_FIGURES for kind in kinds)
-    if columns[0].kind in ("metric", None) or not grid.header[0]:
-        return understood >= 1 and (understood * 3 >= len(labels) or columns[0].kind == "metric")
+    if columns[0].kind == "metric":
+        return understood >= 1
+    if columns[0].kind is None or not grid.header[0]:
+        return understood >= 1 and understood * 3 >= len(labels)
     return understood * 2 > len(labels) and understood >= 2
 
 
@@ -185,18 +182,17 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
     names = [cells[0] for _, cells in grid.rows if cells]
     batch_sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
-    for k, column in enumerate(columns):
+    for k, column in enumerate(columns[1:], start=1):  # the first one names the rows
         if k in batch_sizes:
             settings[k] = Description(numbers={"batch": batch_sizes[k]})
             column.kind = None
             column.words = {"run": f"batch {column.heading}"}
             continue
         description = _configuration_of(column, grid.header[0])
-        if k == 0 or description is None:
-            continue
         cells = [row[k] for _, row in grid.rows if k < len(row)]
         filled = sum(not is_nothing(cell) for cell in cells)
-        if 2 * sum(bool(figures_of(cell)) for cell in cells) >= max(1, filled):
+        has_figures = 2 * sum(bool(figures_of(cell)) for cell in cells) >= max(1, filled)  # half of its cells, or more
+        if description is not None and has_figures:
             settings[k] = description
             column.kind = None
             column.devices = description.numbers.get("devices")
@@ -211,8 +207,8 @@ def _configuration_of(column: TableColumn, first_heading: str) -> Description | 
     if len(PRECISION.findall(column.heading)) > 1:
         return None  # a ratio of one precision to another
     description = describe(column.heading)
-    if counted := devices_heading(column.heading):
-        description.numbers["devices"], _ = counted
+    if devices_and_words := devices_in(column.heading):
+        description.numbers["devices"], _ = devices_and_words
     else:
         description.numbers |= _nodes_and_devices(first_heading, column.heading)
     is_variant = re.search(r"(?i)\bbaseline\b|\bours?\b|\bnaive\b", column.heading)
@@ -228,27 +224,27 @@ def _read_rows(grid: Grid, table: ReportedTable, file: str) -> None:
         if sum(map(bool, cells)) < 2 and len(table.columns) > 2:
             continue  # a line between groups
         row = ReportedRow(file, line, "")
-        labels = []
+        parts_of_label = []
         for k, (column, cell) in enumerate(zip(table.columns, cells, strict=False)):
             row.texts[column.heading or f"column {k + 1}"] = cell
             if column.kind is not None and column.kind not in NOT_FIGURES:
                 row_figures.take_figures(row, column, cell, european=europeans[k])
                 continue
-            words = cell
-            if not cell and column.kind in WORDS and grid.form != "CSV":
-                words = carried.get(k, "")
-            elif cell:
+            if cell:
                 carried[k] = cell
+            is_carried = not cell and column.kind in WORDS and grid.form != "CSV"
+            words = carried.get(k, "") if is_carried else cell
             if grid.form in row_figures.FOR_PROGRAMS and column.kind in (None, "text"):
                 continue  # a column that is not understood; in a table for people it may be the label
             if words and (column.kind != "text" or k == 0) and not HASH.fullmatch(words):
-                labels.append(words)
+                parts_of_label.append(words)
             row_figures.take_words(row, column, words)
             for kind, count in _nodes_and_devices(column.heading, cell).items():
                 row.figures.append(Quantity(kind, float(count), cell, column.heading))
 
-        worded = dict.fromkeys(label for label in labels if not figures_of(label) or re.search(r"[A-Za-z]{2,}", label))
-        row.label = ", ".join(worded)[:200]
+        # "12.5" is no name, "gpt2 124M" is one.
+        names = [part for part in parts_of_label if not figures_of(part) or re.search(r"[A-Za-z]{2,}", part)]
+        row.label = ", ".join(dict.fromkeys(names))[:200]
         row_figures.add_facts_of_label(row)
         table.rows += _split_by_notes(row, table.columns, notes)
 
@@ -271,10 +267,11 @@ def _split_by_notes(row: ReportedRow, columns: list[TableColumn], notes: list[st
     noted = {column.heading: column for column in columns if column.note in notes}
     parts = []
     for note in notes:
-        of_note = [figure for figure in row.figures if figure.heading in noted and noted[figure.heading].note == note]
+        columns_of_note = {heading: column for heading, column in noted.items() if column.note == note}
+        of_note = [figure for figure in row.figures if figure.heading in columns_of_note]
         if not of_note:
             continue
-        column = next(column for column in noted.values() if column.note == note)
+        column = next(iter(columns_of_note.values()))
         kinds = {figure.kind for figure in of_note}
         shared = [figure for figure in row.figures if figure.heading not in noted and figure.kind not in kinds]
         label, words = f"{row.label}, {note}".strip(", "), {**row.words, **column.words}

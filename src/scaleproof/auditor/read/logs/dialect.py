@@ -6,6 +6,7 @@ command that started the ranks.
 
 import re
 from collections.abc import Callable
+from math import prod
 from typing import Any, ClassVar, NamedTuple
 
 from scaleproof.auditor.read.logged_steps import LoggedStep
@@ -161,10 +162,8 @@ def _count(text: str) -> int | None:
 
 def _devices_of_mesh(sizes: str) -> int | None:
     """Return the number of devices in a mesh, the product of its sizes: "2, 4" -> 8. None for 0."""
-    devices = 1
-    for size in sizes.split(",")[:5]:
-        devices *= min(int(size), 10**6) if size.strip() else 1
-    return devices or None
+    limited = (min(int(size), 10**6) for size in sizes.split(",")[:5] if size.strip())  # damaged lines have any
+    return prod(limited) or None
 
 
 OF_STEPS = {

@@ -59,7 +59,7 @@ class KeyedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What all lines with the same text between their digits have in common."""
+    """What all lines with the same text between their digits have in common. `kinds`: those of the pairs."""
 
     pairs: tuple[KeyedNumber, ...]
     kinds: frozenset[str]
@@ -76,10 +76,25 @@ def form_of(parts: list[str]) -> Form:
     template = "0".join(parts[::2])
     ends = list(accumulate(1 if k % 2 else len(part) for k, part in enumerate(parts)))  # of the parts in `template`
     pairs: list[KeyedNumber] = []
-    start = 0
-    bare = {m.start("unit"): m for m in BARE.finditer(template)}
+    for m, (kind, scale, per_device) in _numbers_with_meaning(template):
+        # The parts of the line that the number is made of, from its first run of digits to its last.
+        digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
+        if digits:
+            sign = m["number"][0] if m["number"][0] in "+-" else ""
+            pairs.append(KeyedNumber(kind, scale, sign, digits[0], digits[-1], per_device))
+        else:  # "nan"
+            pairs.append(KeyedNumber(kind, scale, m["number"], 0, -1))
+    kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
+    is_log_line = bool(kinds & {"step", "steps", "epoch", "epochs"}) and bool(kinds & FIGURES_OF_STEPS)
+    return Form(tuple(pairs[:MOST_PAIRS]), kinds, is_log_line, RANK.search(template) is not None)
+
+
+def _numbers_with_meaning(text: str) -> list[tuple[re.Match[str], Meaning]]:
+    """Return (match of PAIR or BARE, its meaning) for each number of a text whose key or unit is understood."""
+    bare = {m.start("unit"): m for m in BARE.finditer(text)}
     matches: dict[int, tuple[re.Match[str], Meaning | None]] = {}  # by the place of the number
-    while m := PAIR.search(template, start):
+    start = 0
+    while m := PAIR.search(text, start):
         before = bare.get(m.start("key"))
         if before is not None and before.start("number") not in matches:
             start = before.end()  # no key, but the unit of the number before it
@@ -89,30 +104,18 @@ def form_of(parts: list[str]) -> Form:
     is_of_step = any(meaning and meaning[0] in ("step", "steps") for _, meaning in matches.values())
     for m in bare.values() if is_of_step else ():  # a rate beside an epoch may be of a part of it
         matches.setdefault(m.start("number"), (m, _meaning_of_unit(m)))
-    for m, meaning in matches.values():
-        if meaning is None:
-            continue
-        kind, scale, per_device = meaning
-        # The parts of the line that the number is made of, from its first run of digits to its last.
-        digits = [k for k in range(1, len(parts), 2) if m.start("number") < ends[k] <= m.end("number")]
-        if digits:
-            sign = m["number"][0] if m["number"][0] in "+-" else ""
-            pairs.append(KeyedNumber(kind, scale, sign, digits[0], digits[-1], per_device))
-        else:
-            pairs.append(KeyedNumber(kind, scale, m["number"], 0, -1))
-    kinds = frozenset(pair.kind for pair in pairs[:MOST_PAIRS])
-    is_log_line = bool(kinds & {"step", "steps", "epoch", "epochs"}) and bool(kinds & FIGURES_OF_STEPS)
-    return Form(tuple(pairs[:MOST_PAIRS]), kinds, is_log_line, RANK.search(template) is not None)
+    return [(m, meaning) for m, meaning in matches.values() if meaning is not None]
 
 
 def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
     """Return the meaning of a match of PAIR, None for a key that is no figure, and where the next match may start."""
+    last_word = m["key"].split()[-1]
     column = column_of(re.sub(r"\s+", " ", m["key"]).strip())
-    column = column if column.kind is not None else column_of(m["key"].split()[-1])
+    column = column if column.kind is not None else column_of(last_word)
     unit = unit_of(m["unit"]) if m["unit"] else None
     # Without a unit, the word behind the number is the next key.
     end = m.end("number") if unit is None else m.end()
-    kind, scale = "step" if m["key"].split()[-1].lower() == "it" else column.kind, column.scale
+    kind, scale = "step" if last_word.lower() == "it" else column.kind, column.scale
     per_device = column.per_device
     if kind is None or kind in NOT_FIGURES:
         return None, end
@@ -123,7 +126,7 @@ def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
         kind, scale = kind_in_unit, unit.scale
         per_device = unit.per_device if unit.per_device is not None else per_device
     elif NEXT_NUMBER.match(m.string, m.end("unit")):
-        end = m.end("number")
+        end = m.end("number")  # the unit is the key of the next number
     else:
         return None, end
     if kind == "time_s" and m["key"].lower().endswith("took"):
@@ -180,21 +183,22 @@ class KeyValues(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: a step or an epoch of the first rank with its figures, a progress bar, or else a command."""
         form, parts = _form_and_parts(line, self._forms)
-        is_bar = self.bar(line)
-        self._example = self._example or (line.strip()[:120] if is_bar else "")
-        if form is None or not form.is_log_line:
+        is_bar = self.bar(line)  # its rate has been taken
+        is_log_line = form is not None and form.is_log_line
+        if is_bar or is_log_line:
+            self._example = self._example or line.strip()[:120]
+        if form is None or not is_log_line:
             self.launch(line)
             return
         if form.has_rank and (m := RANK.search(line)):
-            self._rank = m[1] if self._rank is None else self._rank
+            self._rank = self._rank or m[1]
             if m[1] != self._rank:
                 return
-        self._example = self._example or line.strip()[:120]
         self._lines_by_kinds[form.kinds] += 1
 
         values, texts = self._figures(form, parts)
         step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)
-        rate = 1 / bare_s if bare_s else values.get("steps_per_s")
+        steps_per_s = 1 / bare_s if bare_s else values.get("steps_per_s")
         step = values.get("step", values.get("steps"))
         epoch = values.get("epoch", values.get("epochs"))
         if step is not None:
@@ -209,9 +213,9 @@ class KeyValues(LogReader):
             if seconds or not step_s:
                 self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
             else:  # a line on batches within an epoch: "| epoch 1 | 200/2983 batches | ms/batch 15.11"
-                rate = 1 / step_s
-        if rate and not is_bar:
-            self.run.steps_per_s.append(rate)
+                steps_per_s = 1 / step_s
+        if steps_per_s and not is_bar:
+            self.run.steps_per_s.append(steps_per_s)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
         """Return kind -> figure in base units, and kind -> its text, of a line; of two of a kind the first.
@@ -236,7 +240,7 @@ class KeyValues(LogReader):
         common = {kinds for kinds, count in self._lines_by_kinds.items() if count >= LEAST_LINES}
         numbers = np.array(self._steps.step_numbers)
         if not self._texts_of_losses and common.issuperset(self._kinds) and (np.diff(numbers) > 0).all():
-            self.run.logged_steps = self._steps  # one run without repeated steps: as they are
+            self.run.logged_steps = self._steps  # the usual log, one run without NaN or a repeated step, in no time
         else:
             for place, (kinds, logged) in enumerate(zip(self._kinds, self._steps, strict=True)):
                 if kinds in common:
@@ -252,7 +256,8 @@ class KeyValues(LogReader):
         before, self._place_before = self._place_before, (logged.step, logged.epoch)
         if before == self._place_before:
             return
-        if before is not None and logged.epoch not in (None, before[1]):  # another epoch
+        _, epoch_before = before or (None, logged.epoch)
+        if logged.epoch not in (None, epoch_before):  # steps may count from 0 in each epoch: no new run
             self.run.logged_steps.append(logged)
             if loss is not None and not_finite(loss):
                 self.run.nan_steps.append(logged.step)
@@ -279,13 +284,13 @@ class KeyValues(LogReader):
 def _sequences_of_epochs(spans: list[TimedSpan]) -> list[list[tuple[int, TimedSpan]]]:
     """Sort epochs into sequences in which each follows the one before: 1, 2, 3, 1, 2 are [1, 2, 3] and [1, 2].
 
-    Each has its place among `spans`. A line of validation is joined to the epoch of its number.
+    Each epoch has its place among `spans`. Of two lines of one epoch, one of them of validation, one epoch is made.
     """
     sequences: list[list[tuple[int, TimedSpan]]] = []
 
-    def that_ends_in(epoch: int | None) -> list[tuple[int, TimedSpan]] | None:
+    def that_ends_in(number: int | None) -> list[tuple[int, TimedSpan]] | None:
         """Return the first sequence whose last epoch has this number; None without one."""
-        return next((sequence for sequence in sequences if sequence[-1][1].index == epoch), None)
+        return next((sequence for sequence in sequences if sequence[-1][1].index == number), None)
 
     for place, span in enumerate(spans):
         if (same := that_ends_in(span.index)) is not None:

@@ -19,7 +19,13 @@ EVENT = re.compile(
     rf"|(?P<rate_at>Throughput \(TFLOPS\) at step {STEP}: {N})|(?P<rate>Throughput average on \d+: {N})"
     rf"|(?P<memory>Torch reports memory usage: {N} ?MB)|(?P<bar>{BAR})"
 )
-OVERFLOW = re.compile(rf"OVERFLOW!(?: Rank (\d+))?.*?kipping step\.(?: Attempted loss scale: {N}, reducing to {N})?")
+OVERFLOW = re.compile(
+    rf"OVERFLOW!(?: Rank (?P<rank>\d+))?.*?kipping step\."
+    rf"(?: Attempted loss scale: (?P<attempted>{N}), reducing to (?P<reduced>{N}))?"
+)
+ENGINE_BATCH = re.compile(r"(?<![a-z_])train_micro_batch_size_per_gpu[\"' ]*[:.= ]+ *(\d{1,12})\b(?!\.\d)")
+OFFLOAD_DEVICE = re.compile(r"device['\"]?[=: ]+<?['\"]?(?:OffloadDeviceEnum\.)?(\w+)")
+ZERO_STAGE = re.compile(r"(?:zero_(?:optimization_)?stage|[\"']stage[\"']|zero_config \.+ stage)[\"' ]*[:.= ]+(\d)")
 
 
 class RankBlocks(LogReader):
@@ -40,7 +46,7 @@ class RankBlocks(LogReader):
         self._unplaced_seconds = 0.0  # a time that stands before any step's number
         self._columns: list[str] = []  # of GPUtil's table
         self._bar: dict[int, tuple[float, float]] = {}  # step -> seconds since the start, seconds a step
-        self._loss_scale: float | None = None  # that a loss scaler was last reduced to
+        self._loss_scale: float | None = None  # to which the last one was reduced
         self._is_settling = True  # the loss scaler still looks for its scale
         self._readers: dict[str, Callable[[str, int], None]] = {
             "step": self._on_step,
@@ -54,7 +60,7 @@ class RankBlocks(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: all of its events in their order, and the settings that it states."""
         events = list(EVENT.finditer(line))
-        for event in events:
+        for event in events:  # a match of one of EVENT's groups
             name = next(name for name in self._readers if event[name] is not None)
             self._readers[name](event[0], number)
         if line.startswith("|"):
@@ -63,8 +69,6 @@ class RankBlocks(LogReader):
             self._argument(m[1].replace("-", "_"), m[2])
         self._engine_setting(line)
         self._other_line(line)
-
-    # Figures
 
     def _step_of(self, step: int, number: int) -> LoggedStep:
         """Return the step of this number; where it is new, it is put on line `number`."""
@@ -95,7 +99,7 @@ class RankBlocks(LogReader):
     def _on_rate(self, text: str, number: int) -> None:
         """Note FLOP/s of a step, those of the slowest rank.
 
-        `at step 15` names its step; `average on 15`, the number of steps, belongs to the last printed step.
+        "at step 15" names the step; "average on 15" names how many steps: it is of the step that was printed last.
         """
         logged = self._last
         if m := re.search(rf"at step {STEP}", text):
@@ -133,12 +137,10 @@ class RankBlocks(LogReader):
             self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, (used or 0.0) * MI) or None
             self.run.device = row.get("name", self.run.device)
 
-    # Settings
-
     def _argument(self, name: str, value: str) -> None:
         """Take an argument that the program printed, by its name and its value as printed."""
         count = whole_number(value)
-        if name in ARGUMENTS and count and name != "train_micro_batch_size_per_gpu":
+        if name in ARGUMENTS and count and name != "train_micro_batch_size_per_gpu":  # that is the engine's
             setattr(self.run, ARGUMENTS[name], count)
         if name in ("use_pytorch_profiler", "profile") and value == "True":
             self.run.debug_settings[f"--{name.replace('_', '-')}"] = "on"
@@ -148,22 +150,20 @@ class RankBlocks(LogReader):
     def _engine_setting(self, line: str) -> None:
         """Take what a line states of DeepSpeed's settings ("zero_optimization_stage: 2"), and skipped updates."""
         run = self.run
-        if m := re.search(r"(?<![a-z_])train_micro_batch_size_per_gpu[\"' ]*[:.= ]+ *(\d{1,12})\b(?!\.\d)", line):
+        if m := ENGINE_BATCH.search(line):
             run.engine_batch = int(m[1])
-        if "offload_optimizer" in line:
-            m = re.search(r"device['\"]?[=: ]+<?['\"]?(?:OffloadDeviceEnum\.)?(\w+)", line)
-            if m and m[1] != "none":
-                run.offload = m[1]
-        if m := re.search(
-            r"(?:zero_optimization_stage|zero_stage|[\"']stage[\"']|zero_config \.+ stage)[\"' ]*[:.= ]+(\d)", line
-        ):
+        if "offload_optimizer" in line and (m := OFFLOAD_DEVICE.search(line)) and m[1] != "none":
+            run.offload = m[1]
+        if m := ZERO_STAGE.search(line):
             run.zero_stage = int(m[1])
-        m = OVERFLOW.search(line)
-        if m and m[1] in (None, "0"):  # ranks print it, too
-            self._count_skipped(figure(m[2]), figure(m[3]))
+        if (m := OVERFLOW.search(line)) and m["rank"] in (None, "0"):  # all ranks print it
+            self._count_skipped(figure(m["attempted"]), figure(m["reduced"]))
 
     def _count_skipped(self, attempted_scale: float | None, reduced_scale: float | None) -> None:
-        """Count a skipped update, unless the loss scaler still looks for its scale: it halves it from the start on."""
+        """Count a skipped update, unless the loss scaler still looks for its scale.
+
+        It looks from the first step on, as long as each scale that it attempts is the one to which it reduced the last.
+        """
         is_first = self._loss_scale is None and not self._steps
         is_halving = attempted_scale is not None and (is_first or attempted_scale == self._loss_scale)
         if not (self._is_settling and is_halving):

@@ -66,11 +66,11 @@ class Megatron(LogReader):
         run.global_batch = whole_number(texts.get("global batch size")) or run.global_batch
         run.rate_scope = "rank" if step.tokens_per_s else run.rate_scope
         self._count_skipped(whole_number(texts.get("number of skipped iterations")) or 0)
-        if nan := whole_number(texts.get("number of nan iterations")):
+        if nan := whole_number(texts.get("number of nan iterations")):  # since the line before, without their numbers
             run.nan_steps += [step.step] * min(nan, 10_000)
 
     def _count_skipped(self, count: int) -> None:
-        """Count skipped iterations, but for those in which the loss scaler looks for its scale."""
+        """Count skipped iterations, but for the first ones, in which the loss scaler looks for its scale."""
         run = self.run
         if len(run.logged_steps) == 1:
             self._settled = False
@@ -79,7 +79,7 @@ class Megatron(LogReader):
         numbers = run.logged_steps.step_numbers
         self._settled |= count == 0 or (len(numbers) >= 2 and numbers[-1] > SETTLING_STEPS)
         if self._settled and run.skipped_steps is None:
-            run.skipped_steps = 0
+            run.skipped_steps = 0  # from here on they are counted
 
     def _argument(self, name: str, value: str) -> None:
         """Take an argument that the program printed, by its name and its value as printed."""
@@ -237,7 +237,7 @@ class TorchTitan(Dialect):
     )
 
     def feed(self, number: int, line: str) -> None:
-        """Read one line. Where no peak is known for a device, note whose peak was taken."""
+        """Read one line. Where the program knows no peak for a device, it says whose it has taken."""
         if m := re.search(r"Peak flops undefined for: .+?,? fallback to (\w+)", line):
             self.run.peak_flops = A100_BF16 if m[1] == "A100" else None
         else:
@@ -350,9 +350,9 @@ class Keras(LogReader):
             self.launch(line)
 
     def _add_epoch(self, epoch: int, seconds: float, figures: str) -> None:
-        """Add an epoch and its validation; the number of the run's first epoch, when it comes again, begins a new run.
+        """Add an epoch and its validation. The first epoch, when it comes again behind others, begins a new run.
 
-        Where an epoch is there already, another rank prints it, too: only a validation loss is taken.
+        Any other epoch that is there already is another rank's; of the last one its validation loss may be missing.
         """
         last = self.run.timed_spans[-1] if self.run.timed_spans else None
         if last is not None and last.index is not None and epoch <= last.index:
@@ -360,7 +360,7 @@ class Keras(LogReader):
                 self._set_validation(last, figures)
                 return
             if epoch != self.run.timed_spans[0].index:
-                return  # another rank's, late
+                return
             self._restart()
 
         span = TimedSpan(epoch, seconds if seconds >= LEAST_SECONDS else None)

@@ -153,11 +153,11 @@ def _not_read(evidence: Evidence) -> dict[str, list[str]]:
 
 def _audit_own_runs(evidence: Evidence) -> tuple[list[str], list[Finding], Counter[str]]:
     """Audit scaleproof's own runs, campaign by campaign. Return their names, findings, and number by format."""
-    campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    campaigns: dict[tuple[str, str], list[Run]] = defaultdict(list)  # by name and folder of the campaign
     findings: list[Finding] = []
     for folder in evidence.own_runs:
         path = Path(folder)
-        cell, repeat = path.parts[-2:]
+        cell, repeat = path.parts[-2:]  # of "runs/ddp-n1x2/rep1"
         name = printable(f"{cell}/{repeat}")
         try:
             run = read_run(path)

@@ -47,10 +47,11 @@ class Figures:
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = self.middle / other.middle
-            unit, unit_of_other = ((figures.high - figures.low) / 2 for figures in (self, other))
-            rounded = (self.middle + unit / 2) / (other.middle - unit_of_other / 2)
-            cut_off = np.maximum((self.middle + unit) / other.middle, ratio * (1 + unit_of_other / other.middle))
-            factor = np.maximum(rounded, cut_off) / ratio
+            digit, digit_of_other = ((figures.high - figures.low) / 2 for figures in (self, other))
+            # A rounded figure was half a digit more or less, one that was cut off up to a digit more.
+            most_rounded = (self.middle + digit / 2) / (other.middle - digit_of_other / 2)
+            most_cut_off = np.maximum((self.middle + digit) / other.middle, ratio * (1 + digit_of_other / other.middle))
+            factor = np.maximum(most_rounded, most_cut_off) / ratio
             return Figures(ratio / factor, ratio * factor)
 
     def __getitem__(self, rows: Rows) -> "Figures":
@@ -151,7 +152,7 @@ def groups_of(figures: FigureTable, fewest: int) -> Iterator[list[int]]:
 def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
     """Yield a table as columns of figures, then turned on its side: the rows as columns, if there are few.
 
-    A form with fewer than two columns of figures is left out.
+    Either is left out if it has no column of figures beside another column.
     """
     grid = table.grid
     if grid is None:
@@ -167,13 +168,13 @@ def figure_tables(table: ReportedTable) -> Iterator[FigureTable]:
 
     upright = _figure_table(grid.header[:MOST_COLUMNS], [header_at] * width, cells, rows_at)
     if upright is not None:
-        counts = np.array([(row.devices if row else None) or math.nan for _, row in reported])
-        yield replace(upright, devices=None if np.isnan(counts).any() else Figures(counts, counts))
+        devices = np.array([(row.devices if row else None) or math.nan for _, row in reported])
+        yield replace(upright, devices=None if np.isnan(devices).any() else Figures(devices, devices))
 
     if width > 1 and 0 < len(cells) <= MOST_COLUMNS:
-        headings = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
+        names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]  # that become headings
         turned = [[heading, *(row[k] for row in cells)] for k, heading in enumerate(grid.header)][1:]
-        on_side = _figure_table(["", *headings], [header_at, *rows_at], turned, [header_at] * (width - 1), on_side=True)
+        on_side = _figure_table(["", *names], [header_at, *rows_at], turned, [header_at] * (width - 1), on_side=True)
         if on_side is not None:
             yield on_side
 
@@ -184,9 +185,9 @@ Place = tuple[int, str]  # a line of the file, and how findings name it
 def _figure_table(
     header: list[str], headings_at: list[Place], cells: list[list[str]], rows_at: list[Place], on_side: bool = False
 ) -> FigureTable | None:
-    """Sort the columns of a grid into figures ("GPUs" 1, 4) and words; None without one of figures beside another.
+    """Sort columns into those of figures ("GPUs": 1, 4) and of words. None without one of figures beside any other.
 
-    `headings_at`, `rows_at`: where each heading and each row stands in the file.
+    `headings_at`, `rows_at`: where each heading and each row of `cells` stands in the file.
     """
     columns, words = [], {}
     in_brackets: list[FigureColumn] = []
@@ -202,7 +203,7 @@ def _figure_table(
         else:
             words[heading or f"column {k}"] = texts
     columns += in_brackets
-    if len(columns) + bool(words) < 2:
+    if not columns or len(columns) + len(words) < 2:
         return None
     names = [_row_name(row, line) for row, (line, _) in zip(cells, rows_at, strict=True)]
     return FigureTable(columns, words, names, [place for _, place in rows_at], on_side)
@@ -221,9 +222,10 @@ def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
 
     [] where fewer than two cells have one, or their units differ or are unknown.
     """
-    seconds = [figures[1] if len(figures := figures_of(text)) > 1 else None for text in column.texts]
-    units = {second.unit for second in seconds if second is not None}
-    texts = [second.text if second else "" for second in seconds]
+    of_cells = [figures_of(text) for text in column.texts]  # a second figure is one in brackets
+    in_brackets = [figures[1] if len(figures) > 1 else None for figures in of_cells]
+    units = {figure.unit for figure in in_brackets if figure is not None}
+    texts = [figure.text if figure else "" for figure in in_brackets]
     unit = units.pop() if len(units) == 1 and sum(map(bool, texts)) > 1 else None
     kind = (KINDS_OF_UNITS | KINDS_OF_RATIOS).get(unit.dimension) if unit else None
     if unit is None or kind is None:
@@ -234,10 +236,9 @@ def _column_in_brackets(column: FigureColumn) -> list[FigureColumn]:
 
 
 def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
-    """Return the meaning of a column with its kind set as well as possible; the kind stays None where nothing tells.
+    """Return the meaning of a column with the kind that its heading and the units of its cells tell; None if neither.
 
-    The kind is that of the heading with the units of the cells, of the heading, of its unit ("Foo (ms)"), or of the
-    units of the cells alone.
+    First a kind that the unit of the cells changes, then that of the heading, of its unit ("Foo (ms)"), of the cells.
     """
     units = {figures[0].unit.dimension if figures[0].unit else "" for text in texts if (figures := figures_of(text))}
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""

@@ -75,9 +75,10 @@ class AuditContext:
         baselines: dict[str, ReportedRun] = {}
         for claim in self.claims("speedup"):
             runs, bases = self.runs_named(claim.values["of"]), self.runs_named(claim.values["over"])
-            # A baseline of unknown size is none.
-            if len(runs) == len(bases) == 1 and (runs[0].world_size or 0) > (bases[0].world_size or 10**9):
-                baselines[runs[0].name] = bases[0]
+            if len(runs) == len(bases) == 1:
+                (run,), (base,) = runs, bases
+                if run.world_size and base.world_size and run.world_size > base.world_size:
+                    baselines[run.name] = base
         return baselines
 
     def claims(self, *kinds: str) -> Iterator[PublishedClaim]:

@@ -111,7 +111,7 @@ def _printed_efficiencies(series: RowSeries) -> list[_Efficiency]:
     """Return the printed efficiencies of rows that have a speed-up, or a rate or time that gives one."""
     has_speedups = is_over_fewest(series, "speedup")
     is_unmarked = not any(base.usable(kind) for base in series.bases for kind in ("speedup", "efficiency"))
-    if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):
+    if not (has_speedups or is_unmarked or is_over_fewest(series, "efficiency")):  # the smallest row is no baseline
         return _efficiencies_without_baseline_row(series)
     efficiencies = []
     for row, devices in [*((base, 1.0) for base in series.bases), *series.larger()]:
@@ -144,18 +144,17 @@ def _divided_by_all_devices(rows: list[_Efficiency], series: RowSeries) -> Flag 
     Example: a speed-up of 1.9 on 4 devices over a baseline of 2 is 95 %, printed is 1.9 / 4 = 47.5 %.
     """
     size = series.bases[0].devices or 1
-    stated = [row for row in rows if row.speedup is not None]
-    larger = [row for row in stated if row.times_devices > 1 and row.is_over_all_devices and not row.is_right]
-    if size == 1 or not larger or len(larger) < sum(row.times_devices > 1 for row in stated):
+    with_speedup = [row for row in rows if row.speedup is not None]
+    larger = [row for row in with_speedup if row.times_devices > 1]
+    if size == 1 or not larger or not all(row.is_over_all_devices and not row.is_right for row in larger):
         return None
     corrected = larger[-1].corrected
-    below_one = [row for row in stated if row.times_devices == 1 and row.is_over_all_devices]
+    bases = [row for row in with_speedup if row.times_devices == 1 and row.is_over_all_devices]
     base = f"{series.base_name}: speed-up 1"
-    if below_one:
-        efficiency = below_one[0].stated.printed
-        evidence = f"{base} and efficiency {efficiency}; the speed-ups are divided by all devices, "
+    if bases:  # their efficiency is not 1
+        evidence = f"{base} and efficiency {bases[0].stated.printed}; the speed-ups are divided by all devices, "
         evidence += f"the baseline has {size}"
-        return Flag(evidence, places(row.row for row in stated), "baseline-below-one", corrected=corrected)
+        return Flag(evidence, places(row.row for row in with_speedup), "baseline-below-one", corrected=corrected)
     if len(larger) == 1:
         return None  # a single row may be wrong in another way
     evidence = f"{base} on {size} devices; the efficiencies of all others are their speed-ups over all devices, "

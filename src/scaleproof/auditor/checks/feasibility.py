@@ -107,7 +107,7 @@ def _wrong_peak_of_run(run: ReportedRun) -> Iterator[Flag]:
 
 def _wrong_peak_of_claim(claim: PublishedClaim) -> Iterator[Flag]:
     """Flag a published MFU above 1, or of another peak: 150 of 312 TFLOP/s on an A100 in tf32, which has 156."""
-    flops, stated = claim.values["flops"], claim.values["peak"]
+    flops, stated = claim.values["flops"], claim.values["peak"]  # FLOP/s
     device, precision = str(claim.values["device"]), claim.values["precision"]
     if stated <= 0:
         return
@@ -140,6 +140,7 @@ def _wrong_peaks_of_table(table: ReportedTable) -> Iterator[Flag]:
         peak_meant = float(f"{device_flops / share.value:.3g}")
         device = named or "the device of the other rows"
         flag = _peak_of_another_device([row.place], what, peak_meant, device_flops, device, peaks)
+        # With two readings nobody knows the FLOP/s of one device.
         yield replace(flag, severity="suspect", corrected=flag.corrected if len(readings) == 1 else None)
 
 
@@ -184,10 +185,10 @@ def _peaks_of_most_rows(rows: Sequence[ReportedRow]) -> set[float]:
         share, flops = row.known("mfu"), row.known("flops_per_s")
         if share and flops:
             implied.append(_flops_of_one_device(flops, row.devices or 1)[0] / share.interval)
-    counts = {peak: sum(interval.contains(peak, SAME_TOLERANCE) for interval in implied) for peak in ALL_PEAKS}
-    most = max(counts.values(), default=0)
-    needed = max(2, ROWS_PER_ODD_ROW * (len(implied) - most))
-    return {peak for peak, count in counts.items() if count == most >= needed}
+    rows_with = {peak: sum(interval.contains(peak, SAME_TOLERANCE) for interval in implied) for peak in ALL_PEAKS}
+    most = max(rows_with.values(), default=0)
+    fewest = max(2, ROWS_PER_ODD_ROW * (len(implied) - most))  # one row is no majority
+    return {peak for peak, count in rows_with.items() if count == most >= fewest}
 
 
 def _flops_of_one_device(flops: Quantity, devices: int) -> list[PrintedInterval]:
@@ -209,11 +210,11 @@ def peaks_of(device: str | None) -> set[float]:
 
 
 def _names_device(pattern: str, device: str) -> bool:
-    """Whether a device matches a pattern of DEVICES, or has the name of a model with which the pattern begins."""
+    """Whether a device matches a pattern of DEVICES, or is named by its model alone, "V100", of which it may be any."""
     if re.search(pattern, device):
         return True
     # The plain beginning of the pattern: "V100" of "V100.*SXM", "H100" of "H[18]00.*PCIe".
-    model = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))[0]
+    model, *_ = re.split(r"[.(]", pattern.replace(r"\b", "").replace("[18]", "1"))
     return model in (device if " " in model else device.replace("-", " ").split())
 
 

@@ -66,7 +66,7 @@ def _statistics_out_of_order(row: ReportedRow) -> Iterator[Flag]:
         for order in (ORDER_OF_RATES if kind in RATES else ORDER_OF_TIMES, MEAN_AND_ENDS):
             present = [statistics[name] for name in order if name in statistics]
             for low, high in pairwise(present):
-                if low.interval.low > high.interval.high * LARGEST_SHARE:
+                if low.interval.low > high.interval.high * LARGEST_SHARE:  # by more than rounding and half a percent
                     evidence = f"{low.heading} {low.printed} is above {high.heading} {high.printed}"
                     yield Flag(f"{row.description}: {evidence}", [row.place], severity="suspect")
 

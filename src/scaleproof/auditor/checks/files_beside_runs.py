@@ -168,10 +168,13 @@ def _missing_updates(run: ReportedRun, kernels: KernelSums) -> Iterator[Flag]:
     gathers = sum(count for name, count in kernels.calls_by_kernel.items() if "AllGather" in name)
     if run.zero_stage not in (1, 2) or not stated or not run.world_size:
         return
-    for least in (NEARLY_ALL_UPDATES, 0.9):
-        traced = [ranks for ranks in range(1, run.world_size + 1) if least * stated <= gathers / ranks <= stated]
-        if traced:
+    for least in (NEARLY_ALL_UPDATES, 0.9):  # the second where the first fits no number of ranks
+        possible = [ranks for ranks in range(1, run.world_size + 1) if least * stated <= gathers / ranks <= stated]
+        if possible:
             break
-    if len(traced) == 1 and gathers % traced[0] == 0 and gathers // traced[0] < stated:
-        gathered = f"{gathers // traced[0]:,} all-gathers on each of {traced[0]} traced ranks, one for each update"
-        yield Flag(f"{gathered}; {stated:,} steps are stated", [run], UPDATES_SKIPPED.name)
+    if len(possible) == 1:
+        (ranks,) = possible
+        updates, rest = divmod(gathers, ranks)
+        if rest == 0 and updates < stated:
+            gathered = f"{updates:,} all-gathers on each of {ranks} traced ranks, one for each update"
+            yield Flag(f"{gathered}; {stated:,} steps are stated", [run], UPDATES_SKIPPED.name)

@@ -195,12 +195,12 @@ class Product:
         return bound == "at least" and all(ratio.high < least for ratio in ratios)
 
     def sentence(self, with_devices: bool, others: int) -> str:
-        """Return a sentence: "2000 x 0.5 s = 1,000 s, given is 500 s; so in 3 other rows of the table"."""
+        """Return "2000 x 0.5 s = 1,000 s, given is 500 s; so in 3 other rows of the table". `others`: the 3."""
         by_devices = [str(self.devices)] if with_devices and self.devices not in (None, 1) else []
         terms = " x ".join([*(factor.printed for factor in self.factors), *by_devices])
         if self.over:
             terms += f" / {self.over.printed}"
-        stated, unit = self.result.figure_and_unit
+        stated, unit = self.result.figure_and_unit  # as printed, not in the base unit
         right = number(stated * self.value(with_devices) / self.result.value, 4)
         follow = f"; so in {plural(others, 'other row')} of the table" if others else ""
         verb = "are" if self.result.kind in COUNTED_KINDS else "is"

@@ -302,7 +302,7 @@ class RelationSearch:
 
         Divisors come last: "86.53 / 5.23 / 13.07" rather than "5.23 x 13.07 / 86.53".
         """
-        sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1
+        sign = -1 if (powers < 0).any() and powers.sum() > 0 else 1  # one dividend, several divisors
         factors = [Factor(self.columns[k], int(sign * powers[k])) for k in np.flatnonzero(powers)]
         in_order = tuple(sorted(factors, key=lambda factor: -factor.exponent))
         return Agreement(in_order, self.rows.tolist(), None if logarithm is None else float(np.exp(sign * logarithm)))

@@ -220,9 +220,9 @@ def ratios_of(
     ratios = []
     for kind in kinds:
         over_each = [ratio for base in bases if (ratio := _ratio(row, base, kind, devices, kind in weak)) is not None]
-        equally_certain = len({len(ratio.readings) for ratio in over_each}) == 1
-        if len(over_each) == len(bases) and equally_certain:
-            readings = zip(*(ratio.readings for ratio in over_each), strict=True)
+        have_same_readings = len({len(ratio.readings) for ratio in over_each}) == 1
+        if len(over_each) == len(bases) and have_same_readings:
+            readings = zip(*(ratio.readings for ratio in over_each), strict=True)  # each reading over all baselines
             ratios.append(Ratio(over_each[0].heading, kind, tuple(map(PrintedInterval.around, readings))))
     return ratios
 

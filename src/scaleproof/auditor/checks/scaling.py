@@ -171,7 +171,7 @@ def batch_multiplied(context: AuditContext) -> Iterator[Flag]:
         used, base_used = run.memory_used_bytes, base.memory_used_bytes
         if last is None or base_last is None or not (used and base_used):
             continue
-        flops, seconds = last
+        flops, seconds = last  # FLOP/s of a device
         base_flops, base_seconds = base_last
         work, base_work = flops * seconds, base_flops * base_seconds
         if not near(work, base_work, 0.03) or used >= SHRUNK_MEMORY_RATIO * base_used:

@@ -58,15 +58,15 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
 def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
     """Flag a speed-up or efficiency in a sentence, if each series of its document with so many devices contradicts it.
 
-    Where any other two rows or runs give the figure, it may be about these.
+    Not where any two rows or runs of the whole audit give the figure: it may be about these.
     """
     index = None
     for stated in filter(_is_of_devices, context.evidence.stated_figures[:MOST_SENTENCES]):
         tables = (table for table in context.tables if table.file == stated.file)
         all_series = [series for table in tables for series in series_of(table)][:MOST_SERIES]
         contradictions = [flag for series in all_series for flag in _contradictions(stated, series)]
-        with_devices = sum(any(row.devices == stated.devices for row in series.rows) for series in all_series)
-        if contradictions and len(contradictions) == with_devices:
+        series_with_size = sum(any(row.devices == stated.devices for row in series.rows) for series in all_series)
+        if contradictions and len(contradictions) == series_with_size:
             index = index or evidence_index(context.evidence)  # made once, and only where it is needed
             if match(stated, index) is None:
                 yield contradictions[0]

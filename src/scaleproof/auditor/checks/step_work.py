@@ -52,25 +52,25 @@ class _Product:
 
     @cached_property
     def batches(self) -> dict[str, float]:
-        """What the row calls a batch -> the tokens or samples in a step of all devices, if it is that.
+        """What the batch of the row may be -> the tokens or samples in a step of all devices, if it is that.
 
-        "global batch" is certain, and so is "batch" on one device. A batch on several may be of each or of all: 8 on 4
-        devices are {"batch on each device": 32, "batch": 8}.
+        A "batch" on several devices may be of each or of all: 8 on 4 devices are {"batch on each device": 32, "batch":
+        8}. A micro-batch is of each device, a global batch of all. {} for tokens/s without a sequence length.
         """
         figures = self._around | {figure.kind: figure.value for figure in self.row.figures}
         length = figures.get("seq_len", 0.0) if self.rate.kind == "tokens_per_s" else 1.0
         replicas = self.devices / (figures.get("tensor_parallel") or 1) / (figures.get("pipeline_parallel") or 1)
-        batches = {}
-        for kind in ("batch", "micro_batch"):
-            if kind in figures:
-                batches["batch on each device"] = figures[kind] * replicas * length
-        for kind in ("batch", "global_batch"):
-            if kind in figures:
-                batches[kind.replace("_", " ")] = figures[kind] * length
+        on_each = figures.get("micro_batch", figures.get("batch", 0.0))
+        batches = {
+            "batch on each device": on_each * replicas * length,
+            "batch": figures.get("batch", 0.0) * length,
+            "global batch": figures.get("global_batch", 0.0) * length,
+        }
         return {name: batch for name, batch in batches.items() if batch}
 
     @property
     def states_batch(self) -> bool:
+        """Whether the row itself has a batch, not only the text around its table."""
         return any(self.row.value(kind) for kind in ("batch", "micro_batch", "global_batch"))
 
     @property
@@ -226,11 +226,11 @@ def _off_by_one_factor(products: list[_Product]) -> Iterator[Flag]:
 
 
 def _wrong_rows(wrong: list[_Product], some_are_right: bool) -> Iterator[Flag]:
-    """Flag each wrong product, "but global batch is 256"; with the right rate where other rows have their batch."""
+    """Flag each wrong product, "but global batch is 256". With the right rate, if `some_are_right` among other rows."""
     for product in wrong:
         corrected = None
         batch = integer(product.expected_work.middle)
-        if some_are_right and product.rate.per_device is False:
+        if some_are_right and product.rate.per_device is False:  # else the batch itself may be what is wrong
             rate = round((product.expected_work / product.time.interval).middle, 2)
             derivation = f"{product.certain_batch} {batch} / {product.time.printed}, if the time is right"
             corrected = Correction(value=rate, unit=RATE_UNITS[product.rate.kind], derivation=derivation)

@@ -71,19 +71,19 @@ class _Sawtooth:
 def _sawtooth(times: Figures) -> _Sawtooth | None:
     """Return the sawtooth on which most step times (s) lie: 0.2, 0.4, 0.6, 0.2, ...; None where they do not.
 
-    It needs three falls or more, most of them equally many steps apart: 3 or more.
+    It needs three falls or more, half of which come an equal number of steps, 3 or more, after the one before.
     """
     falls = 1 + np.flatnonzero(times[1:] < FALL_AT_RESTART * times[:-1])
     if len(falls) < 3:
         return None
     lengths = np.diff(falls, prepend=0)
-    period, periods = Counter(lengths.tolist()).most_common(1)[0]
-    if period < 3 or 2 * periods < len(lengths):
+    ((period, times_seen),) = Counter(lengths.tolist()).most_common(1)
+    if period < 3 or 2 * times_seen < len(lengths):
         return None
-    restarts = np.zeros(len(times), dtype=np.int64)
-    restarts[falls] = falls
+    last_fall = np.zeros(len(times), dtype=np.int64)
+    last_fall[falls] = falls
     # The time at a fall is the first after a restart: 1, 2, ... p, 1, 2, ...
-    counts = np.arange(1.0, len(times) + 1) - np.maximum.accumulate(restarts)
+    counts = np.arange(1.0, len(times) + 1) - np.maximum.accumulate(last_fall)
     base_s = float(np.median(times / counts))
     on_teeth = np.count_nonzero(np.abs(times - counts * base_s) <= SAWTOOTH_TOLERANCE * counts * base_s)
     return _Sawtooth(base_s, period, counts) if on_teeth >= SHARE_ON_SAWTOOTH * len(times) else None
@@ -119,10 +119,10 @@ def interval_over_cumulative(context: AuditContext) -> Iterator[Flag]:
         if len(timed) < 2:
             continue
         before, step = timed[-2], timed[-1]
-        first_s, last_s = before.seconds or 0, step.seconds or 0
-        if last_s < first_s:
+        seconds_before, seconds = before.seconds or 0, step.seconds or 0
+        if seconds < seconds_before:
             fault = f"the program that wrote this log divides by all steps so far (proven in {proven[run.format]})"
-            printed = f"{first_s:.4f} s at step {before.step} and {last_s:.4f} s at step {step.step}"
+            printed = f"{seconds_before:.4f} s at step {before.step} and {seconds:.4f} s at step {step.step}"
             corrected = _true_step_time(before, step)
             yield Flag(f"{fault}; here it prints {printed}", [run], severity="suspect", corrected=corrected)
 

@@ -77,11 +77,11 @@ def _vocabulary_size(text: str) -> int:
 
 
 def _lost_since(run: ReportedRun) -> tuple[int, int] | None:
-    """Return (step from which on no loss is a number, how many lines follow); None for fewer than FEWEST_LOST."""
-    losses = run.logged_steps.figures("loss")
-    numbers = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
-    last_number = int(numbers.max()) if numbers.size else -1
-    lost = sorted(step for step in run.nan_steps if step > last_number)
+    """Return (first step, count) of the NaN losses behind the last one that is a number; None under FEWEST_LOST."""
+    losses = run.logged_steps.figures("loss")  # NaN also where a line has none; `nan_steps` printed a NaN
+    steps_with_number = np.array(run.logged_steps.step_numbers)[~np.isnan(losses)]
+    last_with_number = int(steps_with_number.max()) if steps_with_number.size else -1
+    lost = sorted(step for step in run.nan_steps if step > last_with_number)
     return (lost[0], len(lost)) if len(lost) >= FEWEST_LOST else None
 
 
@@ -178,9 +178,9 @@ def fields_are_usable(context: AuditContext) -> Iterator[Flag]:
     """Flag fields that do not hold what their name says (text for a number, a time below zero) or are missing."""
     for run in context.runs:
         nan_steps = run.details.get("nan_steps")
-        if nan_steps and _lost_since(run) is None:  # else the run did not train
+        if nan_steps and _lost_since(run) is None:  # else the run did not train: `runs_trained`
             yield Flag(f"the loss of {plural(nan_steps, 'iteration')} is not a number", [run], NOT_FINITE.name)
-        if run.problems:
+        if run.problems:  # sentences of the reader of its file
             is_not_finite = any("finite" in problem for problem in run.problems)
             code = NOT_FINITE.name if is_not_finite else "field-unusable"
             yield Flag(listed(run.problems), [run], code, severity="suspect")

@@ -142,7 +142,7 @@ def _wrong_tokens_of_span(run: ReportedRun, span: TimedSpan) -> Flag | None:
     seq_len = run.seq_len
     if not (micro and world and seq_len and span.micro_steps and span.tokens):
         return None
-    ranks = 1 if _is_loader_batch(run, span) else world
+    ranks = 1 if _is_loader_batch(run, span) else world  # nn.DataParallel splits its batch
     step_tokens = micro * ranks * seq_len
     expected = step_tokens * span.micro_steps
     last_is_smaller = expected - step_tokens < span.tokens <= expected

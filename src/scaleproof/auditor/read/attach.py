@@ -209,8 +209,7 @@ def _joined_table(pieces: list[ReportedTable], folder: str) -> ReportedTable:
 def _names_in_several_folders(tables: list[ReportedTable]) -> set[str]:
     """Return the names that files in several folders have: {"results.json"}."""
     folders_of: dict[str, set[str]] = defaultdict(set)
-    for table in tables:
-        path = Path(table.file)
+    for path in (Path(table.file) for table in tables):
         folders_of[path.name].add(str(path.parent))
     return {name for name, folders in folders_of.items() if len(folders) > 1}
 

@@ -112,7 +112,7 @@ def _kind_of_rows(layout: Layout) -> str:
     """Return what the rows of a log are: "steps" or "epochs". "" where its columns are of neither."""
     has = layout.places.keys()
     has_speed = bool(has & {"seconds", "tokens_per_s", "samples_per_s"})
-    has_epoch = "epoch" in has and layout.kind_of("epoch") == "epoch"
+    has_epoch = "epoch" in has and layout.kind_of("epoch") == "epoch"  # not "epochs", how many there were
     if has_epoch and "epoch_seconds" in has and "seconds" not in has:
         return "epochs"
     # "steps" may be how many there were: a speed has to be in the row, too.
@@ -304,12 +304,12 @@ class _LoggedRun:
         """
         run, problems = self.run, self.run.problems
         if "epoch_seconds" in self.layout.places and self.layout.kind_of("epoch_seconds") != "epoch_time_s":
-            _subtract_clock(run.timed_spans)
+            _subtract_clock(run.timed_spans)  # a "time" may run through all epochs
         for k, text in zip(self.layout.keys, key, strict=True):
             _describe(run, self.layout.columns[k].kind, text)
         if several:
             run.name = f"{run.name}#{','.join(filter(None, key))}"[:200]
-        if self._longer_lines and self._longer_lines >= len(run.logged_steps) + len(run.timed_spans):
+        if self._longer_lines and self._longer_lines >= len(run.logged_steps) + len(run.timed_spans):  # all lines
             run.logged_steps, run.timed_spans = StepSeries(), []
             problems.append("its lines have more values than its heading has names; decimal commas need quotes")
         if self._step_times_below_0:

@@ -90,12 +90,10 @@ def _head_matches(path: Path, pattern: bytes) -> bool:
 
 def _name(root: Path, path: Path, several: bool) -> str:
     """Return the name of a file in reports: its path below `root`, or below its parent with `several` roots."""
-    base = root.parent if several or not root.is_dir() else root
-    relative = path.relative_to(base)
-    folder = root.absolute().parent.name
-    if not root.is_dir() and relative.name in GENERIC and folder:  # results.json alone says nothing
-        return printable(f"{folder}/{relative.name}")
-    return printable(str(relative))
+    if not root.is_dir():
+        folder = root.absolute().parent.name
+        return printable(f"{folder}/{path.name}" if path.name in GENERIC and folder else path.name)  # "a/results.json"
+    return printable(str(path.relative_to(root.parent if several else root)))
 
 
 def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
@@ -351,6 +349,7 @@ def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: st
     elif layout := csv_logs.layout_of(header):
         first_rows = list(islice(csv_logs.records_of(lines_below(), layout.delimiter), csv_logs.ROWS_LOOKED_AT))
         csv_logs.settle_keys(layout, first_rows)
+        # Steps that are no sequence (100, 50, 100) are lengths of runs, one a row.
         has_row_for_each_run = len(first_rows) > 1 and not csv_logs.continues_from_row_to_row(layout, first_rows)
         if not (has_row_for_each_run and read_csv_table(evidence, path, name, encoding, steps=True)):
             runs = csv_logs.read_log(name, layout, lines_below(), header_line + 2)

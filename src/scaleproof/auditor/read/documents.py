@@ -238,9 +238,8 @@ def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
 
 def _texts_of_output(output: dict[str, Any]) -> tuple[str, str]:
     """Return the HTML and the plain text of an output, each "" where it has none."""
-    by_type = output.get("data")
-    if not isinstance(by_type, dict):
-        by_type = {}
+    data = output.get("data")
+    by_type = data if isinstance(data, dict) else {}
     return _joined(by_type.get("text/html")), _joined(by_type.get("text/plain")) or _joined(output.get("text"))
 
 
@@ -268,7 +267,7 @@ class _LineFinder:
         lines = []
         for line in text.splitlines():
             encoded = json.dumps(line)[1:-1].strip()
-            if len(encoded) >= 3:
+            if len(encoded) >= 3:  # a shorter one may be found anywhere
                 nearby = range(self._found_at, min(self._found_at + 400, len(self._file)))
                 self._found_at = next((k for k in nearby if encoded in self._file[k]), self._found_at)
             lines.append((self._found_at + 1, line))

@@ -90,7 +90,7 @@ def _table_in_box(block: list[Line]) -> Iterator[Grid]:
     header = _joined_cells(head)
     first_line, _ = head[0]
     has_borders_of_rows = len(body) > 1 or len(body[0]) == 1  # then a row may have several lines
-    # Further lines of a row only continue it: some of their cells are empty.
+    # A further line of a row has an empty cell; a full one would be a row of its own.
     if has_borders_of_rows and all("" in pipe_cells(text) for part in body for _, text in part[1:]):
         rows = [(part[0][0], _joined_cells(part)) for part in body]
     else:

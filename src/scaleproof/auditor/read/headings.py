@@ -209,8 +209,8 @@ def _noted(printed: str, heading: str, note: str) -> TableColumn:
         return TableColumn(printed)  # of one precision over another, whatever the devices
     note = note.strip()
     note = note.lower() if PRECISION.fullmatch(note) else note
-    says = describe(note)
-    return replace(column, heading=printed, note=note, devices=says.numbers.get("devices"), words=says.words)
+    of_rows = describe(note)
+    return replace(column, heading=printed, note=note, devices=of_rows.numbers.get("devices"), words=of_rows.words)
 
 
 def heading_remarks(heading: str) -> set[Remark]:
@@ -232,9 +232,8 @@ def _kind_without_remark(phrase: str) -> str | None:
     """Return the kind of a phrase without what it says about the figure: "expected speedup" -> "speedup", else None."""
     shorter = re.sub(
         r"\b(?:expected|projected|estimated|theoretical|ideal|typical|target|measured|actual|real|observed|"
-        r"achieved|approx|approximate|predicted|"
-        r"training|train|final|best|our|my|relative|gpu|wall|steady state|effective|model|e2e|raw|median|"
-        r"optimal|stated|reported|new|old)\b",
+        r"achieved|approx|approximate|predicted|training|train|final|best|our|my|relative|gpu|wall|steady state|"
+        r"effective|model|e2e|raw|median|optimal|stated|reported|new|old)\b",
         " ",
         phrase,
     )
@@ -346,17 +345,17 @@ ITEMS_IN_HEADINGS = {"tok": "tokens", "img": "images", "ima": "images", "seq": "
 
 
 def _set_kind(column: TableColumn, kind: str | None, unit: Unit | None) -> None:
-    """Give a column its kind, scale and item, unless kind and unit contradict each other."""
-    retyped = kind_with_unit(kind, unit) if kind is not None and unit is not None else kind
-    if retyped is None:
+    """Give a column its kind, scale and item; nothing where it has no kind, or its unit contradicts it."""
+    kind_in_unit = kind_with_unit(kind, unit) if kind is not None and unit is not None else kind
+    if kind_in_unit is None:
         return
-    column.kind = retyped
+    column.kind = kind_in_unit
     if unit is not None:
         column.scale, column.item = unit.scale, unit.item
         column.unit = unit.dimension
         column.per_device = unit.per_device if unit.per_device is not None else column.per_device
     elif kind in ("tokens_per_s", "samples_per_s", "steps_per_s"):
-        item = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)
+        item = re.search(r"(?i)tok|img|image|seq|step|it|sample", column.heading)  # None of steps and samples
         column.item = ITEMS_IN_HEADINGS.get(item[0].lower()[:3]) if item else None
 
     # The scope of a batch is part of its kind; that of a time means nothing.

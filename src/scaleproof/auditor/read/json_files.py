@@ -184,7 +184,7 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     run.zero_stage = config.count("zero_stage", 0)
     selected = engine_config.part("selected")
     run.precision = config.text("precision")
-    has_deepspeed = config.flag("deepspeed_enabled")
+    has_deepspeed = config.flag("deepspeed_enabled")  # None: unknown
     if has_deepspeed is None:
         if run.format.endswith("2.0"):
             run.details["missing"] = ["training_config.deepspeed_enabled"]

@@ -14,10 +14,8 @@ from scaleproof.auditor.read.units import RESULTS
 
 MOST_LEVELS, MOST_RECORDS = 8, 5_000
 MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue
-WEAK_RESULTS = {
-    *("time_s", "latency_s", "memory_bytes", "memory_share"),
-    *("change", "bandwidth_bytes_per_s", "utilization", "rate"),
-}
+WEAK_RESULTS = {"time_s", "latency_s", "memory_bytes", "memory_share", "bandwidth_bytes_per_s"}
+WEAK_RESULTS |= {"change", "utilization", "rate"}
 STRONG_RESULTS = RESULTS - WEAK_RESULTS  # that nothing but a measurement has
 OF_RANKS = re.compile(r"(?i)(?:^|_)(?:ranks?\d*|workers|per_(?:gpu|device|process|worker))$")  # parts of one result
 # Kinds of columns that say which row is which.

@@ -179,7 +179,7 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
 
 
 def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
-    """Return the figure of a match of _CELL_WITH_FIGURE: 1200 of "1.2k ± 0.1 img/s"; None if a word follows it."""
+    """Return the figure of a match of _CELL_WITH_FIGURE: 1200 of "1.2k ± 0.1 img/s"; None if its unit is unknown."""
     value = number(m["number"])
     if value is None:
         return None

@@ -74,8 +74,8 @@ def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[st
 def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
     """Return what a row is of: "ddp" of "DDP, 4 GPUs". `varied_settings`: those that are not the same in all rows."""
     words = [word for kind, word in row.words.items() if kind not in NO_NAME]
-    label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))
-    if status := row.words.get("status"):  # how a size did is no name
+    label = NAMED_SIZE.sub(" ", row.words.get("run", "" if words else row.label))  # a label would repeat the words
+    if status := row.words.get("status"):  # "ok" and "crashed" are no names
         label = label.replace(status, " ")
     if not re.search("[A-Za-z]", label):  # the number of a job
         label = ""
@@ -84,7 +84,7 @@ def _name_without_size(row: ReportedRow, varied_settings: list[str]) -> str:
 
 
 def _distinguishing_headings(rows: list[SizedRow], not_understood: list[str]) -> list[str]:
-    """Return headings of batches and unknown columns that tell rows of one size apart: each where it tells more."""
+    """Return headings of batches and unknown columns that tell rows of one size apart, beyond those before them."""
 
     def count_repeated(headings: list[str]) -> int:
         """Return how many rows have the devices and settings of another one."""

@@ -189,7 +189,7 @@ def complete_from_name(run: ReportedRun) -> None:
         if getattr(run, field_name) is None:
             setattr(run, field_name, _number_in_name(name, entry.in_names, 0 if field_name == "zero_stage" else 1))
 
-    mesh = dict(MESH.findall(name))
+    mesh = dict(MESH.findall(name))  # "dp2_tp4": replicas and the ranks that share each, not one strategy
     if run.world_size is None and SINGLE.search(name):
         run.world_size = 1
     if run.world_size is None and len(mesh) > 1 and "dp" in mesh:
@@ -236,7 +236,7 @@ def debug_settings_of(arguments: list[str]) -> dict[str, str]:
 
 
 def debug_settings_in(environment: dict[str, object]) -> dict[str, str]:
-    """Return the environment variables that switch on debugging, which costs time: name -> value."""
+    """Return the environment variables that switch debugging on, which costs time: name -> a value that is not off."""
     return {
         name: str(value)[:40]
         for name, value in environment.items()

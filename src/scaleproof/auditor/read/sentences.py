@@ -76,8 +76,8 @@ _NEEDED_BY_KIND: dict[StatedKind, tuple[str, ...]] = {
 }
 HYPOTHETICAL = re.compile(
     r"(?i)\b(?:expect\w*|ideal\w*|should|could|can|may|might|would|target\w*|goal|theoretical\w*|aim\w*|"
-    r"projected?|estimat\w*|typical\w*|hope|"
-    r"potential\w*|usually|often|generally|if|recommend\w*|predict\w*|assum\w*|e\.g\.|example|literature|paper)\b"
+    r"projected?|estimat\w*|typical\w*|hope|potential\w*|usually|often|generally|if|recommend\w*|predict\w*|assum\w*|"
+    r"e\.g\.|example|literature|paper)\b"
 )
 BOUNDS: tuple[tuple[re.Pattern[str], Literal["<", ">", "~"]], ...] = (
     (re.compile(r"(?i)(?:up to|at most|less than|below|under|max(?:imum)?(?: of)?|<|≤) ?$"), "<"),
@@ -187,11 +187,11 @@ def _figures_of_sentence(
         if kind not in possible:
             continue
         for m in pattern.finditer(sentence):
-            low = m.groupdict().get("low")
+            low = m.groupdict().get("low")  # of a range: "19–21 ms"
             first, end = m.start("low" if low else "n"), m.end("n")
             overlaps = any(other_first < end and first < other_end for other_first, other_end in taken)
-            is_part = (first and sentence[first - 1] in ".,0123456789–") or sentence[end : end + 1] == "–"
-            if overlaps or is_part or (not low and _is_end_of_range(sentence, m)):
+            is_part_of_number = (first and sentence[first - 1] in ".,0123456789–") or sentence[end : end + 1] == "–"
+            if overlaps or is_part_of_number or (not low and _is_end_of_range(sentence, m)):
                 continue
             figure = _figure_of_match(kind, m, sentence)
             if figure is None:
@@ -211,7 +211,7 @@ def _is_end_of_range(sentence: str, m: re.Match[str]) -> bool:
 
 def _figure_of_match(kind: StatedKind, m: re.Match[str], sentence: str) -> StatedFigure | None:
     """Return the figure of a match of PATTERNS: 0.71 of "71 % faster"; None where it cannot be of this kind."""
-    groups = m.groupdict()
+    groups = m.groupdict()  # n: the number; of some kinds also low (of a range), sign, u (unit), k (its magnitude)
     value = number(m["n"])
     if value is None or (kind == "speedup" and not 0 < value < 10_000):
         return None

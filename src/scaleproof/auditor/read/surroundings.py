@@ -46,9 +46,10 @@ def unit_in_prose(text: str) -> TableColumn | None:
     times = list(_TIME.finditer(text))
     if len(rates) + len(times) != 1:
         return None
-    m = (rates or times)[0]
+    (m,) = rates or times
     if rates and _ENDS_IN_NUMBER.search(text[: m.start(1)]):
         return None  # "reaches 350 images/s": a result
+    # Of _RATE item, second and device, of _TIME what is timed and the unit.
     per_device = "/GPU" if rates and m[3] else ""
     column = column_of(f"throughput ({m[1]}/s{per_device})" if rates else f"{m[1]} time ({m[2]})")
     return column if column.kind is not None and column.unit is not None else None

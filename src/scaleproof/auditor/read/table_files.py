@@ -84,7 +84,7 @@ def read_plain_text(evidence: Evidence, path: Path, name: str, encoding: str) ->
         return False
     lines: list[Line] = list(enumerate(text_files.full_text(path, encoding).splitlines(), start=1))
     lines = of_first_rank(lines)
-    if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends
+    if len(lines) > 2 * REPORT_LINES:  # a log: a report is at one of its ends, which an empty line parts
         cut_at, _ = lines[REPORT_LINES]
         lines = [*lines[:REPORT_LINES], (cut_at, ""), *lines[-REPORT_LINES:]]
     grids = [*read_document(lines, "text").grids, *report_blocks(lines)]
@@ -250,6 +250,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
         understood = [(name, value) for name, value in pairs if column_of(name).kind is not None]
     if len(understood) >= 2:
         return understood
+    # The line may be one pair, whose value is more than a figure: "GPUs: 8 x A100"
     m = NAME_AND_FIGURE.fullmatch(cleaned) if has_separator or "..." in cleaned else None
     if m is None:
         return understood

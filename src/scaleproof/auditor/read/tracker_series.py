@@ -155,9 +155,8 @@ def _of_different_runs(records: list[dict[str, Any]]) -> bool:
 
 
 def tag_of(name: str) -> str:
-    """Return the tag in the name of a file of TensorBoard: "run-x-tag-train_loss.csv" -> "train/loss". "" without."""
-    match = TAG.search(name)
-    if match:
+    """Return the tag in the name of a TensorBoard file: "train/loss" of "run-x-tag-train_loss.csv"; else "loss", ""."""
+    if match := TAG.search(name):
         return match["tag"].replace("_", "/", 1)
     return "loss" if "loss" in name.lower() else ""
 
@@ -185,17 +184,13 @@ def read_tracker_csv(name: str, header: str, lines: Iterable[str], first_line: i
     names = next(csv.reader([header]), [])
     if _is_of_wandb(names):
         return list(_wandb_export(name, names, lines, first_line))
-    tag = tag_of(name) if _is_of_tensorboard(names) else None
+    tag = tag_of(name) if _is_of_tensorboard(names) else None  # its file has one scalar, named by the file
     reader = SeriesReader(name, "Lightning CSVLogger" if tag is None else "TensorBoard export")
     for number, row in _rows(names, lines, first_line):
         step = figure(row.get("step") or row.get("Step"))
-        if step is None:
-            continue
-        if tag is not None:
-            reader.add(int(step), tag, row.get("Value") or row.get("value"), number)
-            continue
-        for key, value in row.items():
-            if key not in ("step", "epoch") and value:
+        values: Mapping[str, str | None] = row if tag is None else {tag: row.get("Value") or row.get("value")}
+        for key, value in values.items():
+            if step is not None and value and key not in ("step", "epoch"):
                 reader.add(int(step), key, value, number)
     run = reader.finish()
     return [run] if run else []
@@ -206,8 +201,8 @@ def _wandb_export(name: str, names: list[str], lines: Iterable[str], first_line:
     if not names[0].lower().endswith("step"):
         return  # over a clock, or over another figure
     readers: dict[str, SeriesReader] = {}
-    of_runs = [name for name in names[1:] if " - " in name and not name.endswith(("__MIN", "__MAX"))]
-    columns = {name: tuple(name.rsplit(" - ", 1)) for name in of_runs}
+    headings = [heading for heading in names[1:] if " - " in heading and not heading.endswith(("__MIN", "__MAX"))]
+    columns = {heading: tuple(heading.rsplit(" - ", 1)) for heading in headings}
     for number, row in _rows(names, lines, first_line):
         step = figure(row.get(names[0]))
         for column, (run_name, key) in columns.items():
@@ -231,6 +226,7 @@ def _rows(names: list[str], lines: Iterable[str], first_line: int) -> Iterator[t
 PREFIX = "events.out.tfevents."
 MARK = b"brain.Event:"  # what the first record of every event file states
 MOST_RECORD_BYTES = 1 << 20  # with scalars; pictures and histograms are larger, and left out
+CHECKSUM_BYTES = 4
 VARINT, EIGHT_BYTES = 0, 1  # wire types
 BYTES, FOUR_BYTES = 2, 5
 FLOAT, DOUBLE = 1, 2  # DataType of a tensor
@@ -244,10 +240,10 @@ def scalars(path: Path) -> Iterator[tuple[int, str, float]]:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack_from("<Q", header)
             if length > MOST_RECORD_BYTES:
-                file.seek(length + 4, 1)
+                file.seek(length + CHECKSUM_BYTES, 1)
                 continue
             record = file.read(length)
-            if len(record) < length or len(file.read(4)) < 4:
+            if len(record) < length or len(file.read(CHECKSUM_BYTES)) < CHECKSUM_BYTES:
                 return
             try:
                 yield from _scalars_of_event(record)

@@ -44,7 +44,7 @@ def read_table(grid: Grid, file: str) -> ReportedTable | None:
     _read_grid(grid, table, file)
     if not table.kinds() & RESULTS and (typed := row_figures.columns_by_units(grid, columns)):
         table.columns, table.rows = typed, []
-        table.checked = False
+        table.checked = False  # no heading is understood: it is shown, and no check judges it
         _read_rows(grid, table, file)
     if not table.kinds() & RESULTS:
         return None

@@ -181,7 +181,7 @@ def only_device(text: str) -> str | None:
 
 
 def _count_devices(text: str, result: Description) -> None:
-    """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs"; several numbers are only counted."""
+    """Add the devices that a text states to `result`: 16 of "2 nodes x 8 GPUs"; of several numbers, how many."""
     if m := _NODES_BY_DEVICES.search(text):
         nodes, per_node = map(int, (m[1], m[2]) if m[1] else (m[4], m[3]))
         result.numbers |= {"nodes": nodes, "devices_per_node": per_node, "devices": nodes * per_node}
@@ -192,18 +192,19 @@ def _count_devices(text: str, result: Description) -> None:
         if is_single or APPLE.fullmatch(result.words.get("device", "")):
             result.numbers["devices"] = 1
     elif len(set(counts)) == 1 and counts[0] > 0 and not _DEVICES_OF_TWO_KINDS.search(text):
-        if not is_single or counts[0] == 1:
+        if not is_single or counts[0] == 1:  # else the text contradicts itself
             result.numbers["devices"] = counts[0]
     elif any(counts):
         result.numbers["several device counts"] = len(counts)
 
 
 def _counts_of_devices(text: str) -> list[int]:
-    """Return all numbers of devices that the first pattern with any finds: [1, 8] of "1 GPU, 8 GPUs". [] without."""
-    in_names = {index for start, end in spans_of_names(text) for index in range(start + 1, end + 1)}
+    """Return the numbers of devices in a text by the first pattern that finds any: [1, 8] of "1 GPU, 8 GPUs"; or []."""
+    ends_in_names = {end_in_name for start, end in spans_of_names(text) for end_in_name in range(start + 1, end + 1)}
     for pattern in _NUMBER_OF_DEVICES:
         matches = [m for m in pattern.finditer(text) if m[1]]
-        if counts := [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in in_names)]:
+        # The 3090 of "RTX 3090 GPU" is none.
+        if counts := [_integer(m[1]) for m in matches if not (m[1].isdigit() and m.end(1) in ends_in_names)]:
             return counts
     return []
 

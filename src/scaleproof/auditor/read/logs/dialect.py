@@ -89,9 +89,9 @@ class LogReader:
             setattr(self.run, field, value)
 
     def bar(self, line: str) -> bool:
-        """Take the rate of a progress bar of training. Return whether the line is one.
+        """Take the rate of a progress bar of training. Return whether the line is any bar.
 
-        Bars that count to another number than the first one are of evaluation, where nothing says what they are of.
+        Those that count to another number than the first one are taken to be of evaluation.
         """
         m = BAR.match(line) if "<" in line else None
         self._bars_count_to = self._bars_count_to or (m["of"] if m else "")
@@ -120,7 +120,7 @@ class LogReader:
         self.runs.append(self._new())
         for field in OF_FILE:
             setattr(self.run, field, getattr(before, field))
-        if "tokens_per_step" in before.details:
+        if "tokens_per_step" in before.details:  # a setting of the file, too
             self.run.details["tokens_per_step"] = before.details["tokens_per_step"]
         for field, value in self._pending.items():
             setattr(self.run, field, value)

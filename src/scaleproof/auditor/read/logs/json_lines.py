@@ -138,8 +138,10 @@ def _values_by_kind(data: dict[str, Any]) -> dict[str, float | None]:
     """Return the figures of an entry in base units, the first of each kind: {"loss": 2.3} of {"train.loss": "2.3"}."""
     values: dict[str, float | None] = {}
     for key, value in data.items():
-        name = str(key).rpartition(".")[2].removeprefix("total_")
-        column, printed = column_of("images/s" if name == "ips" else name), figure(str(value))
+        _, _, last_part = str(key).rpartition(".")
+        name = last_part.removeprefix("total_")
+        column = column_of("images/s" if name == "ips" else name)  # "ips": images per second
+        printed = figure(str(value))
         if column.kind and printed is not None:
             values.setdefault(column.kind, printed * column.scale)
     return values
@@ -158,7 +160,7 @@ class HuggingFaceConsole(LogReader):
     def feed(self, number: int, line: str) -> None:
         """Read one line: a dictionary of figures, a setting, or perhaps a command."""
         start, end = line.find("{'"), line.rfind("}") + 1
-        if start >= 0:
+        if start >= 0:  # a progress bar may stand before it
             data = _literal(line[start:end])
             if isinstance(data, dict):
                 self.store(data, number)
@@ -172,7 +174,7 @@ class HuggingFaceConsole(LogReader):
             self.launch(line)
 
     def store(self, data: dict[str, Any], number: int | None = None) -> None:
-        """Store a dictionary, of line `number`, as the summary of the run, an evaluation or a step."""
+        """Store a dictionary, of line `number`, by its keys: the summary of the run, an evaluation, or a step."""
         values = {str(key): figure(str(value)) for key, value in data.items()}
         run, epoch = self.run, values.get("epoch")
         if values.get("train_runtime"):
@@ -195,7 +197,7 @@ class HuggingFaceConsole(LogReader):
 def _literal(text: str) -> Any:
     """Return the value of a Python literal, {"loss": "nan"} of "{'loss': nan}"; None for other texts.
 
-    JSON is tried first, which is faster: a log has millions of such lines.
+    As JSON, with other quotes, it is read faster: a log has millions of such lines.
     """
     if '"' not in text and "\\" not in text:
         try:

@@ -135,7 +135,7 @@ def _meaning_of_pair(m: re.Match[str]) -> tuple[Meaning | None, int]:
 
 
 def _meaning_of_unit(m: re.Match[str]) -> Meaning | None:
-    """Return the meaning of a match of BARE; None where its unit is no rate of work and no time of a step."""
+    """Return the meaning of a match of BARE, "412 ms/step"; None unless its unit is a rate of work or a step's time."""
     unit = unit_of(m["unit"])
     if unit is None:
         return None
@@ -157,9 +157,9 @@ class KeyValues(LogReader):
         self._steps = StepSeries()
         self._kinds: list[frozenset[str]] = []  # of the lines of `_steps`
         self._texts_of_losses: dict[int, str] = {}  # by place in `_steps`, of losses that are no numbers
-        self._spans: list[tuple[frozenset[str], TimedSpan]] = []
+        self._spans: list[tuple[frozenset[str], TimedSpan]] = []  # epochs, with the kinds of their lines
         self._place_before: tuple[int, int | None] | None = None  # step and epoch of the line before
-        self._rank: str | None = None
+        self._rank: str | None = None  # the first one, whose lines are read
         self._example = ""
         self._forms: dict[str, Form] = {}
 
@@ -173,11 +173,10 @@ class KeyValues(LogReader):
             return True
         for line in lines:
             form, _ = _form_and_parts(line, forms)
-            if form is None or not form.is_log_line:
-                continue
-            lines_by_kinds[form.kinds] += 1
-            if lines_by_kinds[form.kinds] >= LEAST_LINES:
-                return True
+            if form is not None and form.is_log_line:
+                lines_by_kinds[form.kinds] += 1
+                if lines_by_kinds[form.kinds] >= LEAST_LINES:
+                    return True
         return False
 
     def feed(self, number: int, line: str) -> None:
@@ -274,7 +273,7 @@ class KeyValues(LogReader):
         for sequence in _sequences_of_epochs(spans):
             first_place, _ = sequence[0]
             if first_place < last_place:
-                continue
+                continue  # it begins before that one ends
             if self.run.timed_spans:
                 self._restart()
             self.run.timed_spans = [span for _, span in sequence]
@@ -311,9 +310,8 @@ def _form_and_parts(line: str, forms: dict[str, Form]) -> tuple[Form | None, lis
 
     (None, []) for a line that is too long or has no digits. `forms` remembers those of lines with other digits.
     """
-    if len(line) > LONGEST_LINE:
-        return None, []
-    parts = DIGITS.split(CONTROL.sub("", line) if "\x1b" in line else line)
+    text = CONTROL.sub("", line) if "\x1b" in line else line
+    parts = DIGITS.split(text) if len(line) <= LONGEST_LINE else []
     if len(parts) < 3:
         return None, []
     template = "0".join(parts[::2])

@@ -33,9 +33,8 @@ class RankBlocks(LogReader):
 
     mark = r"elapsed_time_per_iteration"
     looked_at = (
-        r"Step \d|elapsed_time|Throughput|Torch reports|it/s\]|s/it\]|^\||zero|stage|offload_optimizer|"
-        r"OVERFLOW|micro.batch|global.batch|"
-        r"seq.length|num.gpus|world.size|framework|profile|Profiler|Validation loss|nproc"
+        r"Step \d|elapsed_time|Throughput|Torch reports|it/s\]|s/it\]|^\||zero|stage|offload_optimizer|OVERFLOW|"
+        r"micro.batch|global.batch|seq.length|num.gpus|world.size|framework|profile|Profiler|Validation loss|nproc"
     )
     format = "text log in blocks"
 
@@ -114,7 +113,7 @@ class RankBlocks(LogReader):
         self.run.see_memory((_last_figure(text.removesuffix("MB")) or 0.0) * MI)
 
     def _on_bar(self, text: str, number: int) -> None:
-        """Note the seconds of a step, and those since the start, by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
+        """Note the seconds of a step, and those since the start (0:06), by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
         name, step, hours, minutes, seconds, printed, unit = re.findall(BAR, text)[0]
         if re.match(r"(?i)valid|eval|test|load|map|token|download", name):
             return  # no bar of training

@@ -16,7 +16,7 @@ TINY = Layer("cpu", "fp32", 64, 32)
 
 def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
     answers = iter([2.5, 1.5])
-    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: next(answers))
+    monkeypatch.setattr(speed, "_measure_by", lambda line: next(answers))
     path = tmp_path / "cache" / "speed.json"
     assert [MachineSpeed(path).start_s(), MachineSpeed(path).start_s(), MachineSpeed(path).start_s("deepspeed")] == [
         2.5,
@@ -28,13 +28,13 @@ def test_a_speed_is_measured_once(tmp_path, monkeypatch, capsys):
 
 
 def test_where_nothing_can_be_kept_nothing_is_measured(monkeypatch):
-    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: pytest.fail("measured, and again by each command"))
+    monkeypatch.setattr(speed, "_measure_by", lambda line: pytest.fail("measured, and again by each command"))
     machine = MachineSpeed(Path("/dev/null/.cache/speed.json"))
     assert (machine.start_s(), machine.measured) == (USUAL["start"], False)
 
 
 def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
-    monkeypatch.setattr(speed, "_speed_printed_by", lambda line: None)
+    monkeypatch.setattr(speed, "_measure_by", lambda line: None)
     broken = tmp_path / "speed.json"
     broken.write_text("{")
     for machine in (MachineSpeed(broken), MachineSpeed()):
@@ -45,7 +45,7 @@ def test_where_nothing_can_be_measured_speeds_are_usual(tmp_path, monkeypatch):
 
 def test_what_is_slow_to_measure_is_not_waited_for_again(tmp_path, monkeypatch):
     tried = []
-    monkeypatch.setattr(speed, "_speed_printed_by", tried.append)
+    monkeypatch.setattr(speed, "_measure_by", tried.append)
     path = tmp_path / "speed.json"
     path.write_text('{"engine": 3.0}')
     machine, check = MachineSpeed(path), MachineSpeed(path, probes=False)
@@ -56,16 +56,16 @@ def test_what_is_slow_to_measure_is_not_waited_for_again(tmp_path, monkeypatch):
 
 def test_processor_time_is_measured_and_not_the_clock():
     def python(code: str) -> float | None:
-        return speed._speed_printed_by([sys.executable, "-S", "-c", code])
+        return speed._measure_by([sys.executable, "-S", "-c", code])
 
     asleep = python("import time; time.sleep(1)")
     assert asleep is not None
     assert asleep < 0.7
     assert (
-        speed._speed_printed_by([sys.executable, "-S", "-c", "print('noise'); print('speed 1.5e+10'); print('it.')"])
+        speed._measure_by([sys.executable, "-S", "-c", "print('noise'); print('speed 1.5e+10'); print('it.')"])
         == 1.5e10
     )
-    assert speed._speed_printed_by([sys.executable, "-S", "-c", "raise SystemExit(1)"]) is None
+    assert speed._measure_by([sys.executable, "-S", "-c", "raise SystemExit(1)"]) is None
 
 
 def test_a_layer_is_trained_at_a_rate_that_a_core_can_have(monkeypatch):

@@ -24,7 +24,6 @@ NUMBER_ENDS = ",."  # of a figure at the end of a sentence
 LEAST_S = 0.5  # a shorter window says little by the launcher's clock
 FEW_LINES = 100  # who has printed so many says no more in a longer run
 LONGER = "let it train longer"  # in messages on programs that were ended too early
-READER = "scaleproof.watch"
 
 
 class NoFigures(Exception):
@@ -38,7 +37,7 @@ class TimedWork:
     log: PrintedLog
     unit: WorkUnit  # of the work in the column `tokens`
     rows: np.ndarray  # of steps.csv, of dtype ROW
-    window: list[PrintedStep]  # the steps that are counted; none where something was timed as a whole
+    window: list[PrintedStep]  # its printed steps; none where they were counted, watched, or timed as a whole
     per_step: float | None  # work of a step in `unit`; None where steps differ, or there are none
     counts_to: int | None = None  # the number up to which the program counts the steps that the launcher timed
     losses_lost: int = 0  # lines, up to the last one, whose loss is NaN or infinite
@@ -57,17 +56,11 @@ def read_figures(
     figures = cell.workload.figures
     lines = log.read_text("utf-8", "replace").split("\n")
     printed = read_by_patterns(lines, figures) if isinstance(figures, Patterns) else _read_log(log, figures, read)
-    steps = _steps_with_time(printed)
-    if not steps and not printed.spans and figures == "auto":
+    if figures == "auto" and not _steps_with_time(printed) and not printed.spans:
         printed = read_lines_with_units(lines, arrivals) or printed
-        steps = _steps_with_time(printed)
+    steps = _steps_with_time(printed)
     if not steps and not printed.spans:
-        counted = find_progress(lines, arrivals) if figures == "auto" else _progress_of_steps(printed.steps, arrivals)
-        seen = [line.strip() for line in lines if line.strip()]
-        if counted:
-            return _figures_of_progress(counted, cell, seen[-1])
-        few = f"; {LONGER}: it had printed {plural(len(seen), 'line')}" if was_ended and len(seen) < FEW_LINES else ""
-        raise NoFigures(_no_figures_text(cell, seen[-1] if seen else "") + few)
+        return _figures_by_arrivals(printed, lines, arrivals, cell, was_ended)
     devices = cell.execution.geometry.n_devices
     if printed.world_size not in (None, devices):
         raise NoFigures(
@@ -79,19 +72,31 @@ def read_figures(
     return _figures_of_steps(printed, steps, cell) if steps else _figures_of_spans(printed, cell, was_ended)
 
 
+def _figures_by_arrivals(
+    printed: PrintedLog, lines: Sequence[str], arrivals: Sequence[float], cell: Cell, was_ended: bool
+) -> TimedWork:
+    """Return the figures of a log without a time or a rate: its steps, timed by the launcher. Raises NoFigures."""
+    is_auto = cell.workload.figures == "auto"
+    counted = find_progress(lines, arrivals) if is_auto else _progress_of_steps(printed.steps, arrivals)
+    seen = [line.strip() for line in lines if line.strip()]
+    if counted:
+        return _figures_of_progress(counted, cell, seen[-1])
+    few = f"; {LONGER}: it had printed {plural(len(seen), 'line')}" if was_ended and len(seen) < FEW_LINES else ""
+    raise NoFigures(_no_figures_text(cell, seen[-1] if seen else "") + few)
+
+
 def _steps_with_time(printed: PrintedLog) -> list[PrintedStep]:
     """Return the steps of a log that have a time or a rate."""
     return [step for step in printed.steps if step.seconds or step.tokens_per_s or step.samples_per_s]
 
 
 def _progress_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> Progress | None:
-    """Return the progress of `steps` that have no time and no rate; None for fewer than three steps."""
-    seen = [step for step in steps if step.line and step.line <= len(arrivals)]
-    counts = [((step.line or 1) - 1, Count(step.step, None, "steps")) for step in seen]
-    if len({count.number for _, count in counts}) < FEWEST:
+    """Return the progress of `steps` that have a number alone, timed by `arrivals`; None for fewer than three."""
+    seen = [(step.line - 1, step) for step in steps if step.line and step.line <= len(arrivals)]  # line 1: place 0
+    if len({step.step for _, step in seen}) < FEWEST:
         return None
-    losses = {(step.line or 1) - 1: step.loss for step in seen}
-    return progress_between(counts, losses, arrivals)
+    counts = [(place, Count(step.step, None, "steps")) for place, step in seen]
+    return progress_between(counts, {place: step.loss for place, step in seen}, arrivals)
 
 
 def step_rows(
@@ -148,7 +153,7 @@ def read_by_patterns(lines: Sequence[str], patterns: Patterns) -> PrintedLog:
         loss = figures.get("loss", loss)
         milliseconds, seconds = figures.get("step_ms"), figures.get("step_s")
         step = PrintedStep(
-            step=int(figures.get("step") or len(steps)),
+            step=int(figures.get("step") or len(steps)),  # without a number the lines are counted
             line=number,
             seconds=milliseconds / 1e3 if milliseconds else seconds,
             tokens_per_s=figures.get("tokens_per_s"),
@@ -169,13 +174,17 @@ def _printed_number(text: str) -> float | None:
 
 
 def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> TimedWork:
-    """Return the figures of a log with lines about steps. `steps`: those with a time or a rate. Raises NoFigures."""
+    """Return the figures of a log with lines about steps. Raises NoFigures.
+
+    `steps`: those with a time or a rate. A step without a time has that of its work by its rate.
+    """
     unit, per_step = _work_per_step(printed, steps, cell)
-    devices = _rate_factor(printed, steps, cell, per_step)
+    factor = _rate_factor(printed, steps, cell, per_step)
     timed: list[PrintedStep] = []
     amounts: list[int] = []
     for step in steps:
-        rate = devices * ((step.tokens_per_s if unit == "tokens" else step.samples_per_s) or 0.0)
+        printed_rate = step.tokens_per_s if unit == "tokens" else step.samples_per_s
+        rate = factor * (printed_rate or 0.0)  # of all devices; 0: unknown
         seconds = step.seconds or (per_step / rate if rate and per_step else None)
         if seconds is None:
             raise NoFigures(f"the line of step {step.step} has no time and no rate in {unit}/s; give other patterns")
@@ -183,7 +192,7 @@ def _figures_of_steps(printed: PrintedLog, steps: Sequence[PrintedStep], cell: C
         amounts.append(max(1, round(rate * seconds if per_step is None else per_step)))
     first, warmup_steps = steps[0].step, cell.work.warmup_steps
     warmup = [step.step - first < warmup_steps for step in timed]
-    window = timed[sum(warmup) :]
+    window = timed[sum(warmup) :]  # the warm-up comes first
     if not window:
         raise NoFigures(
             f"its {plural(len(steps), 'line')} of steps {first} to {steps[-1].step} are all within the first "
@@ -201,10 +210,10 @@ def count_lost_at_end(losses: Sequence[float | None]) -> int:
 
 
 def _work_per_step(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell) -> tuple[WorkUnit, float | None]:
-    """Return the unit of work, and how much of it a step is; None where each step has a rate and a time of its own.
+    """Return the unit of work, and how much of it a step is: None where steps differ, each with a time and a rate.
 
-    The campaign says it, else the log, which may give tokens and samples: tokens come first. Raises NoFigures where
-    nothing says it.
+    Both are what the campaign says, else what the log says; of a log with tokens and samples, tokens. Raises NoFigures
+    where neither says it.
     """
     given = cell.workload.per_step
     if given:
@@ -248,10 +257,10 @@ def _rate_factor(printed: PrintedLog, steps: Sequence[PrintedStep], cell: Cell, 
 
 def _figures_of_progress(counted: Progress, cell: Cell, last: str) -> TimedWork:
     """Return the figures of a program whose count the launcher timed. `last`: the log's last line. Raises NoFigures."""
-    unit, each = _work_per_count(counted, cell)
-    done = np.cumsum(counted.amounts)
-    is_warmup = done <= cell.work.warmup_steps if done[-1] > cell.work.warmup_steps else np.zeros(len(done), bool)
-    is_warmup[0] |= len(done) > 2  # between the first two lines may be an epoch, or a hundred samples
+    unit, amount_of_one = _work_per_count(counted, cell)
+    done, warmup_steps = np.cumsum(counted.amounts), cell.work.warmup_steps
+    is_warmup = (done <= warmup_steps) & (done[-1] > warmup_steps)  # none, where all would be
+    is_warmup[0] |= len(done) > 2  # however much it is: what is counted may be epochs, or samples
     window_s = float(np.sum(counted.seconds, where=~is_warmup))
     if window_s < LEAST_S:
         raise NoFigures(
@@ -259,18 +268,18 @@ def _figures_of_progress(counted: Progress, cell: Cell, last: str) -> TimedWork:
             f"{counted.unit} came within {window_s:.2g} s, too short for the launcher's clock. Give patterns (of ab: "
             f"--pattern step_ms='time ([0-9.]+) ms'), or {LONGER}"
         )
-    given = float(each) if cell.workload.per_step else None
-    rows = step_rows(counted.seconds, [amount * each for amount in counted.amounts], counted.losses, is_warmup.tolist())
-    return TimedWork(
-        PrintedLog("progress"), unit, rows, [], given, counted.counts_to, count_lost_at_end(counted.losses)
-    )
+    amounts = [amount * amount_of_one for amount in counted.amounts]
+    rows = step_rows(counted.seconds, amounts, counted.losses, is_warmup.tolist())
+    per_step = float(amount_of_one) if cell.workload.per_step else None
+    lost = count_lost_at_end(counted.losses)
+    return TimedWork(PrintedLog("progress"), unit, rows, [], per_step, counted.counts_to, losses_lost=lost)
 
 
 def _work_per_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
     """Return the unit of a rate, and how much work each counted thing is. Raises NoFigures if that is not known.
 
-    The unit is what was counted, unless the campaign says what a step is, and steps or batches are counted. A number
-    that does not rise by whole steps' samples counts no samples.
+    The unit is what was counted, unless the campaign says how much work a step is, and steps are counted: by their
+    word, or because the number does not rise by multiples of that work, and so cannot count the work itself.
     """
     given, amount = cell.workload.per_step, cell.per_step or 1
     if given is None or given.unit in ("steps", counted.unit):
@@ -289,7 +298,6 @@ def _work_per_count(counted: Progress, cell: Cell) -> tuple[WorkUnit, int]:
 def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> TimedWork:
     """Return the figures of a log with times of epochs, or of a whole training; each is a row of the window.
 
-    Programs that may be ended make different numbers of epochs, so that their first, which is slower, is left out.
     Raises NoFigures where none has a time, or their work is not known.
     """
     spans = [span for span in printed.spans if span.seconds]
@@ -297,7 +305,9 @@ def _figures_of_spans(printed: PrintedLog, cell: Cell, was_ended: bool) -> Timed
         raise NoFigures("its log has rates of epochs without their times; " + _no_figures_text(cell))
     if was_ended and len(spans) == 1:
         raise NoFigures(f"its log has the time of its first epoch alone; {LONGER}")
-    if cell.work.seconds is not None:
+    if (
+        cell.work.seconds is not None
+    ):  # runs then differ in their epochs: the first, a slower one, would weigh more in some
         spans = spans[1:] or spans
     unit, amounts = _work_of_spans(spans, cell, printed.rate_of)
     rows = step_rows([span.seconds or 0.0 for span in spans], amounts, [span.loss for span in spans])
@@ -309,14 +319,19 @@ def _work_of_spans(spans: Sequence[PrintedSpan], cell: Cell, rate_of: str | None
 
     `rate_of`: whose rate the program is known to print. Raises NoFigures.
     """
-    devices = cell.execution.geometry.n_devices if (cell.workload.rate_of or rate_of) == "device" else 1
-    seconds = [devices * (span.seconds or 0.0) for span in spans]  # of one device
-    tokens = [span.tokens or (span.tokens_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)]
-    samples = [(span.samples_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)]
+    is_of_device = (cell.workload.rate_of or rate_of) == "device"
+    factor = cell.execution.geometry.n_devices if is_of_device else 1
+    seconds = [
+        factor * (span.seconds or 0.0) for span in spans
+    ]  # in which a printed rate gives the work of all devices
+    printed: dict[WorkUnit, list[float]] = {
+        "tokens": [span.tokens or (span.tokens_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)],
+        "samples": [(span.samples_per_s or 0.0) * time for span, time in zip(spans, seconds, strict=True)],
+    }
+    for unit, amounts in printed.items():
+        if all(amounts):
+            return unit, [max(1, round(amount)) for amount in amounts]
     given = cell.workload.per_step
-    if all(tokens) or all(samples):
-        unit: WorkUnit = "tokens" if all(tokens) else "samples"
-        return unit, [max(1, round(amount)) for amount in (tokens if all(tokens) else samples)]
     if given and all(span.steps for span in spans):
         return given.unit, [(span.steps or 1) * (cell.per_step or 1) for span in spans]
     if all(span.epoch is not None for span in spans) and (given is None or given.unit == "steps"):
@@ -353,15 +368,9 @@ def figures_of_watched_run(ranks: Sequence[WatchedRank], cell: Cell) -> TimedWor
     has_tokens = all(sum(rank.tokens) for rank in ranks)
     table = _rows_of_watched(ranks, steps, warmup, has_tokens)
     per_step = float(table["tokens"][table["phase"] == "window"].sum()) / (steps - warmup)
-    log = PrintedLog(READER, world_size=ranks[0].world_size)
-    return TimedWork(
-        log,
-        "tokens" if has_tokens else "samples",
-        table,
-        [],
-        per_step,
-        losses_lost=count_lost_at_end(ranks[0].losses or []),
-    )
+    log = PrintedLog("scaleproof.watch", world_size=ranks[0].world_size)
+    lost = count_lost_at_end(ranks[0].losses or [])
+    return TimedWork(log, "tokens" if has_tokens else "samples", table, [], per_step, losses_lost=lost)
 
 
 def _rows_of_watched(ranks: Sequence[WatchedRank], steps: int, warmup: int, has_tokens: bool) -> np.ndarray:

@@ -22,10 +22,8 @@ def read_lines_with_units(lines: Sequence[str], arrivals: Sequence[float]) -> Pr
     received each line.
     """
     steps = list(_find_steps(lines))
-    numbers = [step.step for step in steps]
-    if len(steps) < FEWEST or any(after <= before for before, after in pairwise(numbers)):
-        return None
-    return PrintedLog("units", steps=steps) if _are_times_of_steps(steps, arrivals) else None
+    is_of_steps = len(steps) >= FEWEST and _are_times_of_steps(steps, arrivals)
+    return PrintedLog("units", steps=steps) if is_of_steps else None
 
 
 def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:
@@ -43,13 +41,14 @@ def _find_steps(lines: Sequence[str]) -> Iterator[PrintedStep]:
 
 
 def _are_times_of_steps(steps: Sequence[PrintedStep], arrivals: Sequence[float]) -> bool:
-    """Return whether the printed times are those of single steps, by their numbers and by the launcher's clock."""
-    pairs = list(pairwise(steps))
-    if any(after.step != before.step + 1 or after.seconds is None or before.seconds is None for before, after in pairs):
+    """Return whether the printed times are those of single steps, by the rule of `read_lines_with_units`."""
+    numbers = [step.step for step in steps]
+    times = [step.seconds or 0.0 for step in steps]
+    first, last = steps[0].line or 1, steps[-1].line or 1
+    every_step_has_a_line = all(after == before + 1 for before, after in pairwise(numbers))
+    runs_from_start = times == sorted(times)
+    if not every_step_has_a_line or runs_from_start or last > len(arrivals):
         return False
-    first, last = (step.line or 1 for step in (steps[0], steps[-1]))
-    if all(after.seconds >= before.seconds for before, after in pairs) or last > len(arrivals):  # type: ignore[operator]
-        return False
-    seen_s = arrivals[last - 1] - arrivals[first - 1]
+    seen_s = arrivals[last - 1] - arrivals[first - 1]  # of all steps but the first
     low, high = OF_CLOCK
-    return low * seen_s <= sum(step.seconds or 0.0 for step in steps[1:]) <= high * seen_s
+    return low * seen_s <= sum(times[1:]) <= high * seen_s

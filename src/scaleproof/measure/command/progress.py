@@ -60,48 +60,48 @@ def find_progress(lines: Sequence[str], arrivals: Sequence[float]) -> Progress |
     """Return the progress of the training that `lines`, received at `arrivals`, print; None where they count nothing.
 
     Lines that differ in numbers alone are one series. The training's is the longest of the first kind that exists:
-    lines with a loss; lines that speak of steps; bars without a description; bare numbers that rise evenly at first
-    ("499 2.85e-08").
+    lines with a loss; lines that speak of steps; bars without a description; lines without a word, whose first number
+    rises evenly ("499 2.85e-08").
     """
-    series: dict[str, list[int]] = defaultdict(list)  # words -> places of lines
+    series: dict[str, list[tuple[int, str]]] = defaultdict(list)  # words -> place and text of each line with them
     for place, line in enumerate(lines[: len(arrivals)]):
         if any(map(str.isdigit, line)) and not NOT_TRAINING.match(line):
-            series[" ".join(word for word in WORD.findall(line) if word not in NOT_FINITE)].append(place)
-    for is_training in (LOSS, OF_TRAINING, BAR):
+            words = " ".join(word for word in WORD.findall(line) if word not in NOT_FINITE)
+            series[words].append((place, line))
+    bare_bars = {OF_A_BARE_BAR: series[OF_A_BARE_BAR]}
+    for kind, of_kind in ((LOSS, series), (OF_TRAINING, series), (BAR, bare_bars)):
         candidates = [
-            counted
-            for words, places in series.items()
-            if len(places) >= FEWEST
-            and is_training.search(lines[places[0]])
-            and (is_training is not BAR or words == OF_A_BARE_BAR)
-            and (counted := _find_counts([(place, lines[place]) for place in places]))
+            _find_counts(numbered)
+            for numbered in of_kind.values()
+            if len(numbered) >= FEWEST and kind.search(numbered[0][1])
         ]
-        if candidates:
-            best = max(candidates, key=_count_rises)
+        best = max(filter(None, candidates), key=_count_rises, default=None)
+        if best:
             losses = {place: float(loss[1]) for place, _ in best if (loss := LOSS.search(lines[place]))}
             return progress_between(best, losses, arrivals)
-    bare = [(place, lines[place]) for place in series[""] if LEADING.match(lines[place])]
-    counted = _find_counts(bare) if len(bare) >= FEWEST_BARE else None
+    wordless = [(place, line) for place, line in series[""] if LEADING.match(line)]
+    counted = _find_counts(wordless) if len(wordless) >= FEWEST_BARE else None
     if counted and len({after.number - before.number for (_, before), (_, after) in pairwise(counted)}) == 1:
         return progress_between(counted, {}, arrivals)
     return None
 
 
 def _find_counts(numbered: Sequence[tuple[int, str]]) -> Counts | None:
-    """Return the numbers in lines with the same words, by the way of counting whose numbers rise most often.
+    """Return what lines with the same words count; None where their numbers rise too seldom, or fall more often.
 
-    `numbered`: place and text of each line. None where they fall more often than they rise, or rise too seldom.
+    `numbered`: place and text of each line. The number may stand in several places: of those that all lines have, the
+    one whose numbers rise most often counts.
     """
-    ways: list[Callable[[str], Count | None]] = [partial(_find_pair, place=k) for k in range(MOST_PAIRS)]
+    ways: list[Callable[[str], Count | None]] = [partial(_find_pair, index=k) for k in range(MOST_PAIRS)]
     ways += [partial(_find_number, pattern=NAMED.search), partial(_find_number, pattern=LEADING.match)]
-    counted: list[Counts] = []
-    for way in ways:
-        counts = [(place, count) for place, line in numbered if (count := way(line))]
+    candidates: list[Counts] = []
+    for find in ways:
+        counts = [(place, count) for place, line in numbered if (count := find(line))]
         if len(counts) == len(numbered):
-            # A second series in the same words counts to another number.
+            # Another series may have the same words, and count to another number: the longer one is kept.
             (most, _), *_ = Counter(count.counts_to for _, count in counts).most_common()
-            counted.append([(place, count) for place, count in counts if count.counts_to == most])
-    best = max(counted, key=_count_rises, default=[])
+            candidates.append([(place, count) for place, count in counts if count.counts_to == most])
+    best = max(candidates, key=_count_rises, default=[])
     falls = sum(after.number < before.number for (_, before), (_, after) in pairwise(best))
     return best if _count_rises(best) >= max(FEWEST - 1, falls) else None
 
@@ -111,14 +111,18 @@ def _count_rises(counts: Counts) -> int:
     return sum(after.number > before.number for (_, before), (_, after) in pairwise(counts))
 
 
-def _find_pair(line: str, place: int) -> Count | None:
-    """Return the pair number `place` (from 0) of `line`, such as "3/100"; None without it, or if it counts down."""
+def _find_pair(line: str, index: int) -> Count | None:
+    """Return what a pair such as "step 3/100" counts, the one with this `index` in `line`.
+
+    None where the line has fewer pairs, or the first number is the larger one. In the line of a bar the unit is that of
+    its rate, not the word before the pair.
+    """
     pairs = PAIR.findall(line)
-    if len(pairs) <= place:
+    if len(pairs) <= index:
         return None
-    word, number, of = pairs[place]
+    word, number, of = pairs[index]
     if bar := BAR.search(line):
-        word = bar[1] or bar[2]
+        word = bar[1] or bar[2]  # of images/s, or of s/image
         word = "" if word == "it" else word  # a bar's word for anything
     return Count(int(number), int(of), _unit_of_word(word)) if int(number) <= int(of) else None
 
@@ -135,19 +139,19 @@ def _unit_of_word(word: str) -> WorkUnit:
 
 
 def progress_between(counts: Counts, losses: Mapping[int, float | None], arrivals: Sequence[float]) -> Progress:
-    """Return the progress from each line to the next; where the number falls, a new epoch has begun.
+    """Return the progress from each line to the next one with a larger number. `losses`: place of a line -> its loss.
 
-    `losses`: place of a line -> its loss. The time between two epochs is in no entry.
+    Where the number falls a new epoch has begun, and what lies between the two lines is left out.
     """
-    last, first = counts[0]
-    counted = first.number
+    (last_place, first), *others = counts
+    last_number = first.number
     progress = Progress(first.unit, [], [], [], first.counts_to)
-    for place, (number, *_) in counts[1:]:
-        if number == counted:  # another rank's line, or the same one once more
+    for place, (number, *_) in others:
+        if number == last_number:  # another rank's line, or the same one once more
             continue
-        if number > counted:
-            progress.amounts.append(number - counted)
-            progress.seconds.append(arrivals[place] - arrivals[last])
+        if number > last_number:
+            progress.amounts.append(number - last_number)
+            progress.seconds.append(arrivals[place] - arrivals[last_place])
             progress.losses.append(losses.get(place))
-        last, counted = place, number
+        last_place, last_number = place, number
     return progress

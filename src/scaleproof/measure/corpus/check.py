@@ -29,12 +29,12 @@ def check_corpus(name: str, corpus: Corpus) -> None:
     check_local(name, corpus)
     if corpus.form not in ("parquet", "csv", "jsonl"):
         return
-    holds_text = _parquet_holds_text if corpus.form == "parquet" else _first_rows_hold_text
+    may_hold_text = _parquet_may_hold_text if corpus.form == "parquet" else _rows_may_hold_text
     files = [Path(file) for file in local_files(name, corpus)]
     files_with_text = 0
     for path in files[:MOST_OPENED]:
         try:
-            files_with_text += holds_text(path, corpus)
+            files_with_text += may_hold_text(path, corpus)
         except NotADocument as error:
             raise UserError(f"config/corpora.yaml: {name}.files: {path} {error}") from None
     if files and not files_with_text and len(files) <= MOST_OPENED:
@@ -45,8 +45,8 @@ def check_corpus(name: str, corpus: Corpus) -> None:
 def most_trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> int | None:
     """Return the size of the largest tokenizer that a small local text can train, at most `at_most` entries.
 
-    None for other sources, for a larger text, which supports more than is asked for, and where a word is so long that
-    learning would take minutes. Raises UserError where files cannot be read.
+    None where nobody looks: for other sources, for a text of more than SMALL_TEXT bytes, which trains a larger one than
+    is asked for, and where a word is so long that learning would take minutes. Raises UserError for unreadable files.
     """
     files = local_files(name, corpus)
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
@@ -75,8 +75,8 @@ def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:
     return f"the hub has {plural(len(files), 'file')} of {corpus.repository} at {corpus.revision}"
 
 
-def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
-    """Return whether one of the first ROWS rows has text, or more rows follow, which may. Raises NotADocument."""
+def _rows_may_hold_text(path: Path, corpus: Corpus) -> bool:
+    """Return whether one of the first ROWS rows has text, or there are others. Raises NotADocument for a faulty one."""
     rows = documents_of_file(
         path, corpus.form or "", corpus.fields, corpus.document, bool(corpus.label), corpus.columns
     )
@@ -84,8 +84,11 @@ def _first_rows_hold_text(path: Path, corpus: Corpus) -> bool:
     return len(texts) == ROWS or any(text.strip() for text in texts)
 
 
-def _parquet_holds_text(path: Path, corpus: Corpus) -> bool:
-    """Return whether the file has rows. Raises NotADocument where it is no Parquet file, or a field is not text."""
+def _parquet_may_hold_text(path: Path, corpus: Corpus) -> bool:
+    """Return whether the file has rows, which are not read.
+
+    Raises NotADocument where it is no Parquet file, or a field of its schema is not text.
+    """
     try:
         file = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:

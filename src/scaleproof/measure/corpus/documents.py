@@ -75,7 +75,7 @@ class _DocumentWriter:
         self.classes: set[str] = set()
         self.digest = hashlib.sha256()
         self._most_bytes, self._most_documents = corpus.limits
-        self._is_decoded = corpus.form == "text"  # reading put U+FFFD there; in other forms it is the corpus' own
+        self._is_decoded = corpus.form == "text"  # a U+FFFD is then of a byte that was not UTF-8, not the author's
         self._group: dict[str, list[str]] = {"text": [], LABEL: []} if corpus.label else {"text": []}
         self._group_bytes = 0
         self._schema = pa.schema([(column, pa.large_string()) for column in self._group])

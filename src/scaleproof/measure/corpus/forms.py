@@ -133,7 +133,7 @@ def _csv_rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     first = 1  # line where the row begins
     try:
         for row in rows:
-            if row and row[-1].endswith(END_LINE):  # the last field is that of the quote; those before may have lines
+            if row and row[-1].endswith(END_LINE):  # the quote is in the last field; those before may have lines
                 opened = first + sum(len(LINE_END.findall(field)) for field in row[:-1])
                 raise NotADocument(f"cannot be read as csv: line {opened}: a quote is opened there and never closed")
             last = rows.line_num
@@ -179,7 +179,8 @@ def _check_fields(where: str, fields: list[str], names: list[str]) -> None:
     for field in fields:
         if field not in names:
             known_names = shortened(", ".join(names), 300) or "none"
-            key = "field" if field == "text" or len(fields) == 1 else "field or label"
+            is_text = field == "text" or len(fields) == 1  # else it may be the label, which stands among them
+            key = "field" if is_text else "field or label"
             raise NotADocument(
                 f'{where}: has no field "{field}" (key: {key}).{did_you_mean(field, names)} Fields there: {known_names}'
             )

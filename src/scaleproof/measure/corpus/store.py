@@ -91,8 +91,8 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
         target.unlink()
         return None
     is_of_this_file = record.get("sha256") == sha256  # a file that somebody put there by hand has no record
-    table_knows_more = record.get("checked") == "first use" and known_sha256
-    if not is_of_this_file or table_knows_more:
+    was_unchecked = record.get("checked") == "first use"
+    if not is_of_this_file or (was_unchecked and known_sha256):  # the table may have got a checksum since
         record |= {"size": size, "sha256": sha256, "checked": what_checked_with(known_sha256)}
         write_json(sibling_path(target, ".json"), record)
     return record
@@ -108,19 +108,16 @@ def keep_checked(
 ) -> dict[str, Any]:
     """Give a downloaded part its final name if its sha256 is the expected one, and return its record.
 
-    Expected is the `known` one (of the table), else the one that the hub `stated`, else that of the first use.
-    `origin`: further fields of the record. Otherwise removes the part and raises WrongChecksum.
+    That is the `known` one (of the table), else the one that the hub `stated`, else that of the first use. For another
+    one, removes the part and raises WrongChecksum. `origin`: further fields of the record.
     """
-    sha256 = sha256_of(part)
-    expected = known or stated or sha256_at_first_use(target) or sha256
+    sha256, at_first_use = sha256_of(part), sha256_at_first_use(target)
+    expected = known or stated or at_first_use or sha256
     if sha256 == expected:
         return keep_file(part, target, {"sha256": sha256, "checked": what_checked_with(known, stated), **origin})
     part.unlink()
-    way_out = (
-        f" as at first; delete {target.name}.json to take the new one"
-        if expected == sha256_at_first_use(target)
-        else ""
-    )
+    take_it = f" as at first; delete {target.name}.json to take the new one"
+    way_out = take_it if expected == at_first_use else ""
     raise WrongChecksum(f"the file there has sha256 {sha256}, expected {expected}{way_out}", sha256)
 
 

@@ -72,8 +72,9 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
     Raises Denied or BrokenOff, after which `target`.part keeps what came; UserError where the disk is full.
     """
     part, note = sibling_path(target, ".part"), sibling_path(target, ".part.json")
-    known = read_json(note) if part.exists() else {}
-    have = part.stat().st_size if known.get("url") == public_url(url) and known.get("etag") else 0
+    known = read_json(note) if part.exists() else {}  # which file the part is of
+    is_of_this_url = known.get("url") == public_url(url) and known.get("etag")
+    have = part.stat().st_size if is_of_this_url else 0  # bytes that the server need not send again
     headers = {"Accept-Encoding": "identity", "User-Agent": "scaleproof"}
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": known["etag"]}
@@ -87,7 +88,8 @@ def continue_download(url: str, remote_file: RemoteFile, target: Path, policy: R
                 note.unlink()  # the next try starts from the first byte
                 raise BrokenOff("the file there is another one than before")
             total = _accepted_length(answer, remote_file)
-            have = have if answer.status_code == 206 else 0
+            if answer.status_code != 206:  # it sends the whole file
+                have = 0
             check_room(target, total, have)
             write_json(note, {"url": public_url(url), "etag": _version_tag(answer)})
             _append_answer(answer, part, total, have, policy, target.name)
@@ -172,9 +174,9 @@ def _append_answer(
 def _next_bytes(answer: requests.Response, file: RawIOBase, total: int | None) -> bytes:
     """Return the next bytes of the answer, b"" at the end of the file. Raises BrokenOff where the connection was cut.
 
-    `file`: what came so far; `total`: bytes of the whole file, if known.
+    `file`: the part, with what came so far; `total`: bytes of the whole file, if known.
     """
-    with contextlib.suppress(urllib3.exceptions.ProtocolError):
+    with contextlib.suppress(urllib3.exceptions.ProtocolError):  # cut, as where nothing comes before the end
         data = answer.raw.read1(CHUNK)
         if data or total in (None, file.tell()):
             return data

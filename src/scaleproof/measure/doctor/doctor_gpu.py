@@ -33,7 +33,10 @@ COPIED = 1 << 28  # bytes
 
 
 def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
-    """Return the checks of the visible `gpus`; without any, each is `not here`. `lost`: why no GPU can be used."""
+    """Return the checks of the visible `gpus`; without any, each is `not here`.
+
+    `lost`: why no GPU can be used, though there are some: the first check then fails, with that evidence.
+    """
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": check_architecture,
         "UUIDs": check_uuids,
@@ -108,14 +111,23 @@ def _compute_mode(nvml: Any, handle: object) -> str:
 
 
 def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
-    """Judge whether NVML knows torch's devices `names` (none is `unknown`), and no compute mode forbids their use."""
+    """Judge whether NVML knows all of torch's devices, whose UUIDs are `names`, and programs may use them.
+
+    `unknown`: those that it does not know; `modes`: the compute modes of the others.
+    """
     advice = "power, energy and clocks of these devices will be missing in the record"
     if PROHIBITED in modes:
         advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"
     mode = f"; compute mode {', '.join(sorted(set(modes)))}" if modes else ""
     evidence = f"NVML does not know {', '.join(unknown)}" if unknown else f"torch and NVML agree on {len(names)}"
-    sound = not unknown and len(set(names)) == len(names) and PROHIBITED not in modes
-    return judged(sound, evidence + mode, advice, uuids=names, compute_modes=list(modes))
+    are_distinct = len(set(names)) == len(names)
+    return judged(
+        not unknown and are_distinct and PROHIBITED not in modes,
+        evidence + mode,
+        advice,
+        uuids=names,
+        compute_modes=list(modes),
+    )
 
 
 def check_readable() -> Verdict:
@@ -134,9 +146,9 @@ def judge_readable(sample: dict[str, Any]) -> Verdict:
 
 
 def check_energy() -> Verdict:
-    """Judge whether the energy counter agrees with the integral of power, over two seconds of matrix products."""
+    """Judge whether the energy counter agrees with the integral of power, over some seconds of matrix products."""
     product = _make_product(PRODUCT)
-    _keep_busy(product, 2.0)
+    _keep_busy(product, 2.0)  # before: some devices tell the mean power of the last second
     (sample, *_) = _monitor_during(2.5, lambda: _keep_busy(product, 2.5))
     return judge_energy(sample["energy_counter_j"], sample["energy_integral_j"])
 
@@ -217,7 +229,7 @@ def check_matmul() -> Verdict:
     has_bf16 = torch.cuda.get_device_capability() >= (8, 0)
     precision, size = ("bf16", PRODUCT) if has_bf16 else ("fp16", PRODUCT // 2)
     product = _make_product(size)
-    _keep_busy(product, 0.5)
+    _keep_busy(product, 0.5)  # warm-up
     calls = 20
     rate = calls * 2 * size**3 / _time_on_device_s(product, calls)
     name = torch.cuda.get_device_name()
@@ -298,9 +310,9 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
 
 
 def least_rate(link: str) -> float:
-    """Return the GB/s in one direction that a sound link reaches: half of NVLink's 25 a link, else PCIe's.
+    """Return the GB/s that a sound `link` reaches at least, in one direction: of "NV4", half of what 4 NVLinks have.
 
-    NVLinks since Volta have 25 or more; programs get 75 to 90 % of it (NVIDIA's sample p2pBandwidthLatencyTest).
+    Programs get 75 to 90 % of it (NVIDIA's sample p2pBandwidthLatencyTest). Any other link goes through PCIe.
     """
     match = re.fullmatch(r"NV(\d+)", link)
     return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S
@@ -318,8 +330,8 @@ def check_read_ahead() -> Verdict:
     with tempfile.TemporaryDirectory(prefix="scaleproof-doctor-") as folder:
         tokens = write_random_tokens(Path(folder), vocab_size=512, train=500_000, val=1_000)
         file = TokenFile(tokens, "train", 128)
-        batch = Batch(8, 2, 1, 16)
-        plan, device = SamplePlan(file.n_samples, 16, 1), torch.device("cuda", 0)
+        batch = Batch(micro=8, accumulation=2, n_devices=1, global_=16)
+        plan, device = SamplePlan(file.n_samples, batch.global_, seed=1), torch.device("cuda", 0)
         batches = Batches(file, plan, batch, range(1), device)
         differing = count_differing(batches, lambda: torch.cuda._sleep(LAG_CYCLES), READ_AHEAD)
     return judge_read_ahead(differing, READ_AHEAD)

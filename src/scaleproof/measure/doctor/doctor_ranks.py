@@ -184,11 +184,11 @@ def _top_package(frame: FrameType) -> str:
 def _line_of(frame: FrameType) -> str:
     """Return a frame's line as `package/file.py:line`, wherever the package is installed; else as `file.py:line`."""
     path, module = Path(frame.f_code.co_filename), str(frame.f_globals.get("__name__", ""))
-    packaged = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None
-    folders = 0
-    if packaged:  # a.b.c lies in a/b/c.py or in a/b/c/__init__.py
-        folders = module.count(".") + (path.name == "__init__.py")
-    return f"{'/'.join(path.parts[-1 - folders :])}:{frame.f_lineno}"
+    is_in_package = getattr(sys.modules.get(_top_package(frame)), "__file__", None) is not None
+    depth = 0  # folders from the package's on
+    if is_in_package:  # a.b.c lies in a/b/c.py or in a/b/c/__init__.py
+        depth = module.count(".") + (path.name == "__init__.py")
+    return f"{'/'.join(path.parts[-1 - depth :])}:{frame.f_lineno}"
 
 
 def count_differing(batches: Any, lag: Callable[[], None], count: int) -> int:

@@ -86,20 +86,20 @@ def judge_all_reduce(seconds: float, world_size: int, links: list[str]) -> Verdi
 
 
 def look_on_ranks(chosen: list[Cell], root: Path, gpus: int) -> tuple[dict[str, Any], list[str]]:
-    """Start ranks that look at the cells `chosen`; returns their results ({} without any) and the lines they printed.
+    """Start ranks that make steps of the cells `chosen`; returns their results and the lines that they printed.
 
-    `root`: a folder for their files; `gpus`: how many there are. Raises KeyboardInterrupt where it was stopped.
+    The results are those of `doctor_ranks.look_at_cells`, or {}. `root`: a folder for files; `gpus`: how many there
+    are. Raises KeyboardInterrupt where it was stopped.
     """
-    tokens = write_random_tokens(root / "tokens", 512, 200_000, 10_000)
-    paths = []
-    for cell in chosen:
-        path = root / f"{cell.slug}.json"
-        names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
-        request = Request.for_cell(cell, tokens, root, provenance={}, **names)
+    tokens = write_random_tokens(root / "tokens", vocab_size=512, train=200_000, val=10_000)
+    names = {"campaign": "doctor", "run_id": "doctor", "time_limit": LIMIT_S, "gpus": gpus}
+    requests = {
+        root / f"{cell.slug}.json": Request.for_cell(cell, tokens, root, provenance={}, **names) for cell in chosen
+    }
+    for path, request in requests.items():
         request.write(path)
-        paths.append(str(path))
-    (root / CELLS).write_text(json.dumps(paths))
-    request.write(root / REQUEST)  # of any cell: they all have one geometry
+    (root / CELLS).write_text(json.dumps([str(path) for path in requests]))
+    request.write(root / REQUEST)  # that of any cell starts the ranks of all: they have one geometry
     try:
         outcome = run_ranks(request, root / "doctor.log", PROGRAM, None, steps=0)
     except Interrupted as stopped:

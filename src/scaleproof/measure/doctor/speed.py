@@ -23,7 +23,7 @@ from scaleproof.ground.files import write_json
 
 VARIABLE = "SCALEPROOF_CACHE"  # a folder; empty: nothing is measured or kept
 PROBE_S = 2.0  # of training, after a step that does not count
-SAMPLES = 4  # of its steps
+SAMPLES = 4  # of each of its steps
 MOST_S = 30  # a probe that takes longer is given up, and those after it
 # Where nothing can be measured: a small node of a few cores. FLOP/s are fp32, of one core.
 USUAL = {"start": 7.0, "engine": 2.0, "train": 3e10}
@@ -65,19 +65,21 @@ class MachineSpeed:
         return bool(self._kept_speeds()) and not self.guessed
 
     def _speed(self, name: str, line: list[str]) -> float:
-        """Return the speed called `name`; if it is not kept yet, the program `line` measures it."""
+        """Return the speed called `name`, whose first word is one of USUAL; the command `line` measures it once.
+
+        It is the usual one where nothing may be measured or kept, and after a measurement that has failed.
+        """
         known, kind = self._kept_speeds(), name.partition(" ")[0]
         if name in known:
             return known[name]
-        value = None
         if self.path and self.probes and not self.guessed and _can_be_written(self.path.parent):
             print(f"scaleproof: measuring how fast this machine is, once ({kind})", file=sys.stderr, flush=True)
-            value = _speed_printed_by(line)
-        if self.path is None or value is None:
-            self.guessed.add(name)
-            return USUAL[kind]
-        write_json(self.path, known | {name: value})
-        return value
+            value = _measure_by(line)
+            if value is not None:
+                write_json(self.path, known | {name: value})
+                return value
+        self.guessed.add(name)
+        return USUAL[kind]
 
     def _kept_speeds(self) -> dict[str, float]:
         """Return the speeds in the file: name -> value; {} where it is missing or damaged."""
@@ -98,9 +100,9 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def this_machine(probes: bool = True) -> MachineSpeed:
-    """Return the speeds of this machine with the versions installed; usual ones without torch, or if VARIABLE is empty.
+    """Return the speeds of this machine with the installed torch and Python, kept in the folder that VARIABLE names.
 
-    `probes`: whether what is not kept yet is measured.
+    Usual ones where that is empty, or there is no torch. `probes`: whether what is not kept yet is measured.
     """
     folder = os.environ.get(VARIABLE, str(Path.home() / ".cache" / "scaleproof"))
     if not folder or find_spec("torch") is None:
@@ -109,8 +111,8 @@ def this_machine(probes: bool = True) -> MachineSpeed:
     return MachineSpeed(Path(folder) / f"speed-{platform.node()}-{available_cores()}-{versions}.json", probes)
 
 
-def _speed_printed_by(line: list[str]) -> float | None:
-    """Run a program; returns the speed that it prints, else the CPU seconds it took; None where it fails."""
+def _measure_by(line: list[str]) -> float | None:
+    """Run a command; return the speed that it prints, else the CPU seconds that it took; None where it fails."""
     before = _cpu_s_of_children()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     try:
@@ -149,7 +151,7 @@ def _measure_flops(layer: Layer) -> float:
 
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high" if layer.precision == "tf32" else "highest")
-    low: torch.dtype | None = getattr(torch, LOW.get(layer.precision, ""), None)
+    low: torch.dtype | None = getattr(torch, LOW.get(layer.precision, ""), None)  # None: fp32 and tf32
     device, width = torch.device(layer.device), layer.width
     network: Any = torch.nn.TransformerEncoderLayer(
         width, max(1, width // 64), 4 * width, dropout=0.0, batch_first=True, norm_first=True, device=device
@@ -168,13 +170,13 @@ def _measure_flops(layer: Layer) -> float:
             torch.cuda.synchronize()
 
     clock = time.perf_counter if layer.device == "cuda" else time.process_time
-    step()
+    step()  # the first one also loads what it needs
     began, steps = clock(), 0
     while clock() - began < PROBE_S:
         step()
         steps += 1
-    token = 6 * 12 * width**2 + 12 * width * layer.seq_len
-    return token * SAMPLES * layer.seq_len * steps / (clock() - began)
+    flops_per_token = 6 * 12 * width**2 + 12 * width * layer.seq_len  # a layer has 12 width^2 weights
+    return flops_per_token * SAMPLES * layer.seq_len * steps / (clock() - began)
 
 
 def _measure_flops_undisturbed(layer: Layer) -> float:

@@ -69,7 +69,7 @@ def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0)
 
 
 def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -> str | None:
-    """Return in a sentence which nodes or devices the cell needs and the job lacks; None if none are known to lack.
+    """Return in a sentence which nodes or devices the cell needs and the job lacks; None where it is known of none.
 
     `visible`: CUDA devices on this node (None: torch has no CUDA, and none are looked for). Without this, a job whose
     device does not work would silently run on the CPU.
@@ -77,7 +77,7 @@ def describe_shortage(cell: Cell, allocation: Allocation, visible: int | None) -
     geometry, hosts = cell.execution.geometry, allocation.hosts
     if len(hosts) < geometry.nodes:
         return f"{geometry.nodes} nodes were asked for, job {allocation.job} has {len(hosts)}: {', '.join(hosts)}"
-    required = min(geometry.devices_per_node, allocation.devices_per_node)
+    required = min(geometry.devices_per_node, allocation.devices_per_node)  # a job may have asked for none
     if cell.execution.device != "cpu" and visible is not None and visible < required:
         return f"{required} devices were asked for on each node, {os.uname().nodename} shows {visible}"
     return None
@@ -116,7 +116,7 @@ def main(request_path: Path, port: int, program: str) -> None:
     line = torchrun_words(request.cell, request_path, first, port, request.run_id, program)
     sys.stdout.flush()
     if here == short_host(first):
-        os.execv(line[0], line)
+        os.execv(line[0], line)  # becomes torchrun; on other nodes this process asks after the first one
     os.environ.pop(VARIABLE, None)  # the launcher, on the first node, looks at its own node's ranks
     code = subprocess.run(line).returncode
     if code and not node_answers(first):

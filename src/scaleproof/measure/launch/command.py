@@ -35,7 +35,7 @@ OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|MemoryError|Def
 # The last line of a traceback, behind the prefix of torchrun.
 EXCEPTION = re.compile(r"(?:\[\w+\]:\s*)?([\w.]*(?:Error|Exception)\b(?::.*)?)")
 TORCHRUN = "ChildFailedError"  # its own exception: that one of its ranks had one
-OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that follow from the evidence level
+OF_THE_LEVEL = ("data", "evidence", "training_config")  # fields that a `Printed` fills by itself
 STEP_COLUMNS = ("step", "step_time_s", "data_wait_s", "loss", "samples", "tokens")  # as `merge_steps` takes them
 CLOCKS: dict[str, Literal["launcher"]] = {"whole program": "launcher", "progress": "launcher"}  # by reader
 WHOLE = "whole"  # workload.figures: of programs that are timed from start to end
@@ -51,11 +51,11 @@ def attempt_command(
     Interrupted where the run was stopped.
     """
     cell = request.cell
-    # A program that is timed as a whole runs in two lengths: their difference is without start-up.
+    # A program that is timed as a whole may run in two lengths: their difference is without start-up.
     lengths = [cell.work.steps] if cell.work.fewer_steps is None else [cell.work.fewer_steps, cell.work.steps]
     durations_s: list[float] = []  # of the whole program, for each length
     deadline = time.monotonic() + request.time_limit
-    program = describe_program(_command_words(request, nodes, cell.work.steps))
+    program = describe_program(_command_words(request, nodes, cell.work.steps))  # its files as they are before it runs
     for steps in lengths:
         words = _command_words(request, nodes, steps)
         outcome = _run_command(request, nodes, words, log, deadline - time.monotonic(), attempt / FOLDER)
@@ -136,9 +136,8 @@ def _explain_failure_of_command(request: Request, attempt: Path, outcome: Comman
         kind, text = "oom", f"the command ended with exit code {code} after printing {match[0]}"
     else:
         kind, text = "crash", failure.reason.replace("the ranks ended", "the command ended")
-        raised = [
-            match[1] for line in outcome.tail if (match := EXCEPTION.fullmatch(line.strip())) and TORCHRUN not in line
-        ]
+        last_lines = [EXCEPTION.fullmatch(line.strip()) for line in outcome.tail if TORCHRUN not in line]
+        raised = [match[1] for match in last_lines if match]
         text += f": {shortened(raised[-1], 200)}" if raised else ""
     return failure.model_copy(update={"failure_class": kind, "reason": text})
 
@@ -151,7 +150,7 @@ def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork
     cell = request.cell
     log = PrintedLog("whole program")
     if cell.work.fewer_steps is None:
-        return TimedWork(log, "runs", step_rows([seconds[0]], [1], [None]), [], None)  # the work: one run
+        return TimedWork(log, "runs", step_rows([seconds[0]], [1], [None]), window=[], per_step=None)
     shorter, longer = seconds
     steps = cell.work.steps - cell.work.fewer_steps
     if longer <= shorter:
@@ -160,24 +159,22 @@ def _work_of_whole_runs(request: Request, seconds: Sequence[float]) -> TimedWork
             "difference is noise, or {steps} changes nothing; give lengths that are further apart"
         )
     unit = cell.workload.per_step.unit if cell.workload.per_step else "steps"
-    return TimedWork(
-        log, unit, step_rows([longer - shorter], [steps * (cell.per_step or 1)], [None]), [], cell.per_step
-    )
+    rows = step_rows([longer - shorter], [steps * (cell.per_step or 1)], [None])
+    return TimedWork(log, unit, rows, window=[], per_step=cell.per_step)
 
 
 def _metrics_of_command(
     request: Request, program: Program, work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRank]
 ) -> Printed:
     """Return the metrics of a run with figures. `ranks`: the records of a watched run; else empty."""
-    cell, log = request.cell, work.log
     rows = work.rows[work.rows["phase"] == "window"]
     reading = _log_reading(work, outcome, ranks)
     begun, ended = reading.first_line_s, reading.last_line_s
-    # The window is as long as the steps of its slowest rank together.
+    # The window is as long as all steps of its slowest rank together.
     seconds = max(float(rows[rows["rank"] == rank]["step_time_s"].sum()) for rank in set(rows["rank"].tolist()))
     steps = merge_steps(zip(*(rows[name].tolist() for name in STEP_COLUMNS), strict=True))
     figures = vars(window_figures(steps, seconds))
-    losses = {name: value if math.isfinite(value) else None for name, value in figures.items() if "loss" in name}
+    absent = {name: None for name, value in figures.items() if "loss" in name and not math.isfinite(value)}
     del figures["data_wait_mean_s"]  # nothing knows it
     known = request.known()
     known["host"] = known["host"] | {"others_cpu": outcome.others_cpu}
@@ -186,10 +183,10 @@ def _metrics_of_command(
         watched=ranks,
         unit=work.unit,
         window=PrintedWindow(
-            **figures | losses,
+            **figures | absent,
             wall_time_s=seconds,
-            tokens_per_s_per_device=figures["tokens_per_s"] / cell.execution.geometry.n_devices,
-            clock=ranks[0].clock if ranks else CLOCKS.get(log.reader, "printed"),
+            tokens_per_s_per_device=figures["tokens_per_s"] / request.cell.execution.geometry.n_devices,
+            clock=ranks[0].clock if ranks else CLOCKS.get(work.log.reader, "printed"),
         ),
         reading=reading,
         program=program,
@@ -207,19 +204,21 @@ def _log_reading(work: TimedWork, outcome: CommandOutcome, ranks: list[WatchedRa
     """Return where the figures of a run come from: lines of its log, or the records of `ranks` if it was watched."""
     first_line_s: float | None = None
     last_line_s: float | None = None
+    n_steps = len(work.log.steps) or len(work.rows)
     if ranks:
+        n_steps = len(ranks[0].step_s)
         watched = work.rows[work.rows["phase"] == "window"]["step"]
         first_step, last_step = int(watched.min()), int(watched.max())
     elif work.window:
         first, last = work.window[0], work.window[-1]
         first_step, last_step = first.step, last.step
         first_line_s, last_line_s = _arrival_s(outcome, first.line), _arrival_s(outcome, last.line)
-    else:  # a whole program was timed
+    else:  # a whole program was timed, or what it counts
         first_step, last_step = None, None
     return LogReading(
         reader=work.log.reader,
         guessed=work.log.guessed,
-        steps=len(ranks[0].step_s) if ranks else len(work.log.steps) or len(work.rows),
+        steps=n_steps,
         first_step=first_step,
         last_step=last_step,
         first_line_s=first_line_s,

@@ -69,10 +69,10 @@ def threads_per_rank(cell: Cell, cores: int, gpus: int) -> int:
 
 
 def rank_environment(cell: Cell, heartbeat: Path, cores: int = 1, gpus: int = 0) -> dict[str, str]:
-    """Return the ranks' environment: this process', with what torchrun leaves out for a single rank.
+    """Return the ranks' environment: this process', with the number of threads, which torchrun sets for several ranks.
 
-    That is the number of threads. `heartbeat`: the file where ranks mark their progress; `cores`, `gpus`: of this node.
-    The number of compilers (`compiler_variables`) gives way to a variable that the user has set.
+    `heartbeat`: the file where ranks mark their progress; `cores`, `gpus`: of this node. Of all variables that are set
+    here the user's value holds for the number of compilers alone.
     """
     threads = str(threads_per_rank(cell, cores, gpus))
     own = {

@@ -38,18 +38,18 @@ class OtherPrograms:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Read the counters again, and work out `share`."""
-        capacity = (psutil.cpu_count() or 1) * (seconds := time.monotonic() - self._began)
+        seconds = time.monotonic() - self._began
         busy = busy_s(psutil.cpu_times()) - self._busy
         self._ended.set()
         self._looker.join()
-        # Processes that nobody waited for are missing in the kernel's sum, short-lived ones among those seen.
-        of_this_process, of_descendants = (now - before for now, before in zip(_own_cpu_s(), self._own, strict=True))
-        own = of_this_process + max(of_descendants, sum(self._seen.values()))
+        of_this_process, of_ended = (now - before for now, before in zip(_own_cpu_s(), self._own, strict=True))
+        # The kernel's sum lacks processes that nobody waited for, ours those that ended between two looks.
+        own = of_this_process + max(of_ended, sum(self._seen.values()))
         if own >= LEAST_OWN * seconds:
-            self.share = max(0.0, busy - own) / capacity
+            self.share = max(0.0, busy - own) / ((psutil.cpu_count() or 1) * seconds)
 
     def _watch_descendants(self) -> None:
-        """Note the CPU time of all descendants again and again, until the block ends."""
+        """Note the CPU time of all descendants every EVERY_S, or less often where a look costs much, until the end."""
         pause = EVERY_S
         while not self._ended.wait(pause):
             began = time.thread_time()

@@ -37,7 +37,7 @@ def first_pair(comparison: Comparison) -> int:
 def run_pairs(
     comparison: Comparison, a: Cell, b: Cell, out: Path, run: Callable[[Cell, int, Path], Timed | Failed]
 ) -> list[dict]:
-    """Run all pairs, write `out`/pairs.json, and return its entries, with the folders of both runs.
+    """Run all pairs, write `out`/pairs.json, and return its entries: those of `plan_pairs`, with each arm's folder.
 
     `a`, `b`: the cells of the arms A and B; `run(cell, repeat, folder)` makes one run. A pair that an earlier,
     interrupted attempt has finished is kept as long as cell and code are the same.

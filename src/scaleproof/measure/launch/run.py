@@ -112,11 +112,13 @@ def _explain_crash(crash: Failed, nodes: Allocation, log: Sequence[str]) -> Fail
 
     Raises Interrupted where the scheduler has ended the job: ranks on other nodes hear of it first.
     """
-    end = ask_why_run_was_ended(nodes.job, log)
-    if end and end != TIME_OVER:
-        raise Interrupted(f"the scheduler has ended the job ({end})", 1)
+    why = ask_why_run_was_ended(nodes.job, log)
+    if why is None:
+        return crash
+    if why != TIME_OVER:
+        raise Interrupted(f"the scheduler has ended the job ({why})", 1)
     over = {"failure_class": "timeout", "reason": TIME_OVER}
-    return crash.model_copy(update={"failure": crash.failure.model_copy(update=over)}) if end else crash
+    return crash.model_copy(update={"failure": crash.failure.model_copy(update=over)})
 
 
 def _make_attempt(
@@ -149,7 +151,10 @@ def _make_attempt(
 def _publish_run(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move the content of `attempt` into `out`; the metrics last, so that a run is whole."""
+    """Complete the metrics, and move the content of `attempt` into `out`.
+
+    The metrics are moved last: where they are, the run is whole.
+    """
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}
@@ -184,7 +189,7 @@ def _fields_after_run(metrics: Timed | Failed, attempt: Path) -> dict:
     scheduler = metrics.scheduler
     if scheduler and "job_id" in scheduler:
         scheduler = scheduler | ask_how_job_ended(scheduler["job_id"])
-    files = sorted(attempt.glob(NODE.format(host="*")))
+    files = sorted(attempt.glob(NODE.format(host="*")))  # each node's launcher has written one
     prefix, suffix = NODE.split("{host}")
     nodes = {path.name.removeprefix(prefix).removesuffix(suffix): json.loads(path.read_text()) for path in files}
     hardware = metrics.hardware | {"nodes": nodes} if nodes else metrics.hardware

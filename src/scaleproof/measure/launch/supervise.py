@@ -24,7 +24,8 @@ from scaleproof.measure.trainer.request import PHASES
 POLL = 0.5  # seconds; each look costs microseconds of one core
 GRACE = 5.0  # seconds between asking a process group to end and ending it ...
 STOPPED_GRACE = 0.5  # ... where we are told to stop: somebody waits
-STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)  # the first as from a keyboard: programs tidy up
+STOP = (signal.SIGTERM, signal.SIGKILL)
+PLANNED_STOP = (signal.SIGINT, *STOP)  # the first as from a keyboard: programs tidy up
 LOG_LINES = 400  # lines of the log that are kept in memory
 STUCK = 0.25  # of the time limit without a step: the run hangs, it is not slow
 
@@ -132,9 +133,9 @@ def run_supervised(
     Raises Interrupted, with nothing left running, on SIGINT or SIGTERM and when the Snakemake that started us ends.
     """
     lines: list[str] = []  # the last ones
-    arrivals, ending = array("d"), threading.Event()
+    arrivals, is_stopped = array("d"), threading.Event()
     kills_before = _memory_kills()
-    stop, grace = _Stop(), STOPPED_GRACE
+    stop, grace = _Stop(), STOPPED_GRACE  # where waiting is interrupted
     with _catch_signals() as received:
         process = subprocess.Popen(
             command,
@@ -147,7 +148,7 @@ def run_supervised(
             start_new_session=True,
         )
         began = time.monotonic()
-        copier = threading.Thread(target=_copy_output, args=(process, log, lines, arrivals, ending), daemon=True)
+        copier = threading.Thread(target=_copy_output, args=(process, log, lines, arrivals, is_stopped), daemon=True)
         copier.start()
         try:
             stop = _wait_for_end(process, limit, end_after, heartbeat, received)
@@ -157,10 +158,10 @@ def run_supervised(
         finally:
             ended = time.monotonic()
             if process.poll() is None:
-                ending.set()  # what ranks and launcher say about being stopped by us explains nothing
+                is_stopped.set()  # what ranks and launcher say about being stopped by us explains nothing
                 if remote:
                     remote("INT" if stop.as_planned else "TERM")
-            _end_group(process, STOP if stop.as_planned else STOP[1:], grace)
+            _end_group(process, PLANNED_STOP if stop.as_planned else STOP, grace)
             if remote:
                 remote("KILL")
             copier.join(GRACE)
@@ -209,7 +210,7 @@ def _wait_for_end(
     heartbeat: Heartbeat | None,
     received: list[int],
 ) -> _Stop:
-    """Wait until `process` has ended, or is to be ended: after `limit` seconds, or, as planned, after `end_after`.
+    """Wait until `process` has ended, or has to be: at its `limit`, or, as planned, after `end_after` (both seconds).
 
     Raises Interrupted when a signal is `received`, or the Snakemake that started us is gone.
     """
@@ -242,16 +243,16 @@ def _error_after_signal(number: int) -> Interrupted:
 
 
 def _copy_output(
-    process: subprocess.Popen[str], log: Path, lines: list[str], arrivals: "array[float]", ending: threading.Event
+    process: subprocess.Popen[str], log: Path, lines: list[str], arrivals: "array[float]", is_stopped: threading.Event
 ) -> None:
     """Copy the output of `process` into the file `log`, and its last lines into `lines`, until it ends.
 
-    `arrivals` takes the moment of each line. What is printed after `ending` is set is read and dropped.
+    `arrivals` takes the moment of each line. What is printed once `is_stopped` is set is read and dropped.
     """
     assert process.stdout is not None  # run_supervised pipes it
     with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
         for line in process.stdout:
-            if ending.is_set():
+            if is_stopped.is_set():
                 continue
             arrivals.append(time.monotonic())
             clean = scrub(line.rstrip("\n"))

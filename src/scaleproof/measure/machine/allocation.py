@@ -193,10 +193,11 @@ def ask_why_run_was_ended(job: str, lines: Sequence[str]) -> str | None:
     """
     facts = describe_job(job, patience=(0,))
     state = facts.get("JobState", RUNNING)
-    left = limit_minutes(facts.get("TimeLimit", "")) - limit_minutes(facts.get("RunTime", "0"))
-    if state == RUNNING and 60 * left <= 60 + WARNING_S and TERMINATED.search("\n".join(lines)):
-        return TIME_OVER
-    return None if state == RUNNING else state
+    if state != RUNNING:
+        return state
+    minutes_left = limit_minutes(facts.get("TimeLimit", "")) - limit_minutes(facts.get("RunTime", "0"))
+    were_told_to_end = TERMINATED.search("\n".join(lines))
+    return TIME_OVER if were_told_to_end and 60 * minutes_left <= WARNING_S + 60 else None
 
 
 def _recorded_facts(facts: Mapping[str, str]) -> dict[str, str]:
@@ -229,15 +230,14 @@ def ask_daemon_port() -> int:
 
 def limit_minutes(limit: str) -> float:
     """Return Slurm's time limit (`30:00`, `2:00:00`, `1-12:00:00`) in minutes; infinity where there is none."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit.strip())
-    if not match:
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", limit.strip()):
         return float("inf")  # infinite, UNLIMITED, n/a
-    days, first, second, third = (int(part or 0) for part in match.groups())
-    if match[1] is not None:  # days-hours[:minutes[:seconds]]
-        return days * 1440 + first * 60 + second + third / 60
-    if match[4] is not None:  # hours:minutes:seconds
-        return first * 60 + second + third / 60
-    return first + second / 60  # minutes[:seconds]
+    days, _, clock = limit.strip().rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    if not days and len(parts) < 3:  # minutes[:seconds]; others are [days-]hours[:minutes[:seconds]]
+        parts.insert(0, 0)
+    hours, minutes, seconds = (*parts, 0, 0)[:3]
+    return 1440 * int(days or 0) + 60 * hours + minutes + seconds / 60
 
 
 def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | None:
@@ -247,18 +247,17 @@ def ask_submit_limit(account: str, qos: str = "", partition: str = "") -> int | 
     QOS), and of the partition's QOS.
     """
     ask = ("sacctmgr", "--noheader", "--parsable2", "show")
-    chosen = [f"accounts={account}"] if account else []
-    user = f"users={getpass.getuser()}"
-    limits, names = [], set()
-    for line in run_command(*ask, "associations", user, *chosen, "format=maxsubmitjobs,defaultqos").splitlines():
+    associations = [f"users={getpass.getuser()}", *([f"accounts={account}"] if account else [])]
+    limits, qos_names = [], set()
+    for line in run_command(*ask, "associations", *associations, "format=maxsubmitjobs,defaultqos").splitlines():
         limit, _, default_qos = line.partition("|")
         limits.append(limit)
-        names.add(qos or default_qos)
+        qos_names.add(qos or default_qos)
     of_partition = re.search(r"\bQoS=(\S+)", run_command("scontrol", "show", "partition", partition))
     if of_partition:
-        names.add(of_partition[1].replace("N/A", ""))
-    if names := names - {""}:
-        limits += run_command(*ask, "qos", ",".join(sorted(names)), "format=maxsubmitjobsperuser").splitlines()
+        qos_names.add(of_partition[1])
+    if qos_names := qos_names - {"", "N/A"}:
+        limits += run_command(*ask, "qos", ",".join(sorted(qos_names)), "format=maxsubmitjobsperuser").splitlines()
     numbers = [int(limit) for limit in limits if limit.strip().isdigit()]
     return min(numbers) if numbers else None
 

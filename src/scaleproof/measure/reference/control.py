@@ -27,11 +27,12 @@ LOW = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16
 
 
 def has_control(config: dict[str, Any]) -> bool:
-    """Return whether a bare loop can train the cell with the effective configuration `config`."""
+    """Return whether a bare loop can do what one rank does in the cell with the effective configuration `config`."""
     execution = config["execution"]
-    special = execution["compile"] or execution["activation_checkpointing"] or execution["loss"] != "plain"
-    special = special or execution["attention"] in ("flash", "cudnn")  # kernels that transformers' mask excludes
-    return not special and execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
+    is_plain = not (execution["compile"] or execution["activation_checkpointing"]) and execution["loss"] == "plain"
+    has_own_kernel = execution["attention"] in ("flash", "cudnn")  # which the mask of transformers excludes
+    is_on_one_device = execution["strategy"] != "dp" and not execution["strategy"].endswith("-offload")
+    return is_plain and not has_own_kernel and is_on_one_device
 
 
 def time_bare_loop(
@@ -59,13 +60,14 @@ def _time_loop(
     model = build_network(workload, work["seed"], train.classes, execution["attention"])
     parameters = sum(p.numel() for p in model.parameters())
     needed = BYTES_OF_PARAMETER * parameters + work["micro_batch"] * bytes_of_row(workload)
-    if free_bytes(device) / (ranks_here if device.type == "cpu" else 1) < needed:
+    sharing = ranks_here if device.type == "cpu" else 1  # a GPU's memory is that of one rank
+    if free_bytes(device) / sharing < needed:
         return None
     model.to(device)
     optimizer = make_adamw(model, work["optimizer"], fused=execution["fused_optimizer"])
     low = LOW[execution["precision"]]
     torch.set_float32_matmul_precision("high" if execution["precision"] == "tf32" else "highest")
-    wall, busy = [], []
+    wall, busy = [], []  # seconds of each step: by the clock, and of the process
     for step in range(UNTIMED + steps):
         _wait_for_device(device)
         began, began_cpu = time.perf_counter(), time.process_time()

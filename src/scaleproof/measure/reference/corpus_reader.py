@@ -50,7 +50,7 @@ def read_corpus(folder: Path, named: Corpus, downloads: Path) -> CorpusReading:
     table = read_record(folder / "tokenizer.json", json.loads)
     encoding = _make_encoding(table)
     differences = [
-        *_table_differences(described, len(table["tokens"]) + 1, splits),
+        *_table_differences(described, len(table["tokens"]) + 1, splits),  # 1: end-of-text
         *_count_differences(source, splits),
     ]
     read = 0  # documents
@@ -58,11 +58,11 @@ def read_corpus(folder: Path, named: Corpus, downloads: Path) -> CorpusReading:
         for document in source.choose_documents(name, READ_AGAIN):
             read += 1
             differences += _document_differences(split, document, encoding)
-    compared, unread, others = read_source(corpus, source.store, named, downloads)
+    compared, unread, from_source = read_source(corpus, source.store, named, downloads)
     return CorpusReading(
         documents=source.documents,
         read=read,
-        differences=[*others, *differences],
+        differences=[*from_source, *differences],
         compared=compared,
         unread=unread or None,
         **_split_statistics(splits),

@@ -92,20 +92,19 @@ class ReplayedClassifier(nn.Module):
 def build_network(workload: dict[str, Any], seed: int, classes: int, attention: str = "eager") -> nn.Module:
     """Return the network of the effective `workload`, with the initial weights that `seed` gives it.
 
-    `attention`: as transformers calls it; that of an Encoder is torch's own.
-
+    `classes`: of the corpus, 0 for a language model; `attention`: as transformers calls it, of an Encoder torch's own.
     Raises UserError where a model's Python file is not the one that the run had.
     """
     shape, rows = workload["model_shape"], workload["vocab_size"]  # a row of the token table for each entry
     torch.manual_seed(seed)
-    if "d_model" in shape:
+    if "d_model" in shape:  # of an encoder of ours
         return Encoder(shape, rows, classes)
-    if "function" in shape:
+    if "function" in shape:  # of the user, in a Python file
         return Decoder(_from_function(workload["model"]["module"], shape["sha256"], rows, attention))
-    return _from_configuration(_configuration(shape), rows, workload["task"], classes, attention)
+    return _from_configuration(configuration_of(shape), rows, workload["task"], classes, attention)
 
 
-def _configuration(shape: dict[str, Any]) -> Any:
+def configuration_of(shape: dict[str, Any]) -> Any:
     """Return the configuration of transformers for `shape`: the numbers of a GPT-2, or all keys of a config.json."""
     from transformers import AutoConfig, GPT2Config
 

@@ -15,7 +15,7 @@ from scaleproof.measure.reference.samples import SplitSamples, chained_checksum,
 from scaleproof.measure.reference.schema import Reference, read_second_reading, workload_name
 
 MOST_STEPS, LEAST_STEPS = 30, 3
-TIMES = 3  # that the steps are made: once as written, then with the rows of each in two other orders
+REPLAYS = 3  # of the steps: once as written, then with the rows of each in two other orders
 BUDGET_FLOPS = 3e11  # of the steps, made once: about ten seconds of a core ...
 BUDGET_S = 10.0  # ... or as many steps as a faster device makes meanwhile
 LIMIT_S = 600.0  # of the whole replay: fewer than LEAST_STEPS are better than a wait
@@ -29,12 +29,12 @@ def steps_to_replay(parameters: int, tokens_per_step: int) -> int:
 
 
 def expected_s(parameters: int, tokens_per_step: int, total_steps: int, step_s: float) -> float:
-    """Return the seconds that the replay of a run of `total_steps` is expected to take. `step_s`: of one step."""
+    """Return the seconds that all replays of a run of `total_steps` steps are expected to take. `step_s`: of a step."""
     least = min(total_steps, steps_to_replay(parameters, tokens_per_step))
     most = min(total_steps, MOST_STEPS)
     # The least number of steps, or the most where they are made within the budget.
     series_s = max(least * step_s, min(most * step_s, BUDGET_S))
-    return TIMES * min(series_s, SERIES_PART * LIMIT_S)
+    return REPLAYS * min(series_s, SERIES_PART * LIMIT_S)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class PlannedSteps:
     def reference(self, shortened: str | None = None) -> Reference:
         """Return the reference without losses: only what tokens alone give. `shortened`: why no steps were replayed."""
         total = self.total_steps
-        # Those that may be replayed, the last one, and the one that would follow.
+        # The steps that may be replayed, the last one, and the one that a run probes after its window.
         noted = sorted({*range(min(total, MOST_STEPS)), total - 1, total})
         window = range(self.work["warmup_steps"], total)
         return Reference(

@@ -74,7 +74,7 @@ def replay_fields(plan: PlannedSteps, limit_s: float = LIMIT_S) -> dict[str, Any
 
 
 def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> None:
-    """Train the first steps with rows as written and in OTHER_ORDERS, and add what all replays have to `fields`.
+    """Train the first steps with rows as written and in OTHER_ORDERS; add to `fields` the steps that all have made.
 
     `limit_s`: seconds of each. Raises CutShort, or a library's error, after adding what is known so far.
     """
@@ -105,7 +105,7 @@ def _add_replays(fields: dict[str, Any], plan: PlannedSteps, limit_s: float) -> 
         return steps, _train_and_validate(plan, model, steps, rounding, goes_on, PATIENCE * limit_s)
 
     first, reason = train(max(1, rows), ROWS_AS_WRITTEN, pace.goes_on)
-    others, reasons = [], [reason, pace.shortened]  # why there are no more steps; None: there are enough
+    others, reasons = [], [reason, pace.shortened]  # why one has no more steps; None: it has enough
     for rounding in OTHER_ORDERS:
         other, reason = train(first.rows, rounding, lambda n_steps: n_steps < len(first.losses))
         others.append(other)
@@ -151,7 +151,10 @@ class ReplayPace:
     shortened: str | None = None  # why there are fewer than `fewest_steps`
 
     def goes_on(self, n_steps: int) -> bool:
-        """Return whether to begin a step after `n_steps` steps; if these are too few, note in `shortened` why."""
+        """Return whether to begin a step after `n_steps` steps; if these are too few, note in `shortened` why.
+
+        The fewest steps may take `limit_s` seconds; further ones are made as long as all take BUDGET_S.
+        """
         took = time.monotonic() - self.began
         step_s = took / n_steps if n_steps else self.step_s
         if n_steps < self.fewest_steps and took + step_s > self.limit_s:

@@ -17,6 +17,7 @@ from scaleproof.ground.errors import UserError, describe_first_fault
 from scaleproof.ground.files import read_record, read_regular
 
 FOLDER = "reference"  # of a campaign's results
+FOLDERS_ABOVE = 5  # a run, the nearest first, in which references are looked for
 SECOND_READING = "second_reading.json"  # beside the token files
 # Keys of `work` that say how a global batch is cut up, not which samples are in it.
 HOW_IT_IS_CUT = ("micro_batch", "accumulation")
@@ -123,14 +124,16 @@ def find_reference(run_folder: Path, config: Mapping[str, object], train_sha256:
     `config`: the run's effective configuration; `train_sha256`: of the token file that the run and the reference must
     have read. Raises UserError where the file is damaged.
     """
-    is_link = run_folder.is_symlink()
-    folder = os.path.realpath(run_folder) if is_link else os.path.join(_real_path(run_folder.parent), run_folder.name)
+    if run_folder.is_symlink():
+        folder = os.path.realpath(run_folder)
+    else:  # most runs: of their parent, which repeats share, the real path is kept
+        folder = os.path.join(_real_path(run_folder.parent), run_folder.name)
     name = None
-    for _ in range(5):  # the folders above the run, the nearest first
+    for _ in range(FOLDERS_ABOVE):
         folder = os.path.dirname(folder)
         references = os.path.join(folder, FOLDER)
-        if os.path.isdir(references):  # few folders are asked for the name, which takes longer than looking
-            name = name or f"{workload_name(config)}.json"
+        if os.path.isdir(references):
+            name = name or f"{workload_name(config)}.json"  # made only here, as it takes longer than looking
             path = Path(references, name)
             if path.is_file():
                 reference = read_reference(path)

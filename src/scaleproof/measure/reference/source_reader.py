@@ -45,16 +45,16 @@ def read_source(described: dict[str, Any], store: Path, corpus: Corpus, download
     """Compare the documents of a corpus with its source, as far as that can be read here.
 
     `described`: corpus.json; `store`: documents.parquet beside it; `corpus`: what the campaign names; `downloads`:
-    where downloaded files are. Returns how many documents were compared, why not all, and what differs, a sentence
-    each.
+    where downloaded files are. Returns how many documents were compared, why not all ("": all were), and what differs,
+    a sentence each.
     """
-    most_bytes, most_documents = corpus.limits
+    budget_bytes, budget_documents = corpus.limits
     gathered = _read_gathered(store)
     n = n_bytes = 0  # of the documents that were compared
     try:
         for document in _read_source_documents(described, store, corpus, downloads):
             n_bytes += len(document[0].encode())
-            if n == most_documents or (most_bytes and n_bytes > most_bytes):
+            if n == budget_documents or (budget_bytes and n_bytes > budget_bytes):
                 break
             if n_bytes > MOST_BYTES:
                 return n, f"of so much text its first {integer(MOST_BYTES)} bytes are read", []
@@ -108,15 +108,16 @@ def _find_files(described: dict[str, Any], corpus: Corpus, downloads: Path) -> I
         raise Unread("its files were not recorded when it was gathered")
     for name in corpus.remote_files if corpus.remote else local_files(described["corpus"], corpus):
         path = _download_folder(corpus, downloads) / name if corpus.remote else Path(name)
-        is_named = corpus.remote or name in corpus.files
-        if name not in recorded and not is_named:  # a pattern may match what came later
+        is_named = corpus.remote or name in corpus.files  # else it matches a pattern, which may be since later
+        if name not in recorded and not is_named:
             raise Unread(f"{name} was not there when it was gathered")
         if not path.is_file():
             raise Unread(f"{name} is not here any more")
-        known, sha256 = corpus.known.get(name, Known()).sha256, recorded.get(name, {}).get("sha256")
-        if known and sha256 and known != sha256:
-            raise OtherSource(f"{name} had sha256 {sha256[:12]}..., not {known[:12]}..., when it was gathered")
-        if name in recorded and sha256_of(path) != sha256:
+        in_table = corpus.known.get(name, Known()).sha256
+        gathered = recorded.get(name, {}).get("sha256")
+        if in_table and gathered and in_table != gathered:
+            raise OtherSource(f"{name} had sha256 {gathered[:12]}..., not {in_table[:12]}..., when it was gathered")
+        if name in recorded and sha256_of(path) != gathered:
             raise Unread(f"{name} has changed since")
         yield path
 

@@ -18,6 +18,7 @@ import psutil
 import torch
 from torch import Tensor, nn
 
+from scaleproof.measure.reference.network import configuration_of
 from scaleproof.measure.reference.samples import SplitSamples, step_ids
 
 ROWS_AT_ONCE = 8  # at most, whatever the cell's micro-batch
@@ -192,10 +193,10 @@ def rows_that_fit(workload: dict[str, Any], parameters: int, device: torch.devic
 
 
 def bytes_of_row(workload: dict[str, Any]) -> int:
-    """Return the bytes that one row keeps for its backward pass (fp32, plain attention); runs took 0.55 to 1.0 of them.
+    """Return the bytes that a row keeps for its backward pass (fp32, plain attention); runs took 0.55 to 1.0 of that.
 
-    They are counted for each of its places: in every layer 50 vectors of the model's width, and 3 matrices of attention
-    in every head; of a language model also 5 copies of the logits.
+    For each of its places: in every layer 50 vectors of the model's width, and 3 rows of each head's attention matrix;
+    of a language model also 5 copies of the logits.
     """
     places = workload["seq_len"]
     layers, width, heads = _layers_width_heads(workload["model_shape"])
@@ -205,22 +206,15 @@ def bytes_of_row(workload: dict[str, Any]) -> int:
 
 
 def _layers_width_heads(shape: dict[str, Any]) -> tuple[int, int, int]:
-    """Return layers, width and heads of a model; zeros for a Python function, which is not called for them.
-
-    A configuration of transformers has these numbers under the names of its family: `AutoConfig` knows them all.
-    """
+    """Return layers, width and heads of a model; zeros, for unknown, of one that a Python function makes."""
     if "function" in shape:
         return 0, 0, 0
-    if "transformers" in shape:
-        from transformers import AutoConfig
-
-        keys = dict(shape["transformers"])
-        config = AutoConfig.for_model(keys.pop("model_type"), **keys)
-        # A block of 50 widths has a hidden layer of 4; wider ones keep more.
-        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-        width = config.hidden_size * max(1.0, inner / (4 * config.hidden_size))
-        return config.num_hidden_layers, round(width), config.num_attention_heads
-    return shape["layers"], shape.get("width", shape.get("d_model", 0)), shape["heads"]
+    if "d_model" in shape:
+        return shape["layers"], shape["d_model"], shape["heads"]
+    config = configuration_of(shape)
+    hidden_layer = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    # The 50 vectors of `bytes_of_row` are those of a block whose hidden layer is 4 widths; a larger one keeps more.
+    return config.num_hidden_layers, round(max(config.hidden_size, hidden_layer / 4)), config.num_attention_heads
 
 
 def free_bytes(device: torch.device) -> int:

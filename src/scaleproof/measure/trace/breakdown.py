@@ -14,9 +14,9 @@ from scaleproof.measure.trace.ranges import largest_ranges_and_calls, range_tree
 from scaleproof.measure.trace.time_spans import Spans, merge_spans, ns_in_windows, subtract
 from scaleproof.measure.trace.waiting import Waiting, find_waiting
 
-GAP_NS = 10_000
+GAP_NS = 10_000  # of a device without work, to be counted
 PHASES = ("data", "forward", "backward", "reduce", "optimizer")
-TOP = 10
+TOP = 10  # kernels of a profile
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Windows:
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """What one rank's device did, as parallel arrays. `kind`, `collective`: indices of the breakdown's name lists."""
+    """What one rank's device did, as parallel arrays: times in ns, and indices of a breakdown's lists of names."""
 
     launched: np.ndarray
     start: np.ndarray
     end: np.ndarray
-    kind: np.ndarray
-    collective: np.ndarray
+    kind: np.ndarray  # in `kinds`
+    collective: np.ndarray  # in `collective_names`; -1: none
 
     def spans(self, chosen: np.ndarray, pause: int = 0) -> Spans:
         """Return when any of the work in the boolean mask `chosen` ran; pauses of at most `pause` ns count as work."""
@@ -54,18 +54,18 @@ class StepBreakdown:
         """Classify the trace's kernels and find its steps; figures are computed when asked for."""
         self.trace, self.ranks = trace, trace.ranks
         self.world = world or len(self.ranks)
+        # Whether a rank drives several GPUs, as under nn.DataParallel.
         self.shares_process = bool(n_devices and n_devices > self.world and trace.source.device == "gpu")
         # Names become small numbers at once: comparing text a million times takes longer than everything else.
         classes, collectives = classify(trace.work["name"].cat.categories)
         codes = trace.work["name"].cat.codes.to_numpy()
         self.kinds = sorted({*classes, COMMUNICATION, UNCLASSIFIED})
         self.collective_names = sorted({name for name in collectives if name})
-        kind = np.array([self.kinds.index(name) for name in classes], np.int8)[codes]
-        # -1: the work is no collective.
+        # Of each row of the trace's work an index of these lists; -1: it is no collective.
+        self.kind = np.array([self.kinds.index(name) for name in classes], np.int8)[codes]
         collective = np.array([self.collective_names.index(c) if c else -1 for c in collectives], np.int8)[codes]
-        self.kind = kind
-        self.work = {rank: self._work_of_rank(rank, kind, collective) for rank in self.ranks}
-        self.steps = min((len(window.starts) for window in self.windows.values()), default=0) or None
+        self.work = {rank: self._work_of_rank(rank, collective) for rank in self.ranks}
+        self.steps = min((len(window.starts) for window in self.windows.values()), default=0) or None  # that all have
         self.unknown: dict[str, str] = {}
         reason = self._why_no_communication()
         if reason:
@@ -73,11 +73,11 @@ class StepBreakdown:
         if not self.steps:
             self.unknown["per_step"] = "the trace has no `step` ranges, so nothing can be said per step"
 
-    def _work_of_rank(self, rank: int, kind: np.ndarray, collective: np.ndarray) -> DeviceWork:
-        """Return the work of one rank. `kind`, `collective`: of each row of the whole trace's work, an index."""
+    def _work_of_rank(self, rank: int, collective: np.ndarray) -> DeviceWork:
+        """Return the work of one rank. `collective`: of each row of the whole trace's work."""
         own = (self.trace.work["rank"] == rank).to_numpy()
         launched, start, end = (self.trace.work[name].to_numpy()[own] for name in ("launched", "start", "end"))
-        return DeviceWork(launched, start, end, kind[own], collective[own])
+        return DeviceWork(launched, start, end, self.kind[own], collective[own])
 
     def is_kind(self, kind: np.ndarray, name: str) -> np.ndarray:
         """Return a boolean mask of the entries of `kind` (indices of `kinds`) that are the class called `name`."""
@@ -106,10 +106,10 @@ class StepBreakdown:
         launched = work.launched[order]
         started = work.start[order]
         ended = work.end[order]
-        # Of the work in order of launch, that from `first` to before `last` was launched in each step.
-        first, last = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
-        busy = last > first
-        of_steps = [slice(begin, end) for begin, end in zip(first[busy], last[busy], strict=True)]
+        # Of the work in order of launch, each step has launched that from `first` on, up to before `behind`.
+        first, behind = np.searchsorted(launched, starts), np.searchsorted(launched, ends)
+        busy = behind > first
+        of_steps = [slice(begin, end) for begin, end in zip(first[busy], behind[busy], strict=True)]
         first_starts = [started[of_step].min() for of_step in of_steps]
         if not first_starts:
             none = np.empty(0, np.int64)
@@ -125,8 +125,8 @@ class StepBreakdown:
         """The share of device time in known classes of kernels, and what is missing from the trace."""
         lengths = (self.trace.work["end"] - self.trace.work["start"]).to_numpy()
         total, source = int(lengths.sum()), self.trace.source
-        unknown = self.is_kind(self.kind, UNCLASSIFIED)
-        unclassified = self.trace.work.loc[unknown, ["name"]].assign(ns=lengths[unknown])
+        is_unclassified = self.is_kind(self.kind, UNCLASSIFIED)
+        unclassified = self.trace.work.loc[is_unclassified, ["name"]].assign(ns=lengths[is_unclassified])
         top = unclassified.groupby("name", observed=True)["ns"].sum().nlargest(3)
         return TraceCoverage(
             classified_share=1 - int(unclassified["ns"].sum()) / total if total else None,
@@ -192,7 +192,7 @@ class StepBreakdown:
             return []
         rows = []
         waited = self.waits.by_rank if isinstance(self.waits, Waiting) else None
-        recorded = self.trace.source.device != "none" and not self.shares_process
+        knows_idle = self.trace.source.device != "none" and not self.shares_process  # else all, or some, is unseen
         for rank in self.ranks:
             window = self.windows[rank]
             compute, communication = self._activity[rank]
@@ -221,8 +221,8 @@ class StepBreakdown:
                         overlapped_ms=known_ms["overlapped"],
                         wait_ms=None if waits is None else round(float(waits[step]), 6),
                         exposed_wait_ms=None if exposed_waits is None else round(float(exposed_waits[step]), 6),
-                        idle_ms=float(ms["idle"][step]) if recorded else None,
-                        gaps=int(gaps[step]) if recorded else None,
+                        idle_ms=float(ms["idle"][step]) if knows_idle else None,
+                        gaps=int(gaps[step]) if knows_idle else None,
                         ranges_ms={name: float(of_steps[step]) for name, of_steps in phases.items()},
                     )
                 )
@@ -320,7 +320,7 @@ class StepBreakdown:
         total, share = self.kernel_time()
         calls = self.trace.work.loc[self.is_kind(self.kind, COMMUNICATION), "name"].value_counts()
         rows = self.per_step()
-        if isinstance(self.waits, str) and self.knows_communication:
+        if isinstance(self.waits, str) and self.knows_communication:  # else that is the reason, and is there
             self.unknown["waiting"] = self.waits
         return {
             "tool": self.trace.source.tool,

@@ -40,7 +40,8 @@ def timeline_of_median_step(breakdown: StepBreakdown) -> pd.DataFrame:
 def _lanes_of_rank(breakdown: StepBreakdown, rank: int, step: int, pause: int) -> Iterator[tuple[str, str, Spans]]:
     """Yield lane, name and spans (ns) of each thing that a rank does in a step; see `timeline_of_median_step`.
 
-    Phases, and kernels of a class, are drawn as one where they are at most `pause` ns apart.
+    Phases, and kernels of a class, are drawn as one where they are at most `pause` ns apart. Where the trace does not
+    tell communication from computation, phases are all.
     """
     window = breakdown.windows[rank]
     # The step as spans, on the host and on the device.
@@ -53,7 +54,7 @@ def _lanes_of_rank(breakdown: StepBreakdown, rank: int, step: int, pause: int) -
     if not breakdown.knows_communication:
         return
     work = breakdown.work[rank]
-    near = (work.end > window.starts[step]) & (work.start < window.ends[step])
+    near = (work.end > window.starts[step]) & (work.start < window.ends[step])  # some of it lies in the step
     for label in breakdown.kinds:
         if label != COMMUNICATION:
             chosen = near & breakdown.is_kind(work.kind, label)

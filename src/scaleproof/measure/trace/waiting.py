@@ -26,10 +26,10 @@ class Waiting:
 
 
 def find_waiting(calls: pd.DataFrame, windows: dict[int, Steps], steps: int) -> Waiting | str:
-    """Return when ranks waited in the collectives of the first `steps` steps, without transfer; or why it is unknown.
+    """Return when ranks waited for others in collectives, which is before the transfer; a text: why it is unknown.
 
     `calls`: one row a call, columns rank, collective, start and end (ns). `windows`: rank -> when its steps began and
-    ended. All ranks must make the same calls in each step.
+    ended, of which all ranks have the first `steps`. All ranks must make the same calls in each step.
     """
     if not steps:
         return "the trace has no `step` ranges to match collectives in"

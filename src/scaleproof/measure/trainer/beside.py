@@ -17,9 +17,10 @@ from torch import nn
 _PATHS = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 LIBRARIES = (*_PATHS, str(Path(torch.__file__).parents[1]), "<")  # "<": generated, frozen
 OURS = str(Path(__file__).parents[2])  # of the package; a model's own files are not looked at
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer.census")  # their hooks are known
+# Attributes, private to torch, that hold hooks: of modules and of parameters.
+HOOKS_OF_MODULE = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS_OF_PARAMETER = ("_backward_hooks", "_post_accumulate_grad_hooks")
+WATCHING = ("scaleproof.measure.trainer.fed_tokens", "scaleproof.measure.trainer.census")  # our own hooks
 OF_TRAINING = ("torch", "numpy", "type object", "PyCapsule")  # in names of functions in C that are torch's or NumPy's
 LEAST_S = 1e-4  # of a function that is named
 
@@ -32,11 +33,11 @@ def model_packages(model: nn.Module) -> set[str]:
 def foreign_hooks(model: nn.Module) -> list[str]:
     """Return the names of hooks on modules and parameters whose functions belong to no library that trains."""
     known = model_packages(model) | {"torch", "deepspeed"}
-    owners: list[tuple[Any, tuple[str, ...]]] = [(module, HOOKS) for module in model.modules()]
-    owners += [(parameter, OF_PARAMETERS) for parameter in model.parameters()]
+    owners: list[tuple[Any, tuple[str, ...]]] = [(module, HOOKS_OF_MODULE) for module in model.modules()]
+    owners += [(parameter, HOOKS_OF_PARAMETER) for parameter in model.parameters()]
     names = set()
-    for owner, kinds in owners:
-        hooks = [hook for kind in kinds for hook in (getattr(owner, kind, None) or {}).values()]
+    for owner, attributes in owners:
+        hooks = [hook for attribute in attributes for hook in (getattr(owner, attribute, None) or {}).values()]
         for function in hooks:
             while isinstance(function, functools.partial):
                 function = function.func
@@ -59,7 +60,10 @@ def time_other_functions(model: nn.Module, step: Callable[[], object]) -> dict[s
 
 
 def _seconds_beside(step: Callable[[], object], of_model: set[str]) -> dict[str, float]:
-    """Return function -> its CPU seconds in one call of `step`, of functions that do not train. See `_is_beside`."""
+    """Return function -> CPU seconds that it is charged with in one call of `step`: of those `_is_beside` names.
+
+    `of_model`: files whose functions train.
+    """
     profile = cProfile.Profile(time.thread_time)
     with profile:
         step()
@@ -81,16 +85,15 @@ def _is_beside(file: str, of_model: set[str]) -> bool:
 
 
 def _is_charged_to_caller(called: CodeType | str, caller_is_ours: bool, of_model: set[str]) -> bool:
-    """Return whether the time in `called` (a name if it is written in C) counts as time of its caller.
+    """Return whether the time in `called` counts as its caller's.
 
-    For a caller of ours: C functions that do not train. For any other caller: everything but this package, and
-    functions that have an entry of their own.
+    A function of this package is charged with functions in C that do not train, any other with all that it calls but
+    functions of this package and those that are charged themselves.
     """
-    if isinstance(called, str):
-        return not (caller_is_ours and any(word in called for word in OF_TRAINING))
-    if caller_is_ours or called.co_filename.startswith(OURS):
-        return False
-    return not _is_beside(called.co_filename, of_model)
+    if isinstance(called, str):  # the name of a function in C
+        return not caller_is_ours or not any(word in called for word in OF_TRAINING)
+    is_ours, is_charged = called.co_filename.startswith(OURS), _is_beside(called.co_filename, of_model)
+    return not (caller_is_ours or is_ours or is_charged)
 
 
 def _files_of_model(model: nn.Module) -> Iterator[str]:

@@ -19,7 +19,7 @@ from scaleproof.measure.strategy.base import local_shard
 from scaleproof.measure.trainer.probe import Probe
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")  # null where they are not set
-# Of AdamW, with their usual value: no configuration asks for another.
+# Options of AdamW that change its rule, with their usual value: no configuration asks for another.
 VARIANTS = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 MODULUS = 2**64
 SAMPLED = 2**16
@@ -135,8 +135,8 @@ def census_of_rank(strategy: Strategy, model: nn.Module, **of_steps: Any) -> Cen
 def weights_checksum(parameters: Iterable[nn.Parameter]) -> str | None:
     """Return a checksum of the bits of all parameters, 16 hexadecimal digits; None where this rank holds only a part.
 
-    It is the sum over parameters of (place + 1) x the sum of their elements' bits, modulo 2^64. Two ranks with equal
-    checksums have, but for rare chance, equal weights.
+    It is the sum over parameters of their place, from 1, x the sum of their elements' bits, modulo 2^64. Two ranks with
+    equal checksums have, but for rare chance, equal weights.
     """
     total = 0
     for place, parameter in enumerate(parameters, start=1):
@@ -197,12 +197,12 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
 def _elements_of_groups(strategy: Strategy) -> list[int]:
     """Return for each parameter group how many elements of whole tensors it updates.
 
-    The groups of an engine's optimizer hold partitions of tensors; the engine keeps the whole ones beside them.
+    ZeRO's optimizer has partitions of tensors in its own groups, and lists of the whole tensors besides.
     """
     owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
-    if hasattr(owner, "bit16_groups"):  # stages 1 and 2
+    if hasattr(owner, "bit16_groups"):  # of stages 1 and 2, in any precision
         groups = owner.bit16_groups
-    elif hasattr(owner, "trainable_param_groups"):  # stage 3
+    elif hasattr(owner, "trainable_param_groups"):  # of stage 3
         groups = [group["params"] for group in owner.trainable_param_groups]
     else:
         groups = [group["params"] for group in owner.param_groups]
@@ -230,9 +230,9 @@ def compiled_graphs() -> int:
 
 
 def compiled_parts(model: nn.Module) -> str:
-    """Return the kinds of modules in `model` that torch.compile has compiled, wholly or in one method: "LossHead".
+    """Return the classes of modules in `model` that torch.compile has compiled, wholly or in one method: "LossHead".
 
-    A kind that torch says was given one of two options names it: "Block with max_autotune", or "triton.cudagraphs".
+    Two options are named where they were on: "Block with max_autotune", "Block with triton.cudagraphs".
     """
     parts = set()
     for module in model.modules():

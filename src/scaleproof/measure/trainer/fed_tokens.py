@@ -41,9 +41,9 @@ class FedTokens:
             hook.remove()
 
     def chained_checksum(self, first_step: int, accumulation: int) -> str:
-        """Return the checksum of all forward passes: sum of (step + 1) x its rows' squared hashes, modulo 2^64.
+        """Return the chain of tokens of all forward passes, by the rule in scaleproof.measure.reference.samples.
 
-        `accumulation` passes make a step, the first of them step `first_step`. It has 16 hexadecimal digits.
+        `accumulation` passes make a step, the first of them step `first_step`. The chain has 16 hexadecimal digits.
         """
         total = 0
         for place, sums in enumerate(self.sums):

@@ -35,18 +35,23 @@ class HostLoad:
         self._after = _read_counters(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Return fields of a rank's record: the window's ends, and how much each counter grew; None where not read."""
-        ends = {name: (self._before[name], value) for name, value in self._after.items()}
-        passed = {name: None if None in pair else pair[1] - pair[0] for name, pair in ends.items()}  # type: ignore[operator]
+        """Return fields of a rank's record: when the block began and ended, and how much each counter grew in it.
+
+        A counter that the system does not have is None.
+        """
+        growth = {}
+        for name, after in self._after.items():
+            before = self._before[name]
+            growth[name] = None if before is None or after is None else after - before
         return {
             "window_start_epoch_s": self.start_epoch_s,
             "window_end_epoch_s": self.end_epoch_s,
             "window_start_monotonic_s": self.start_monotonic_s,
             "window_end_monotonic_s": self.end_monotonic_s,
-            "cpu_load": (passed["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # in cores
+            "cpu_load": (growth["cpu_s"] or 0.0) / (self.end_monotonic_s - self.start_monotonic_s),  # in cores
             "machine_cpus": psutil.cpu_count(),
             "machine_memory_bytes": psutil.virtual_memory().total,
-            **passed,
+            **growth,
         }
 
 

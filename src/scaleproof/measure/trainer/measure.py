@@ -80,8 +80,8 @@ class Ready:
 def set_up(session: Session, request: Request, look: bool = False, watched: bool = True) -> Ready:
     """Make the cell's model, strategy and data as they are timed; make no step.
 
-    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps. Garbage is
-    collected from here on; it was not while libraries were imported.
+    `look`: score some samples by the model before it is wrapped. `watched`: the launcher counts the steps, by a mark
+    in its file. Garbage is collected from here on; it was not while libraries were imported.
     """
     cell, work = request.cell, request.cell.work
     tokens = open_split(Path(request.tokens), "train", cell.workload)
@@ -119,13 +119,13 @@ class WarmUp(NamedTuple):
 
 
 def warm_up(ready: Ready, count: int) -> WarmUp:
-    """Make `count` (3 or more) warm-up steps, the last but one under a probe, so that a clean one follows it."""
+    """Make `count` (3 or more) warm-up steps, the last but one under a probe: the window follows an unprobed one."""
     probed = count - AFTER_PROBE - 1  # number of the probed step
     series = [ready.steps(0, 1)]
     if probed > 1:
         series.append(ready.steps(1, probed - 1))
     probed_series, probe, counted = make_probed_step(ready, probed)
-    # The eager step of a compiled cell has left blocks that are not of the program which is timed.
+    # Of a compiled cell the probed step ran uncompiled: torch gives back the memory that this alone has needed.
     accelerator.release_memory(ready.strategy.device)
     exchanges = collectives_made()
     series += [probed_series, ready.steps(probed + 1, AFTER_PROBE)]
@@ -134,8 +134,7 @@ def warm_up(ready: Ready, count: int) -> WarmUp:
 
 def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> ProbedRun:
     """Make step `step` under a probe. `measure_state`: also measure the state in memory."""
-    # A hook on a compiled model would have it compiled again.
-    checksum = None if ready.compiled else TokenChecksum()
+    checksum = None if ready.compiled else TokenChecksum()  # its hook would have a compiled model compiled again
     on_host = must_keep_on_host(ready)
     keeping = torch.autograd.graph.save_on_cpu() if on_host else nullcontext()
     first_node = autograd_nodes_made()
@@ -147,20 +146,29 @@ def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> Pro
     return ProbedRun(series, probe, record)
 
 
-def must_keep_on_host(ready: Ready) -> bool:
-    """Return whether the probed step keeps its activations in the host's memory, as the device may be too small.
+def is_tight_uncompiled(device: torch.device) -> bool:
+    """Return whether a compiled program may not fit on `device` as it is written, which takes about twice the memory.
 
-    A compiled cell is probed uncompiled, which takes about twice the memory of the compiled steps so far. Each rank
-    decides for itself: operators and collectives are the same either way.
+    It is judged by the peak of the compiled steps so far; never on a CPU.
     """
-    device = ready.strategy.device
-    if not ready.compiled or not accelerator.is_accelerator(device):
+    if not accelerator.is_accelerator(device):
         return False
     device_bytes = torch.cuda.get_device_properties(device).total_memory  # torch.accelerator has no name for it yet
+    return torch.accelerator.max_memory_allocated(device) > TIGHT * device_bytes
+
+
+def must_keep_on_host(ready: Ready) -> bool:
+    """Return whether the probed step of a compiled cell keeps its activations in the host's memory, to fit.
+
+    Each rank decides for itself, and only where the host has as much room for it as a whole device: operators and
+    collectives are the same either way.
+    """
+    device = ready.strategy.device
+    if not ready.compiled or not is_tight_uncompiled(device):
+        return False
     ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     host_bytes = psutil.virtual_memory().available / ranks_here
-    may_not_fit = torch.accelerator.max_memory_allocated(device) > TIGHT * device_bytes
-    return may_not_fit and host_bytes > device_bytes
+    return host_bytes > torch.cuda.get_device_properties(device).total_memory
 
 
 def _make_step_as_written(ready: Ready, step: int) -> Series:
@@ -193,22 +201,19 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
     fed = FedTokens(cell.batch.micro * len(session.shares), cell.workload.seq_len + 1, device)
     inside = TokensInside(ready.inside)
     update_log = UpdateLog(work.warmup_steps)
-    dist.barrier()
+    dist.barrier()  # all ranks are here: the warm-up is over
     first_node = autograd_nodes_made()
     warmed_up_at = time.time()
     with monitor:
-        dist.barrier()
+        dist.barrier()  # all monitors have started
         watched = update_log.record(ready.strategy.optimizer)
         with HostLoad(session.cores) as host_load, fed.record(ready.entrance), inside, watched:
-            exchanges = collectives_made()
+            collectives_before = collectives_made()
             series = ready.steps(work.warmup_steps, work.steps)
-            exchanges = collectives_made() - exchanges
-    counted = {
-        "modes_in_window": active_modes(),
-        "nodes_in_window": autograd_nodes_made() - first_node - 1,  # less the node that counting makes
-        "collectives_in_window": exchanges,
-    }
+            collectives = collectives_made() - collectives_before
+    modes, nodes = active_modes(), autograd_nodes_made() - first_node - 1  # less the node that counting makes
     print_on_rank_0(session, f"window: {series.wall:.2f} s")
+    hooks = foreign_hooks(ready.strategy.module)
     bytes_per_unit = 1 if sys.platform == "darwin" else 1024
     return TimedWindow(
         series=series,
@@ -217,11 +222,12 @@ def time_window(session: Session, request: Request, ready: Ready) -> TimedWindow
         cuda_memory=accelerator.memory_peaks(device),
         updates=ready.strategy.executed_updates() - executed,
         machine_readings=monitor.result() | host_load.result(),
-        census=counted
-        | {
+        census={
+            "modes_in_window": modes,
+            "nodes_in_window": nodes,
+            "collectives_in_window": collectives,
             "coarse": share_exact_in_bf16(ready.strategy),
-            "slowed_by": sorted(update_log.slowed_by)
-            + [f"the hook {name}" for name in foreign_hooks(ready.strategy.module)],
+            "slowed_by": [*sorted(update_log.slowed_by), *(f"the hook {name}" for name in hooks)],
             "tokens_in_window": fed.chained_checksum(work.warmup_steps, cell.batch.accumulation),
             "tokens_inside_window": inside.tokens,
             "updates_in_window": update_log.summary(work.warmup_steps, work.steps),
@@ -234,14 +240,17 @@ class Closing:
     """What was seen after the window: the validation of all ranks, and one more probed step."""
 
     scored: list[Scored]
-    epoch_s: float
-    monotonic_s: float
+    epoch_s: float  # when all ranks had validated
+    monotonic_s: float  # the same by the clock that nobody sets
     probed: ProbedStep | None
-    twice: list[float] | None  # loss of the probed step, as it is scored and as it is trained on
+    both_losses: list[float] | None  # of the probed step, as it is scored and as it is trained on; None: not finite
 
 
 def look_after_window(session: Session, request: Request, run: Ready) -> Closing:
-    """Score held-out samples, and probe one more step, unless the cell is compiled or memory ran out."""
+    """Score held-out samples; then score one more step, and make it under a probe: both losses should be equal.
+
+    No step is made where memory ran out, nor of a compiled cell: uncompiled it would take more than what was timed.
+    """
     cell, work = request.cell, request.cell.work
     held_out = open_split(Path(request.tokens), "val", cell.workload)
     samples = work.validation_samples
@@ -249,8 +258,7 @@ def look_after_window(session: Session, request: Request, run: Ready) -> Closing
     scored = session.gather(own)
     epoch, monotonic = time.time(), time.monotonic()
     probed: ProbedStep | None = None
-    twice: list[float] | None = None
-    # A compiled cell would run as written, which takes more memory than what was timed.
+    both_losses: list[float] | None = None
     if not run.compiled and not any(rank.out_of_memory for rank in scored):
         step = work.warmup_steps + work.steps
         as_scored = score_mean_loss(
@@ -259,8 +267,8 @@ def look_after_window(session: Session, request: Request, run: Ready) -> Closing
         run.strategy.module.train()
         series, _, probed = make_probed_step(run, step, measure_state=False)
         losses = [as_scored, float(series.loss[0])]
-        twice = losses if np.isfinite(losses).all() else None
-    return Closing(scored, epoch, monotonic, probed, twice)
+        both_losses = losses if np.isfinite(losses).all() else None
+    return Closing(scored, epoch, monotonic, probed, both_losses)
 
 
 class MadeRun(NamedTuple):
@@ -298,7 +306,7 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
             run.model,
             before=warmup.probed,
             after=closing.probed,
-            scored_and_trained=closing.twice,
+            scored_and_trained=closing.both_losses,
             collectives_of_step=warmup.collectives,
             first_losses=run.first_losses,
             **window.census,
@@ -308,8 +316,8 @@ def measure_in(session: Session, request: Request, began: float) -> MadeRun:
     )
     ranks = session.gather(own)
     metrics = _write_metrics(session, request, run, ranks, closing.scored, began) if session.rank == 0 else None
-    probed_s = warmup.series[-2].wall  # of the parts of the warm-up the last but one is the probed step
-    return MadeRun(metrics, probed_s, window.series.wall / work.steps)
+    *_, of_probed_step, _ = warmup.series
+    return MadeRun(metrics, of_probed_step.wall, window.series.wall / work.steps)
 
 
 def _write_metrics(
@@ -333,14 +341,13 @@ def print_on_rank_0(session: Session, text: str) -> None:
 
 
 def score_unwrapped_model(model: nn.Module, plan: SamplePlan, file: TokenFile, device: torch.device) -> list[float]:
-    """Return the losses of the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one.
+    """Return the losses of the 1 to MOST_ROWS samples of step 0 with the smallest ids, one by one, in strict fp32.
 
-    The model is on `device` meanwhile. Returns [] where that runs out of memory.
+    They must be those of the reference. The model is on `device` meanwhile; [] where that runs out of memory.
     """
     origin = next(model.parameters()).device
-    # A forward pass takes 2 FLOPs for each parameter and token.
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    affordable = int(BUDGET_FLOPS / (2 * parameters * file.seq_len))
+    affordable = int(BUDGET_FLOPS / (2 * parameters * file.seq_len))  # 2 FLOPs for each parameter and token
     ids = np.sort(plan.step(0))[: max(1, min(MOST_ROWS, affordable))]
     torch.set_float32_matmul_precision("highest")
     rows = torch.from_numpy(file.read(ids))

@@ -123,7 +123,7 @@ def _startup(started: float, began: float, ranks: list[RankRecord], first_step_s
 
 
 def _rank_entry(rank: RankRecord) -> dict[str, Any]:
-    """Return a rank's entry in the metrics: its place and load, and its share of figures that are of all ranks."""
+    """Return a rank's entry in the metrics: where it ran, its load, when its phases ended, and its memory."""
     return rank.place | {
         "ready_epoch_s": rank.ready,
         "warm_epoch_s": rank.window.warmed_up_at,
@@ -269,9 +269,10 @@ def make_ledger(
 
 
 def _consumed_too_often(consumed: np.ndarray, planned: np.ndarray) -> int:
-    """Return how many samples of a step were consumed beyond their times in its plan; both arrays are of sample ids.
+    """Return how many samples of a step were consumed more often than planned; both arrays are of sample ids.
 
-    They may stand there several times: a tiny corpus repeats within a step. A sample that is in no plan may come once.
+    A plan may have a sample several times: a tiny corpus repeats within a step. One that is in no plan may come once:
+    the digests tell it.
     """
     times_planned = Counter(planned.tolist())
     times_consumed = Counter(consumed.tolist())

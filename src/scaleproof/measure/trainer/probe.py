@@ -20,6 +20,7 @@ from scaleproof.measure.trainer.host_load import IdleClock
 from scaleproof.measure.trainer.updates import UpdateWitness
 
 # Operations in which nearly all of the arithmetic is done; their operands' dtype is the precision that really ran.
+# linear: products with weights; batched: of attention without a fused kernel.
 PRODUCTS = {"mm": "linear", "addmm": "linear", "linear": "linear", "bmm": "batched", "baddbmm": "batched"}
 ATTENTION = "_scaled_dot_product_"  # fused kernels of attention
 UPDATES = "_fused_adam"  # fused kernels of the optimizer
@@ -35,14 +36,14 @@ class OperationCounter(TorchDispatchMode):
     def __init__(self) -> None:
         """Begin with nothing counted."""
         super().__init__()
-        self.calls: dict[str, int] = defaultdict(int)
-        self.bytes: dict[str, int] = defaultdict(int)
+        self.calls: dict[str, int] = defaultdict(int)  # by collective
+        self.bytes: dict[str, int] = defaultdict(int)  # by collective: the full size of what is exchanged
         self.moved: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))  # bytes by collective and dtype
-        self.products: set[str] = set()
-        self.gradients: set[str] = set()
-        self.flops: Counter[str] = Counter()  # linear: products with weights; batched: of attention
-        self.attention: Counter[str] = Counter()
-        self.updates: Counter[str] = Counter()
+        self.products: set[str] = set()  # dtypes of their operands
+        self.gradients: set[str] = set()  # dtypes; noted by a Probe alone
+        self.flops: Counter[str] = Counter()  # of linear and batched products
+        self.attention: Counter[str] = Counter()  # calls by kernel
+        self.updates: Counter[str] = Counter()  # calls by kernel
         self.clock: IdleClock | None = None  # paused in collectives
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN204  (torch's signature)
@@ -86,7 +87,7 @@ class OperationCounter(TorchDispatchMode):
         if not tensors:
             return
         name = called.strip("_")
-        # An all-reduce lists what it reduces; a gather or scatter has one side of the full size.
+        # An all-reduce lists all that it reduces; of a gather or scatter one argument, the largest, has the full size.
         sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
         self.calls[name] += 1
         self.bytes[name] += sum(sizes) if name.startswith("allreduce") else _largest_argument_bytes(args)
@@ -94,17 +95,14 @@ class OperationCounter(TorchDispatchMode):
             self.moved[name][dtype_names([tensor.dtype])] += size
 
     def collectives(self) -> dict[str, dict]:
-        """Return collective -> its calls, dtypes, and logical bytes (full size of what is exchanged)."""
+        """Return collective -> its calls, logical bytes and dtypes."""
         return {
             name: {"calls": self.calls[name], "bytes": self.bytes[name], "dtypes": sorted(self.moved[name])}
             for name in sorted(self.calls)
         }
 
     def record(self, step: int) -> ProbedOperations:
-        """Return what was counted in the step of number `step`.
-
-        `gradients` are the dtypes of reduced tensors: only a `Probe` hooks the gradients themselves.
-        """
+        """Return what was counted in step `step`, with the dtypes of reduced tensors as those of gradients."""
         dtypes = self.dtypes()
         return ProbedOperations(
             step=step,
@@ -122,9 +120,9 @@ class OperationCounter(TorchDispatchMode):
             if "reduce" in name:
                 for dtype, size in moved.items():
                     reduced[dtype] += size
-        # Flags and norms are reduced too, in dtypes of their own.
-        main = {dtype for dtype, size in reduced.items() if size > MAIN_SHARE * sum(reduced.values())}
-        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": main}
+        # Flags and norms are reduced too, in dtypes of their own: few bytes.
+        of_gradients = {dtype for dtype, size in reduced.items() if size > MAIN_SHARE * sum(reduced.values())}
+        dtypes = {"products": self.products, "gradients": self.gradients, "reduced": of_gradients}
         return {what: "+".join(sorted(names)) or "none" for what, names in dtypes.items()}
 
 

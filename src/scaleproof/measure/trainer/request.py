@@ -42,7 +42,7 @@ class Request:
     campaign: str
     slug: str
     repeat: int
-    sections: dict[str, Any]
+    sections: dict[str, Any]  # of the cell's configuration
     tokens: str  # folder of tokens.json
     out: str  # folder that the results are written into
     run_id: str
@@ -56,7 +56,7 @@ class Request:
 
     @classmethod
     def for_cell(cls, cell: Cell, tokens: Path, out: Path, *, provenance: dict[str, Any], **names: Any) -> "Request":
-        """Return the request for a run of `cell` that starts now. `names`: other fields; without them, repeat is 1."""
+        """Return the request for a run of `cell` that starts now. `names`: the other fields; repeat is 1 by default."""
         sections = {name: getattr(cell, name).model_dump(mode="json") for name in SECTIONS}  # read back by `cell`
         sections["execution"]["geometry"] = str(cell.execution.geometry)
         return cls(
@@ -138,7 +138,7 @@ class Request:
 
 
 def open_heartbeat(local_rank: int) -> np.ndarray:
-    """Return this rank's mark in the launcher's file, an int64: PHASES x steps done + phases done of the next step."""
+    """Return this rank's mark in the launcher's file: one int64, for the number of phases done, PHASES in each step."""
     path = os.environ.get(VARIABLE)
     if not path:  # started by hand: nobody looks
         return np.zeros(1, dtype=np.int64)

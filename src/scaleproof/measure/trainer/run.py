@@ -1,7 +1,8 @@
 """A whole run on one rank, as the launcher asks for it: the timed steps, and, of a first repeat, a second look.
 
-That is the witness: steps of the cell once more from the same state, untimed, every one of them under a probe. What
-begins with the window, or hides from the two probed steps of a run, makes the timed steps others than these.
+The second look is the witness: steps of the cell once more from the same state, untimed, every one of them under a
+probe. What begins with the window, or hides from the two probed steps of a run, makes the timed steps others than
+these. The control comes after it: a bare loop over the same samples, which shows what the trainer itself costs.
 """
 
 import gc
@@ -11,7 +12,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 from scaleproof.ground.files import write_json
@@ -20,17 +20,33 @@ from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.reference.control import has_control, time_bare_loop
 from scaleproof.measure.trainer.beside import time_other_functions
-from scaleproof.measure.trainer.measure import TIGHT, Ready, make_probed_step, measure_in, print_on_rank_0, set_up
+from scaleproof.measure.trainer.measure import (
+    Ready,
+    is_tight_uncompiled,
+    make_probed_step,
+    measure_in,
+    print_on_rank_0,
+    set_up,
+)
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
 
 CONTROL_S = 1.0  # of the control, by the time of a timed step
 FEWEST_OF_CONTROL, MOST_OF_CONTROL = 3, 10  # its steps
-PLAIN = 5  # steps after those of the witness, with nobody looking
+PLAIN_STEPS = 5  # after those of the witness, with nobody looking
 TIME_SHARE = 0.5  # of what is left of a run's time limit
-# What a step ran. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
-KIND = ("linear_flops", "batched_flops", "attention", "updates", "collectives", "products", "nodes", "tokens_inside")
+# Fields of a probed step. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
+WHAT_RAN = (
+    "linear_flops",
+    "batched_flops",
+    "attention",
+    "updates",
+    "collectives",
+    "products",
+    "nodes",
+    "tokens_inside",
+)
 
 
 def make_run(request: Request, began: float) -> Session:
@@ -70,13 +86,9 @@ def measure_witness_and_control(session: Session, request: Request, probed_s: fl
         accelerator.release_memory(session.device)
     if has_control(request.cell.config):
         dist.barrier()
-        timed = time_bare_loop(
-            request.cell.config,
-            Path(request.tokens),
-            session.device,
-            max(FEWEST_OF_CONTROL, min(MOST_OF_CONTROL, int(CONTROL_S / step_s))),
-            session.local_world,
-        )
+        n_steps = max(FEWEST_OF_CONTROL, min(MOST_OF_CONTROL, int(CONTROL_S / step_s)))
+        tokens = Path(request.tokens)
+        timed = time_bare_loop(request.cell.config, tokens, session.device, n_steps, session.local_world)
         fields["control"] = BareLoop.model_validate(timed) if timed else None  # None: memory did not suffice
     return fields
 
@@ -84,20 +96,20 @@ def measure_witness_and_control(session: Session, request: Request, probed_s: fl
 def count_steps_to_witness(session: Session, request: Request, probed_s: float) -> int:
     """Return how many steps to witness, the same on every rank: as many as asked for, or as the time limit allows.
 
-    `probed_s`: seconds of a probed step. 0 where a compiled cell may not fit into memory as it is written.
+    `probed_s`: seconds of a probed step. 0 where a compiled cell, which a probe runs uncompiled, may not fit.
     """
     left_s = request.time_limit - (time.time() - request.started)
     affordable = int(TIME_SHARE * left_s / probed_s)
-    device = session.device
-    if request.cell.execution.compile and accelerator.is_accelerator(device):
-        total = torch.cuda.get_device_properties(device).total_memory
-        if torch.accelerator.max_memory_allocated(device) >= TIGHT * total:
-            affordable = 0
+    if request.cell.execution.compile and is_tight_uncompiled(session.device):
+        affordable = 0
     return max(0, min(request.witness_steps, *session.gather(affordable)))
 
 
 def make_witnessed_steps(session: Session, request: Request, steps: int) -> WitnessedSteps:
-    """Set the cell up anew, make its first `steps` steps, each under a probe, and return their record."""
+    """Set the cell up anew, make its first `steps` steps, each under a probe, and return their record.
+
+    Further steps, with nobody looking, say what the probe costs and what runs beside training.
+    """
     began = time.monotonic()
     run = set_up(session, request, watched=False)
     losses: list[float] = []
@@ -108,13 +120,12 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
             series, _, probed = make_probed_step(run, number, measure_state=False)
             losses.append(float(series.loss[0]))  # the only step of the series
             probed_steps.append(probed)
-    plain_s = [] if accelerator.is_accelerator(session.device) else [_time_step_s(run, steps) for _ in range(PLAIN)]
+    plain_s: list[float] = []
+    if not accelerator.is_accelerator(session.device):  # beside a GPU the host's thread may only wait for it
+        plain_s = [_time_step_s(run, steps) for _ in range(PLAIN_STEPS)]
     beside = {} if run.compiled else time_other_functions(run.model, lambda: run.steps(steps, 1))
-    changed = [
-        step
-        for before, step in pairwise(probed_steps)
-        if any(getattr(before, name) != getattr(step, name) for name in KIND)
-    ]
+    ran = [[getattr(step, name) for name in WHAT_RAN] for step in probed_steps]
+    changed = [step for (before, now), step in zip(pairwise(ran), probed_steps[1:], strict=True) if before != now]
     return WitnessedSteps(
         seconds=time.monotonic() - began,
         losses=losses,

@@ -19,9 +19,9 @@ from scaleproof.measure.strategy import Strategy
 from scaleproof.measure.strategy.base import Native, dtype_names, local_shard
 
 Settings = tuple[float, float, float, float]  # weight decay, both betas, eps
-WATCHED = 1024  # elements of a first moment whose norm is taken: a kernel that costs nothing
-TURN = (5**0.5 - 1) / 2  # of a tensor: multiples of it, modulo 1, come near every place soon
-LEAST = 8  # elements of the tensor that is watched
+PART = 1024  # elements of a first moment whose norm is taken: a kernel that costs nothing
+GOLDEN_RATIO = (5**0.5 - 1) / 2  # its multiples, modulo 1, soon come near every place from 0 to 1
+LEAST_WATCHED = 8  # elements of the tensor that a witness watches
 
 
 class UpdateLog:
@@ -29,20 +29,20 @@ class UpdateLog:
 
     After the call it takes the norm of a part of AdamW's first moment, which stays on the device: it shows in each step
     what gradients were exchanged and clipped, and that they were used. Tensors take turns, and parts of them, by the
-    number of the step.
+    number of the step. `slowed_by`: modes that were on in some call, and slow every operation.
     """
 
     def __init__(self, first_step: int = 0) -> None:
         """Begin with no call. `first_step`: the number of the step whose update is the first call."""
         self._first_step = first_step
-        self._turns: dict[int, int] = defaultdict(int)  # calls so far, by the first tensor that they update
-        self._moments: list[Tensor] = []  # of each call
-        self._conditions: dict[str, set[str]] = defaultdict(set)
+        self._turns: dict[int, int] = defaultdict(int)  # calls so far of each part of ZeRO, by its first moment's id
+        self._moments: list[Tensor] = []  # of each call, the norm of a part
+        self._conditions: dict[str, set[str]] = defaultdict(set)  # threads, dtypes, ... -> all that occurred
         self._rates: list[float] = []  # of each call, the mean over its groups
         self._decays: list[float] = []  # of each call, the sum over its groups
         self._settings: set[Settings] = set()
-        self._children = 0
-        self._of_children: tuple[float, int] | None = None
+        self._calls_after_a_child = 0  # before which a process had ended that this one had started
+        self._used_by_children: tuple[float, int] | None = None  # CPU seconds and page faults, at the last call
         self.slowed_by: set[str] = set()
 
     def _note_call(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
@@ -52,29 +52,31 @@ class UpdateLog:
         self._decays.append(sum(group["weight_decay"] for group in groups))
         self.slowed_by.update(slowing_modes())
         self._settings.update((group["weight_decay"], *group["betas"], group["eps"]) for group in groups)
-        # What ended child processes have used; it changes where one worked during the window.
+        # A child's use is added to these counters when it ends: such a process may have done work of the window.
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        of_children = usage.ru_utime + usage.ru_stime, usage.ru_minflt
-        self._children += self._of_children not in (None, of_children)
-        self._of_children = of_children
+        used_by_children = usage.ru_utime + usage.ru_stime, usage.ru_minflt
+        if self._used_by_children not in (None, used_by_children):
+            self._calls_after_a_child += 1
+        self._used_by_children = used_by_children
         self._conditions["threads"].add(str(torch.get_num_threads()))
         self._conditions["float32_matmul"].add(torch.get_float32_matmul_precision())
         self._conditions["dispatch_modes"].add(str(active_modes()))
 
     @torch.no_grad()  # with gradients a shard that is looked at makes an autograd node, and nodes are counted
     def _note_moment(self, optimizer: Optimizer, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """Note the norm of a part of one tensor's first moment, in turn: torch's hook after an optimizer's step."""
+        """Note the norm of a part of one tensor's first moment: torch's hook after an optimizer's step."""
         parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
         moments = [optimizer.state[tensor]["exp_avg"] for tensor in parameters if "exp_avg" in optimizer.state[tensor]]
         if not moments:  # a call that fp16's loss scale has skipped, before the first update
             return
-        turn = self._first_step + self._turns[id(moments[0])]
-        self._turns[id(moments[0])] += 1
-        moment = moments[turn % len(moments)]
+        part_of_zero = id(moments[0])
+        step = self._first_step + self._turns[part_of_zero]
+        self._turns[part_of_zero] += 1
+        moment = moments[step % len(moments)]
         self._conditions["moments"].add(dtype_names([moment.dtype]))
         local = local_shard(moment).flatten()
-        start = int(turn * TURN % 1 * max(0, len(local) - WATCHED))
-        self._moments.append(torch.linalg.vector_norm(local[start : start + WATCHED]))
+        start = int(step * GOLDEN_RATIO % 1 * max(0, len(local) - PART))
+        self._moments.append(torch.linalg.vector_norm(local[start : start + PART]))
 
     @contextmanager
     def record(self, optimizer: Optimizer) -> Iterator["UpdateLog"]:
@@ -98,7 +100,8 @@ class UpdateLog:
         """Return the record of the window's updates, `steps` steps from `first_step` on.
 
         ZeRO calls the optimizer several times in a step, once for each of its parts. None where the calls are no
-        multiple of the steps (fp16 has skipped some), so that nobody knows which call was of which step.
+        multiple of the steps (fp16 has skipped some), so that nobody knows which call was of which step. Rates are
+        weighted with step + 1, so that the same rates in another order have another mean.
         """
         calls, rest = divmod(len(self._rates), steps)  # calls in each step
         if not calls or rest:
@@ -112,7 +115,7 @@ class UpdateLog:
             settings=sorted(list(settings) for settings in self._settings),
             moments=self.moments,
             conditions={name: sorted(values) for name, values in self._conditions.items()},
-            children=self._children,
+            children=self._calls_after_a_child,
         )
 
 
@@ -156,21 +159,20 @@ class UpdateWitness:
     def note_gradients(self) -> None:
         """Before an update, note the gradients' norm, and copy gradient and first moment of one tensor.
 
-        It is the smallest with LEAST elements or more, so that the copies cost little.
+        That is the smallest tensor with LEAST_WATCHED elements or more: copies of it cost little.
         """
         if not self._holds_gradients():
             return
-        parameters = [parameter for parameter in self.strategy.module.parameters() if parameter.grad is not None]
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        parameters = self.strategy.module.parameters()
+        gradients = [(parameter, local_shard(parameter.grad)) for parameter in parameters if parameter.grad is not None]
         if not gradients:
             return
-        norms = [torch.linalg.vector_norm(local_shard(gradient)) for gradient in gradients]
+        norms = [torch.linalg.vector_norm(gradient) for _, gradient in gradients]
         self.gradient_norm = float(torch.stack(norms).double().square().sum().sqrt())
-        large_enough = [parameter for parameter in parameters if local_shard(parameter).numel() >= LEAST]
+        large_enough = [entry for entry in gradients if entry[1].numel() >= LEAST_WATCHED]
         if large_enough:
-            self._watched = min(large_enough, key=lambda parameter: local_shard(parameter).numel())
-            assert self._watched.grad is not None
-            self._gradient = local_shard(self._watched.grad).clone()
+            self._watched, gradient = min(large_enough, key=lambda entry: entry[1].numel())
+            self._gradient = gradient.clone()
             self._moment = self._first_moment()
 
     @torch.no_grad()
@@ -180,10 +182,11 @@ class UpdateWitness:
         AdamW makes the new moment beta x moment + (1 - beta) x gradient: both moments tell which gradient it took.
         """
         engine = getattr(self.strategy, "engine", None)
-        if engine is not None and engine.zero_optimization_stage() and self.strategy.cell.execution.precision != "fp16":
+        has_loss_scale = self.strategy.cell.execution.precision == "fp16"
+        if engine is not None and engine.zero_optimization_stage() and not has_loss_scale:
             norm = engine.get_global_grad_norm()
             self.gradient_norm = None if norm is None else float(norm)
-        if self._watched is None or not float(self._gradient.norm()):
+        if self._watched is None or not float(self._gradient.norm()):  # `note_gradients` saw none, or zeros
             return
         beta = next(
             group["betas"][0]

@@ -45,7 +45,7 @@ def score_held_out(
 ) -> Scored:
     """Score this rank's part of `count` held-out samples of `file`; nothing is scored if memory runs out.
 
-    `shares`: the devices that this rank feeds, counted over all ranks; `entrance`: the module where tokens are noted.
+    `shares`: the numbers of the devices that this rank feeds; `entrance`: the module where tokens are noted.
     """
     began = time.perf_counter()
     ids = held_out_ids(file.n_samples, count)
@@ -55,7 +55,8 @@ def score_held_out(
         return Scored(ids, totals, str(checksum), time.perf_counter() - began)
     # Every rank makes as many forward passes, since sharded weights are gathered in them.
     passes = math.ceil(len(ids) / (batch.micro * batch.n_devices))
-    # Places in `ids`, dealt out to passes, devices and their samples; those beyond its end fill up, and do not count.
+    # Places in `ids`, dealt out to passes, devices and their samples. Those beyond its end begin `ids` again, to fill
+    # up the last pass; their scores do not count.
     places = np.arange(passes * batch.micro * batch.n_devices).reshape(passes, batch.n_devices, batch.micro)
     own = places[:, shares].reshape(passes, -1)
     try:

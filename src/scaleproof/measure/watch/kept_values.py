@@ -11,10 +11,10 @@ Kept = Tensor | float  # a number, where it may be had without waiting for a dev
 
 
 def to_keep(values: Sequence[Kept]) -> list[Kept]:
-    """Return the values of one element that stay until the end: those on a CPU as numbers, others as they are.
+    """Return single figures in the form in which they stay until the end: of a CPU as numbers, else as tensors.
 
-    A small tensor of each step would lie between the large ones that come and go, and the allocator of a CPU then has
-    to find new places for these: 3 to 9 % of a step.
+    On a CPU the small tensors that each step leaves would cut up the memory in which large ones come and go: the
+    allocator then takes 3 to 9 % of a step.
     """
     return [value.item() if isinstance(value, Tensor) and value.device.type == "cpu" else value for value in values]
 
@@ -34,7 +34,7 @@ def norm_of_all(tensors: list[Tensor], device: torch.device) -> Tensor:
 
 
 def nested_values(arguments: tuple[Any, ...]) -> list[Any]:
-    """Return the values inside of those arguments that are a mapping or a sequence, as a whole batch may be."""
+    """Return what is one level inside of `arguments`: a whole batch may be one mapping or sequence."""
     values: list[Any] = []
     for argument in arguments:
         if isinstance(argument, dict):

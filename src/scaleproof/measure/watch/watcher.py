@@ -32,6 +32,7 @@ from scaleproof.measure.strategy.base import dtype_names, local_shard
 from scaleproof.measure.trainer.census import elements_of, weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
+from scaleproof.measure.watch.gradients import LeftOut, UnclearedGradient, left_out_parameters
 from scaleproof.measure.watch.kept_values import Kept, mean_losses, nested_values, norm_of_all, to_keep
 
 PROBED_STEP = 1  # counted from 0: the first has what is only done once
@@ -77,21 +78,15 @@ class Watcher:
         self.evaluated: set[int] = set()  # steps in which a gradient came back from a model in evaluation mode
         self.layer_dtypes: Counter[torch.dtype] = Counter()  # of what the largest layer returns
         self.float32_products: set[str] = set()
-        self._traced: list[Tensor] = []  # parameters
-        self.traces: list[Kept] = []  # their checksums: of all at the start, and of one after each step
+        self._traced: list[Tensor] = []  # the trained parameters whose bits can be summed up
+        self.traces: list[Kept] = []  # their checksums: of all at the start, and of one, in turn, after each step
         self.counter: OperationCounter | None = None
         self.probing = ExitStack()  # holds the counter while its step is made
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
-        # Parameters with a gradient that the optimizer does not have: where it is largest, and the weight there.
-        self.left_out: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._followed: Tensor | None = None  # a parameter of whose gradient the next four are
-        self._kept: Tensor | None = None  # a copy of it, made after the update before
-        self._is_left: bool | Tensor = False  # whether it is there still, as a backward pass comes to add to it
-        self._left: list[bool | Tensor] = []  # the same, of each backward pass since the update before
-        self.carried: list[bool | Tensor] = []  # the same, of those between the first updates
-        self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, place -> 1 to length, for a checksum
+        self.left_out: list[LeftOut] = []
+        self.uncleared: UnclearedGradient | None = None  # followed over the first updates; None: of a compiled model
+        self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, device -> 1 to length, for a checksum
         self._hooks: list[Any] = []
-        self._hooks_of_gradient: list[Any] = []  # in place until the first updates are done
 
     def start(self, by_hooks: bool = True) -> None:
         """Hook model and optimizer, and start the clock.
@@ -120,15 +115,9 @@ class Watcher:
             ]
         trained = [parameter for parameter in self._parameters() if parameter.requires_grad]
         self._traced = [p for p in trained if type(local_shard(p).detach()) is Tensor and not p.is_complex()]
-        self._trace(self._traced)
+        self._note_checksum(self._traced)
         if self._traced and not _is_compiled(self.model):
-            few = [p for p in self._traced if p.numel() <= CHECKED_ELEMENTS]
-            followed = max(few, key=Tensor.numel) if few else min(self._traced, key=Tensor.numel)
-            self._followed = followed
-            self._hooks_of_gradient = [
-                followed.register_hook(self._before_gradient),
-                followed.register_post_accumulate_grad_hook(self._after_gradient),
-            ]
+            self.uncleared = UnclearedGradient(self._traced)
         atexit.register(self.finish)  # of a program that is ended, whose framework calls nothing then
         self.timer.start()
 
@@ -145,7 +134,7 @@ class Watcher:
         """Count a forward pass in training, and note what enters the model: torch's hook before it."""
         if module.training and torch.is_grad_enabled():
             self.forwards += 1
-            if torch._C._current_graph_task_id() != -1:  # made in a backward pass, by a checkpoint around the model
+            if torch._C._current_graph_task_id() != -1:  # a checkpoint around the model calls it in a backward pass
                 self.now.backward.add(self.forwards)
             self.record_inputs((*arguments, *named.values()))
 
@@ -164,117 +153,68 @@ class Watcher:
             self.now.batches.append(torch.stack(checksums).sum())
 
     def _checksum(self, values: Tensor) -> Tensor:
-        """Return a weighted sum of `values`, made on their device, that another order or another element changes."""
+        """Return the sum of place x element of `values`, made on their device: another order gives another sum."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
-        kind = (len(flat), flat.device)
-        if kind not in self._weights:
-            self._weights[kind] = torch.arange(1, len(flat) + 1, device=flat.device)
+        key = (len(flat), flat.device)
+        if key not in self._weights:  # kept, so that no step makes them again
+            self._weights[key] = torch.arange(1, len(flat) + 1, device=flat.device)
         # Of floating-point numbers the bits, as integers; the weights are of 64 bits, and so is the product.
         integers = flat.float().view(torch.int32) if flat.is_floating_point() else flat.long()
-        return (integers * self._weights[kind]).sum()
+        return (integers * self._weights[key]).sum()
 
     def _note_loss(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-        """Watch for a gradient of the output; in training, note the loss: its `loss`, or a single number in it."""
+        """Note the loss in the output, in training, and later whether a gradient of the output has come back."""
         if not torch.is_grad_enabled():
             return
-        seen, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
+        # A gradient is noted by the number of the forward pass; in evaluation mode, where none is due, by the step.
+        noted_in, number = (self.now.backward, self.forwards) if module.training else (self.evaluated, self.steps)
         for value in (output, *nested_values((output,))):
             if isinstance(value, Tensor) and value.requires_grad:
-                value.register_hook(lambda _: seen.add(number))
-        if not module.training:
-            return
-        named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
-        # (loss, logits), or (logits, loss). One element in a dimension may be the model's output for one sample.
-        returned = output if isinstance(output, tuple | list) else [output]
-        numbers = [value for value in returned if isinstance(value, Tensor) and value.dim() == 0]
-        loss = named if isinstance(named, Tensor) and named.numel() == 1 else next(iter(numbers), None)
+                value.register_hook(lambda _: noted_in.add(number))
+        loss = _loss_in(output) if module.training else None
         if loss is not None and loss.is_floating_point():
-            self.see_loss(loss.detach().reshape(()))
-
-    def _gradient(self) -> Tensor | None:
-        """Return the gradient of the followed parameter, of a large one its beginning; None where it has none."""
-        gradient = None if self._followed is None else self._followed.grad
-        return None if gradient is None else local_shard(gradient).flatten()[:CHECKED_ELEMENTS]
-
-    @torch.no_grad()
-    def _before_gradient(self, _: Tensor) -> None:
-        """Look whether the gradient of the update before is still there (in the first pass after it: unchanged)."""
-        gradient, before = self._gradient(), self._kept
-        self._is_left = (
-            gradient is not None
-            and before is not None
-            and (gradient.any() if self._left else gradient.any() & (gradient == before).all())
-        )
-
-    def _after_gradient(self, _: Tensor) -> None:
-        """Note that a backward pass has added to the gradient; autograd.grad, which adds nothing, never gets here."""
-        self._left.append(self._is_left)
-
-    @torch.no_grad()
-    def _keep_gradient(self) -> None:
-        """Copy the gradient after an update, and keep what the backward passes since the update before have found."""
-        gradient = self._gradient()
-        self.carried += self._left if self._kept is not None else []
-        self._left = []
-        if self.steps < LOOKS_UP_TO:
-            self._kept = None if gradient is None else gradient.clone()
-        else:
-            for hook in self._hooks_of_gradient:
-                hook.remove()
+            self.see_loss(loss.reshape(()))
 
     def _after_layer(self, layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         """Count the dtype of what a layer returns in training: torch's hook after its forward pass."""
         if layer.training and torch.is_grad_enabled() and isinstance(output, Tensor):
             self.layer_dtypes[output.dtype] += 1
 
-    def _trace(self, parameters: list[Tensor]) -> None:
-        """Keep a checksum of the first elements of each of `parameters`, which shows whether updates change them."""
+    def _note_checksum(self, parameters: list[Tensor]) -> None:
+        """Keep one checksum over the first elements of all `parameters`: ranks with replicas have the same."""
         parts = [local_shard(parameter).flatten()[:TRACED_ELEMENTS] for parameter in parameters]
         if parts:
-            first, *others = [self._checksum(part).to(self.device) for part in parts]
-            self.traces += to_keep([sum(others, start=first)])
+            self.traces += to_keep([torch.stack([self._checksum(part).to(self.device) for part in parts]).sum()])
 
     def _looks_now(self) -> bool:
         """Return whether norms are taken in the step that is being made."""
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
-    def note_gradients(self, *_: Any) -> None:
-        """Before an update whose norms are taken, take that of the gradients and copy the watched parameters."""
-        if self._looks_now():
-            self._look_at_gradients()
-
     @torch.no_grad()
-    def _look_at_gradients(self) -> None:
-        """Take the norm of the gradients, copy the watched parameters, and note gradients that no update will use."""
+    def note_gradients(self, *_: Any) -> None:
+        """Before an update whose norms are taken: take that of the gradients, and copy the watched parameters."""
+        if not self._looks_now():
+            return
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
-        # Of an optimizer that calls a closure, gradients are made later.
+        # Without a forward pass in this step the gradients are still to be made, in a closure that the optimizer calls.
         are_made = gradients and self.now.batches
         self._gradient_norm = norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
         if not self.steps:
-            self._note_left_out()
+            self.left_out = left_out_parameters(self.model, self._parameters())
         self.before = [parameter.clone() for parameter in self._watched_parameters()]
-
-    def _note_left_out(self) -> None:
-        """Note parameters that have a gradient and are not the optimizer's: nothing, or another one, updates them."""
-        updated = set(map(id, self._parameters()))
-        for parameter in self.model.parameters():
-            if parameter.grad is None or id(parameter) in updated or parameter.grad.layout != torch.strided:
-                continue
-            sizes = local_shard(parameter.grad).flatten().abs()
-            if sizes.numel():
-                at = sizes.argmax()
-                self.left_out.append((parameter, torch.stack([at, sizes[at] != 0]), _element(parameter, at)))
 
     def _note_update(self, *_: Any) -> None:
         """After an update, note its size, end the step, and begin the next one."""
         if self._looks_now():
             self._look_at_update()
-        if self.steps <= LOOKS_UP_TO:
-            self._keep_gradient()
+        if self.uncleared and self.steps <= LOOKS_UP_TO:
+            self.uncleared.note_update()
+            if self.steps == LOOKS_UP_TO:
+                self.uncleared.stop()
         self.probing.close()
         self.timer.mark()
-        turn = self.steps % max(len(self._traced), 1)
-        self._trace(self._traced[turn : turn + 1])
+        turn = self.steps % max(len(self._traced), 1)  # the parameter whose turn it is
+        self._note_checksum(self._traced[turn : turn + 1])
         self.float32_products.add(torch.get_float32_matmul_precision())
         self.now.losses, self.now.batches = to_keep(self.now.losses), to_keep(self.now.batches)
         self.made.append(self.now)
@@ -285,6 +225,7 @@ class Watcher:
     @torch.no_grad()
     def _look_at_update(self) -> None:
         """Take the norms of the update and of the weights before it."""
+        # `note_gradients` has made the copies, and the norm of the gradients, before the update.
         changes = [new - old for new, old in zip(self._watched_parameters(), self.before, strict=True)]
         norms = norm_of_all(changes, self.device), norm_of_all(self.before, self.device)
         self.norms.append((self.steps, self._gradient_norm, *norms))
@@ -304,8 +245,10 @@ class Watcher:
         """Take the hooks away, stop the clock, write the file of this rank, and return what it holds."""
         atexit.unregister(self.finish)
         self.probing.close()
-        for hook in (*self._hooks, *self._hooks_of_gradient):
+        for hook in self._hooks:
             hook.remove()
+        if self.uncleared:
+            self.uncleared.stop()
         record = self._describe_rank(*self.timer.stop())
         (self.folder / f"watched.{record.rank}.json").write_text(record.model_dump_json(indent=1) + "\n")
         return record
@@ -330,8 +273,13 @@ class Watcher:
             batches=[[int(value) for value in step.batches] for step in self.made],
             losses=mean_losses([step.losses for step in self.made]),
             looks=[
-                UpdateNorms(step=step, gradient_norm=gradient, update_norm=update, weight_norm=weight)
-                for step, gradient, update, weight in ((step, *map(float, norms)) for step, *norms in self.norms)
+                UpdateNorms(
+                    step=step,
+                    gradient_norm=float(of_gradient),
+                    update_norm=float(of_update),
+                    weight_norm=float(of_weights),
+                )
+                for step, of_gradient, of_update, of_weights in self.norms
             ],
             probed=self.counter.record(PROBED_STEP) if self.counter and self.steps > PROBED_STEP else None,
             parameters=sum(map(elements_of, parameters)),
@@ -344,33 +292,36 @@ class Watcher:
             wall_s=wall_s,
             versions={"python": platform.python_version()} | versions_of(("scaleproof", *OF_PROGRAMS)),
             float32_products="+".join(sorted(self.float32_products)) or None,
-            # None is seen where the loss is not the model's output.
+            # In a loop whose loss is not made of what the model returns, no gradient is seen in any step.
             backward=[len(step.backward) for step in self.made] if any(step.backward for step in self.made) else None,
             layer_dtypes={dtype_names([dtype]): count for dtype, count in self.layer_dtypes.items()},
             forwards=self.forwards,
             evaluated=len(self.evaluated),
             traces=[int(trace) for trace in self.traces],
-            carried=bool(self.carried) and all(map(bool, self.carried)),
-            left_out=sum(
-                elements_of(parameter)
-                for parameter, (at, has_gradient), was in self.left_out
-                if has_gradient and local_shard(parameter).numel() > at and _element(parameter, at) == was
-            ),
+            carried=self.uncleared is not None and self.uncleared.was_never_cleared(),
+            left_out=sum(elements_of(left.parameter) for left in self.left_out if left.never_changed()),
         )
 
 
+def _loss_in(output: Any) -> Tensor | None:
+    """Return the loss in a model's output: its `loss`, else its first tensor without dimensions; None without any.
+
+    A tensor of shape (1,) is no loss unless it is called so: it may be what the model returns for a single sample.
+    """
+    named = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+    if isinstance(named, Tensor) and named.numel() == 1:
+        return named
+    returned = output if isinstance(output, tuple | list) else [output]  # (loss, logits), or (logits, loss)
+    return next((value for value in returned if isinstance(value, Tensor) and value.dim() == 0), None)
+
+
 def _batches_of_loader(loader: object) -> int | None:
-    """Return the number of batches that a loader says it has; None where it does not say, or is a stream."""
+    """Return how many batches a loader says it has, or `loader` if that is the number; None for a stream."""
     try:
         length = loader if isinstance(loader, int | float) else len(loader)  # type: ignore[arg-type]
         return int(length)
     except (TypeError, OverflowError, NotImplementedError):
         return None
-
-
-def _element(parameter: Tensor, at: Tensor) -> Tensor:
-    """Return a copy of the element `at` (its place in the flat tensor) of this rank's part of a parameter."""
-    return local_shard(parameter).detach().flatten()[at].clone()
 
 
 def _is_compiled(model: nn.Module) -> bool:

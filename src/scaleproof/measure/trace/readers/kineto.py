@@ -35,16 +35,14 @@ def read_kineto(path: Path, fallback_rank: int = 0) -> Trace:
     start = int(data.get("baseTimeNanoseconds", 0)) + _whole_ns(events["ts"])
     events["start"], events["end"] = start, start + _whole_ns(events["dur"].fillna(0))
     on_device = events["cat"].isin(DEVICE_EVENTS)
-    work = _device_work(events, on_device) if on_device.any() else _cpu_work(events)
     if on_device.any():
-        device = "gpu"
-    elif len(work["start"]):
-        device = "cpu"
+        device, work = "gpu", _device_work(events, on_device)
     else:
-        device = "none"
+        work = _cpu_work(events)
+        device = "cpu" if len(work["start"]) else "none"
     named = events[(events["cat"] == "user_annotation") & ~_are_collectives(events)]
     names = named["name"]
-    if not names.eq("step").any():
+    if not names.eq("step").any():  # the program marks no steps: those of the profiler count
         names = names.str.replace(OF_PROFILER, "step", regex=True)
     ranges = {"thread": _thread_numbers(named["tid"]), "name": names, "start": named["start"], "end": named["end"]}
     return Trace(
@@ -88,15 +86,12 @@ def _device_work(events: pd.DataFrame, on_device: pd.Series) -> dict[str, Any]:
     `launched` is when the call with the same correlation number began; without one, when the kernel started.
     """
     kernels, calls = events[on_device], events[events["cat"].isin(CALL_EVENTS)]
-    called_at = {
-        (args or {}).get("correlation"): start for args, start in zip(calls["args"], calls["start"], strict=True)
-    }
-    launched = [
-        called_at.get((args or {}).get("correlation"), start)
-        for args, start in zip(kernels["args"], kernels["start"], strict=True)
-    ]
+    of_kernels, of_calls = ([args or {} for args in some["args"]] for some in (kernels, calls))
+    called_at = {args.get("correlation"): start for args, start in zip(of_calls, calls["start"], strict=True)}
+    starts = zip(of_kernels, kernels["start"], strict=True)
+    launched = [called_at.get(args.get("correlation"), start) for args, start in starts]
     return {
-        "stream": [int((args or {}).get("stream", 0)) for args in kernels["args"]],
+        "stream": [int(args.get("stream", 0)) for args in of_kernels],
         "name": kernels["name"],
         "launched": launched,
         "start": kernels["start"],
@@ -109,9 +104,9 @@ def _cpu_work(events: pd.DataFrame) -> dict[str, Any]:
 
     What the autograd engine and the process group put around operators is left out, since it also waits.
     """
-    operators = events[
-        (events["cat"] == "cpu_op") & events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
-    ]
+    is_operator = events["name"].str.match(r"(?!c10d|_c10d|autograd::|torch::)\w+::")
+    operators = events[(events["cat"] == "cpu_op") & is_operator]
+    # Thread by thread in order of start; of those that start together the longest, which contains the others, first.
     operators = operators.assign(longest=-operators["end"]).sort_values(["tid", "start", "longest"])
     # The latest end of all operators before each on its thread: one that starts sooner is inside of another.
     reached = operators.groupby("tid")["end"].cummax().groupby(operators["tid"]).shift(1, fill_value=0)

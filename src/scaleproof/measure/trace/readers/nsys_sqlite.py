@@ -21,9 +21,10 @@ from scaleproof.measure.trace.events import HOST, RANGES, WORK, Trace, TraceSour
 PIECE = 65_536  # rows of a batch
 KERNEL, MEMCPY, MEMSET, GRAPH = (f"CUPTI_ACTIVITY_KIND_{n}" for n in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"))
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+MOST_COUNTED = 10**7  # from the lowest to the highest of ids that are counted
 COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # ENUM_CUDA_MEMCPY_OPER
 PUSH_POP, START_END = 59, 60  # ENUM_NSYS_EVENT_TYPE
-OWN_RANK = re.compile(r"rank (\d+)")  # the range that our own program opens once, to say which rank a process is
+OWN_RANK = re.compile(r"rank (\d+)")  # name of the range that our own program opens once, to say which rank it is
 LOST = re.compile(r"\b(?:drop|lost|lose|overflow|incomplete|not all|not collected|missing)", re.IGNORECASE)
 PROCESS_BITS = ~np.int64(0xFFFFFF)  # of a globalTid: the part that names the process
 
@@ -103,23 +104,23 @@ def _read_export(export: Export, first_rank: int) -> Trace:
     """Return the trace of an open export: work and ranges of the processes that are ranks. See `read_sqlite`."""
     work = _read_work(export)
     ranges = _read_ranges(export)
-    ranks, stated = _ranks_of_processes(work, ranges, first_rank)
+    ranks, are_stated = _ranks_of_processes(work, ranges, first_rank)
     work["rank"] = _rank_column(work.pop("process").to_numpy(), ranks)
     ranges["rank"] = _rank_column(ranges.pop("process").to_numpy(), ranks)
-    states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)
+    states_rank = ranges["name"].astype(str).str.fullmatch(OWN_RANK.pattern).to_numpy(bool)  # no part of the program
     ranges = ranges[(ranges["rank"] >= 0) & ~states_rank]
     diagnostics = _read_diagnostics(export)
     return Trace(
         make_table(WORK, work[work["rank"] >= 0]),
         make_table(RANGES, ranges),
-        _sum_system_calls(export, ranks if stated else None, ranges),
+        _sum_system_calls(export, ranks if are_stated else None, ranges),
         TraceSource(
             tool=export.version,
             files=[export.path.name],
             device="gpu" if len(work) else "none",
             dropped=sum(_count_lost_events(text) for text in diagnostics),
             diagnostics=diagnostics,
-            ranks_from="the trace" if stated else "the order of processes by device",
+            ranks_from="the trace" if are_stated else "the order of processes by device",
         ),
     )
 
@@ -132,37 +133,26 @@ def _read_work(export: Export) -> pd.DataFrame:
     for table in (KERNEL, MEMCPY, MEMSET, GRAPH):
         if not export.has(table, "start", "end"):
             continue
-        name_column = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "-1")  # -1: it has none
-        if table == KERNEL and not export.has(KERNEL, "demangledName"):
-            name_column = "shortName"
-        columns = export.read_integers(
-            table, "globalPid", "deviceId", "streamId", "correlationId", "start", "end", name_column
-        )
-        if not len(columns[0]):
+        names_in = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "no such column")
+        if table == KERNEL and not export.has(KERNEL, names_in):
+            names_in = "shortName"
+        columns = ("globalPid", "deviceId", "streamId", "correlationId", "start", "end")
+        *part, name_ids = export.read_integers(table, *columns, names_in)
+        if not len(name_ids):
             continue
-        ids, inverse = _distinct_ids(columns.pop())
-        names_by_id = {
-            KERNEL: export.texts_of_ids(ids) if table == KERNEL else {},
-            MEMCPY: {int(kind): f"[CUDA memcpy {COPIES.get(int(kind), 'other')}]" for kind in ids},
-            MEMSET: {-1: "[CUDA memset]"},
-            GRAPH: {-1: "[CUDA graph]"},  # of unknown kernels, so that it is unclassified
-        }[table]
+        ids, inverse = _distinct_ids(name_ids)
         codes.append(inverse + len(texts))
-        texts += [names_by_id[int(name_id)] for name_id in ids]
-        parts.append(columns)
+        texts += _names_of_work(export, table, ids)
+        parts.append(part)
     if not parts:
-        return pd.DataFrame(
-            {"process": [], "device": [], "stream": [], "launched": [], "start": [], "end": []}, dtype=np.int64
-        ).assign(name=pd.Categorical([]))
+        return _empty_table("process", "device", "stream", "launched", "start", "end")
     process, device, stream, correlation, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
-    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    code = np.array([distinct[text] for text in texts])[np.concatenate(codes)]
     return pd.DataFrame(
         {
             "process": process,
             "device": device,
             "stream": stream,
-            "name": pd.Categorical.from_codes(code, list(distinct)),
+            "name": _categories(texts, np.concatenate(codes)),
             "launched": _launch_times(export, process, correlation, start),
             "start": start,
             "end": end,
@@ -170,16 +160,38 @@ def _read_work(export: Export) -> pd.DataFrame:
     )
 
 
+def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:
+    """Return the names of work of one table: of kernels by their string ids, of copies by their kinds."""
+    if table == KERNEL:
+        return list(export.texts_of_ids(ids).values())
+    if table == MEMCPY:
+        return [f"[CUDA memcpy {COPIES.get(int(kind), 'other')}]" for kind in ids]
+    # A graph is of unknown kernels, so that it is unclassified.
+    return ["[CUDA memset]" if table == MEMSET else "[CUDA graph]"] * len(ids)
+
+
+def _categories(texts: list[str], codes: np.ndarray) -> pd.Categorical:
+    """Return the text of each of `codes`, which are places in `texts`; equal texts are one category."""
+    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return pd.Categorical.from_codes(np.array([distinct[text] for text in texts])[codes], list(distinct))
+
+
+def _empty_table(*columns: str) -> pd.DataFrame:
+    """Return a table without rows: integer `columns`, and names."""
+    return pd.DataFrame({column: [] for column in columns}, dtype=np.int64).assign(name=pd.Categorical([]))
+
+
 def _distinct_ids(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the different ids, ascending, and the index of each of `ids` among them, as np.unique does.
 
-    String ids are small numbers, so that they are counted instead of sorted.
+    String ids lie close together: to count them is faster than to sort them.
     """
     lowest = int(ids.min())
-    if int(ids.max()) - lowest > 10**7:
+    if int(ids.max()) - lowest > MOST_COUNTED:
         return np.unique(ids, return_inverse=True)
     occurs = np.bincount(ids - lowest) > 0
-    return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[ids - lowest]
+    index = np.cumsum(occurs) - 1  # of each id that occurs
+    return np.flatnonzero(occurs) + lowest, index[ids - lowest]
 
 
 def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -189,11 +201,11 @@ def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, 
     requested, thread, ids = export.read_integers(RUNTIME, "start", "globalTid", "correlationId")
     if not len(requested):
         return start
-    # A call and its kernel have the same correlation number, which is one of their process. The key of each is both in
-    # one integer: the process, by a small number of its own, above the correlation.
-    _, small = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
-    kernel_keys = (small[: len(process)] << 40) | correlation
-    call_keys = (small[len(process) :] << 40) | ids
+    # A call and its kernel have the same correlation number, which is unique in their process. The key of each is both
+    # in one integer: the process, numbered anew from 0, above the 32 bits of the correlation.
+    _, number = np.unique(np.concatenate([process, thread & PROCESS_BITS]), return_inverse=True)
+    kernel_keys = (number[: len(process)] << 40) | correlation
+    call_keys = (number[len(process) :] << 40) | ids
     order = np.argsort(call_keys, kind="stable")
     call_keys = call_keys[order]
     place = np.minimum(np.searchsorted(call_keys, kernel_keys), len(call_keys) - 1)
@@ -202,9 +214,7 @@ def _launch_times(export: Export, process: np.ndarray, correlation: np.ndarray, 
 
 def _read_ranges(export: Export) -> pd.DataFrame:
     """Return the NVTX ranges, one row each: process, thread, name, start, end."""
-    empty = pd.DataFrame({"process": [], "thread": [], "start": [], "end": []}, dtype=np.int64).assign(
-        name=pd.Categorical([])
-    )
+    empty = _empty_table("process", "thread", "start", "end")
     if not export.has("NVTX_EVENTS", "start", "end", "globalTid"):
         return empty
     where = f"WHERE eventType IN ({PUSH_POP}, {START_END}) AND end IS NOT NULL"
@@ -229,24 +239,25 @@ def _names_of_ranges(export: Export, where: str, row: np.ndarray, text_id: np.nd
             for place, number in zip(row, text_id, strict=True)
         ]
         return pd.Categorical([name.removeprefix(":") for name in names])
-    # No text is made for each of a million rows.
+    # Without own texts no text is made for each of a million rows.
     ids, inverse = np.unique(text_id, return_inverse=True)
-    labels = [texts.get(int(number), "unnamed").removeprefix(":") for number in ids]
-    distinct = list(dict.fromkeys(labels))
-    return pd.Categorical.from_codes(np.array([distinct.index(label) for label in labels])[inverse], distinct)
+    return _categories([texts.get(int(number), "unnamed").removeprefix(":") for number in ids], inverse)
 
 
 def _ranks_of_processes(work: pd.DataFrame, ranges: pd.DataFrame, first: int) -> tuple[dict[int, int], bool]:
-    """Return process -> rank, and whether processes name their ranks; if not, they are numbered from `first` on."""
+    """Return process -> rank, and whether our own program has stated it, in a range's name: "rank 3".
+
+    If not, processes are numbered from `first` on, in the order of their devices.
+    """
     stated = {}
     for process, name in ranges[["process", "name"]].drop_duplicates().itertuples(index=False):
         if match := OWN_RANK.fullmatch(str(name)):
             stated[int(process)] = int(match[1])
     if stated:
         return stated, True
-    device_of = work.groupby("process")["device"].min().sort_values() if len(work) else pd.Series(dtype=np.int64)
-    # By device; without any work, by the processes' own numbers.
-    processes = device_of.index.tolist() or sorted(ranges["process"].unique().tolist())
+    processes = sorted(ranges["process"].unique().tolist())
+    if len(work):
+        processes = work.groupby("process")["device"].min().sort_values().index.tolist()
     return {int(process): rank for rank, process in enumerate(processes, start=first)}, False
 
 
@@ -261,13 +272,12 @@ def _rank_column(processes: np.ndarray, ranks: dict[int, int]) -> np.ndarray:
 def _sum_system_calls(export: Export, ranks: dict[int, int] | None, ranges: pd.DataFrame) -> pd.DataFrame:
     """Return the calls of the operating system, their times summed by name.
 
-    `ranks`: process -> rank where our own program says it; then only calls of ranks from the first step to the last
-    count.
+    `ranks`: process -> rank of our own program, whose calls count from the first step to the last; None: all count.
     """
-    where = ""
-    steps = ranges[ranges["name"] == "step"]
     if not export.has("OSRT_API", "start", "end", "globalTid", "nameId"):
         return make_table(HOST)
+    where = ""
+    steps = ranges[ranges["name"] == "step"]
     if ranks is not None and len(steps):
         processes = ", ".join(str(process) for process in ranks)
         first, last = steps["start"].min(), steps["end"].max()

@@ -21,7 +21,7 @@ from scaleproof.measure.trace.ranges import Entry, find_bottleneck, summary_entr
 def summarise_text(paths: list[Path], ranks: int | None, steps: int | None) -> dict[str, Any]:
     """Return the fields of a Profile that text reports give. `ranks`: how many processes; `steps`: of each."""
     reports = {path: read_stats_output(path) for path in dict.fromkeys(paths)}
-    ranges, osrt, kernels = (
+    ranges, osrt, kernels = (  # the lines of all files together
         [line for report in reports.values() for line in report.get(kind, ())] for kind in (RANGES, OSRT, KERNELS)
     )
     nvtx = _largest_lines("nvtx", ranges)

@@ -118,9 +118,9 @@ class _TokenWriter:
 
 
 def end_with_parent() -> None:
-    """Have this process, which calls this at its start, end when its parent is killed: it would wait for work for ever.
+    """Have this process end when its parent is killed: it would wait for work for ever. Called at its start.
 
-    Ctrl-C reaches both; it ends this process without a word, as the parent has one.
+    Ctrl-C, which reaches both, ends this process without a message: the parent prints one.
     """
     stops = (signal.SIGINT, signal.SIGTERM)
     for number in stops:

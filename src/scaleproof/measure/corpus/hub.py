@@ -118,7 +118,7 @@ def denied_for_library_errors(file: HubFile) -> Iterator[None]:
         reason = "nothing came for HF_HUB_DOWNLOAD_TIMEOUT (10 s by default), at each of 6 tries"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = f"the connection failed ({type(error).__name__}){NO_WAY}"
-    raise Denied(reason)
+    raise Denied(reason)  # here, where the library's error does not stand behind it
 
 
 def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:

@@ -98,11 +98,6 @@ def _intact_record(target: Path, known_size: int | None, known_sha256: str | Non
     return record
 
 
-def sha256_at_first_use(target: Path) -> str | None:
-    """Return the sha256 of the first download of this file, remembered even where the file was deleted; else None."""
-    return read_json(sibling_path(target, ".json")).get("sha256")
-
-
 def keep_checked(
     part: Path, target: Path, known: str | None, stated: str | None, **origin: str | None
 ) -> dict[str, Any]:
@@ -111,7 +106,8 @@ def keep_checked(
     That is the `known` one (of the table), else the one that the hub `stated`, else that of the first use. For another
     one, removes the part and raises WrongChecksum. `origin`: further fields of the record.
     """
-    sha256, at_first_use = sha256_of(part), sha256_at_first_use(target)
+    sha256 = sha256_of(part)
+    at_first_use = read_json(sibling_path(target, ".json")).get("sha256")  # the record outlives the file
     expected = known or stated or at_first_use or sha256
     if sha256 == expected:
         return keep_file(part, target, {"sha256": sha256, "checked": what_checked_with(known, stated), **origin})

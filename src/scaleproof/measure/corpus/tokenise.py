@@ -121,7 +121,7 @@ def _is_finished(shard: Shard, folder: Path) -> bool:
 
 
 def _encode_groups(work: partial, shards: list[Shard], processes: int | None) -> Iterator[None]:
-    """Encode the shards, in any order; yield None once for each row group that is done.
+    """Encode the shards, in any order; yield None for each row group that is done, as a bar of progress counts them.
 
     `work`: encodes a shard and returns the number of its row groups, which are done all at once. `processes`: at most;
     None: one a core. Raises UserError where a process is killed.

@@ -21,6 +21,7 @@ MOST_ENERGY_APART = 0.10  # the energy counter and the integral of power: by NVM
 # Of the published peak: a T4 at its power cap is near the lower bound; consumer cards boost beyond their data sheets.
 MATMUL_SHARES = (0.4, 1.1)
 MIN_H2D_GB_S = 5.0  # from pinned memory: PCIe 3.0 gives 12 with 16 lanes, 6 with 8
+# Programs get 75 to 90 % of it (NVIDIA's sample p2pBandwidthLatencyTest).
 NVLINK_GB_S = 25.0  # of one link in one direction, NVLink 2 to 4 (NVIDIA V100, A100, H100 data sheets)
 MIN_PAIR_GB_S = 2.0  # without NVLink: copies that go through the host's memory share its PCIe with themselves
 LAG_CYCLES = 2_000_000  # of the device before each micro-batch is taken: about a millisecond
@@ -33,10 +34,7 @@ COPIED = 1 << 28  # bytes
 
 
 def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
-    """Return the checks of the visible `gpus`; without any, each is `not here`.
-
-    `lost`: why no GPU can be used, though there are some: the first check then fails, with that evidence.
-    """
+    """Return the checks of `gpus`; without any, each is `not here`, but the first fails where some are `lost` (why)."""
     once: dict[str, Callable[[], Verdict]] = {
         "architecture": check_architecture,
         "UUIDs": check_uuids,
@@ -60,11 +58,11 @@ def checks_of_gpus(gpus: list[Gpu], lost: str = "") -> list[Look]:
         ]
         return [*(Look(name, "gpu", look) for name, look in once.items()), *of_each]
     why = f"none, because {lost}" if lost else "no CUDA device is visible, or the installed torch has no CUDA"
-    absent = [Look(name, "gpu", lambda: not_here(why)) for name in (once | each)]
+    absent = dict.fromkeys(once | each, partial(not_here, why))
     if lost:
         advice = "no GPU of this machine can be measured until that is mended"
-        absent[0] = Look(absent[0].name, "gpu", lambda: judged(False, why, advice))
-    return absent
+        absent["architecture"] = partial(judged, False, why, advice)
+    return [Look(name, "gpu", look) for name, look in absent.items()]
 
 
 def _verdict_on_device(index: int, look: Callable[[], Verdict]) -> Verdict:
@@ -111,23 +109,14 @@ def _compute_mode(nvml: Any, handle: object) -> str:
 
 
 def judge_uuids(names: list[str], unknown: list[str], modes: Sequence[str] = ()) -> Verdict:
-    """Judge whether NVML knows all of torch's devices, whose UUIDs are `names`, and programs may use them.
-
-    `unknown`: those that it does not know; `modes`: the compute modes of the others.
-    """
+    """Judge whether NVML knows torch's devices `names` (all but `unknown`), and none of `modes` forbids their use."""
     advice = "power, energy and clocks of these devices will be missing in the record"
     if PROHIBITED in modes:
         advice = "no program may use a device in this mode: nvidia-smi -c DEFAULT, or leave it out"
     mode = f"; compute mode {', '.join(sorted(set(modes)))}" if modes else ""
     evidence = f"NVML does not know {', '.join(unknown)}" if unknown else f"torch and NVML agree on {len(names)}"
-    are_distinct = len(set(names)) == len(names)
-    return judged(
-        not unknown and are_distinct and PROHIBITED not in modes,
-        evidence + mode,
-        advice,
-        uuids=names,
-        compute_modes=list(modes),
-    )
+    sound = not unknown and len(set(names)) == len(names) and PROHIBITED not in modes
+    return judged(sound, evidence + mode, advice, uuids=names, compute_modes=list(modes))
 
 
 def check_readable() -> Verdict:
@@ -197,8 +186,7 @@ def check_attention() -> Verdict:
 
 def judge_attention(causal: tuple[str, float], masked: tuple[str, float]) -> Verdict:
     """Judge whether causal attention runs a fused kernel; `masked` is only told. Both: (kernel, microseconds)."""
-    causal_kernel, causal_us = causal
-    masked_kernel, masked_us = masked
+    (causal_kernel, causal_us), (masked_kernel, masked_us) = causal, masked
     fused = any(part in causal_kernel.lower() for part in FLASH)
     evidence = f"causal: {causal_kernel[:80]}, {causal_us:.0f} us; with a mask {masked_us:.0f} us"
     advice = "no fused kernel for causal attention: this device or this torch is slow with attention: sdpa"
@@ -244,10 +232,9 @@ def judge_matmul(name: str, precision: str, rate: float, published: float | None
         return judged(True, f"{text}; no published peak for {name}, so that MFU is not given", "", flops=rate)
     share = rate / published
     low, high = MATMUL_SHARES
+    advice = "the device is slowed down (nvidia-smi -q -d PERFORMANCE), shared, or not the one that its name says"
     if share > high:
         advice = "the table of peaks (ground/facts/peaks.py) has another device's figure: MFU would be wrong"
-    else:
-        advice = "the device is slowed down (nvidia-smi -q -d PERFORMANCE), shared, or not the one that its name says"
     return judged(low <= share <= high, f"{text}, {share:.0%} of the published peak", advice, flops=rate, share=share)
 
 
@@ -310,10 +297,7 @@ def judge_pairs(rates: dict[tuple[int, int], float], links: dict[tuple[int, int]
 
 
 def least_rate(link: str) -> float:
-    """Return the GB/s that a sound `link` reaches at least, in one direction: of "NV4", half of what 4 NVLinks have.
-
-    Programs get 75 to 90 % of it (NVIDIA's sample p2pBandwidthLatencyTest). Any other link goes through PCIe.
-    """
+    """Return the GB/s that a sound `link` reaches, in one direction: "NV4" half of 4 NVLinks', any other PCIe's."""
     match = re.fullmatch(r"NV(\d+)", link)
     return NVLINK_GB_S * int(match[1]) / 2 if match else MIN_PAIR_GB_S
 

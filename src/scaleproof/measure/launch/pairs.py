@@ -46,7 +46,8 @@ def run_pairs(
     for entry in entries:
         cells = {"a": a, "b": a if entry["null"] else b}
         folders = {arm: out / f"pair{entry['pair']}" / arm for arm in cells}
-        if not all(_is_kept(folders[arm], cells[arm]) for arm in cells):
+        finished = [finished_run(folders[arm], cells[arm]) for arm in cells]
+        if not all(metrics and metrics.status == "ok" for metrics in finished):
             order = ("a", "b") if entry["first"] == "a" else ("b", "a")
             for arm in order:
                 run(cells[arm], entry["pair"], folders[arm])
@@ -54,9 +55,3 @@ def run_pairs(
         print(f"pair {entry['pair']} of {len(entries)}{' (A against A)' if entry['null'] else ''}: done", flush=True)
     write_json(out / PAIRS, {"comparison": comparison.name, "pairs": entries})
     return entries
-
-
-def _is_kept(folder: Path, cell: Cell) -> bool:
-    """Return whether an earlier job has made this run of an arm, with numbers."""
-    metrics = finished_run(folder, cell)
-    return metrics is not None and metrics.status == "ok"

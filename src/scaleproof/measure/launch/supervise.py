@@ -81,11 +81,6 @@ class Heartbeat:
             return None
         return self.seen[last] - self.seen[warmup]
 
-    @property
-    def still_s(self) -> float:
-        """Seconds since any rank moved."""
-        return time.monotonic() - self.moved
-
     def rank_behind(self) -> int | None:
         """Return the local rank behind all others; None where several are behind, or there is only one rank."""
         lowest = np.flatnonzero(self.last == self.last.min())
@@ -224,7 +219,7 @@ def _wait_for_end(
             heartbeat.note_progress()
         passed = time.monotonic() - began
         if passed > limit:
-            if heartbeat and heartbeat.steps_done and heartbeat.still_s > STUCK * limit:
+            if heartbeat and heartbeat.steps_done and time.monotonic() - heartbeat.moved > STUCK * limit:
                 return _Stop(timed_out=True, hung=True, behind=heartbeat.rank_behind())
             return _Stop(timed_out=True)
         if end_after is not None and passed > end_after:

@@ -15,11 +15,6 @@ def is_accelerator(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
-def collective_backend(device: torch.device) -> str:
-    """Return the library for collectives between such devices: "nccl" or "gloo"."""
-    return torch.distributed.get_default_backend_for_device(device)
-
-
 def use_device(device: torch.device) -> None:
     """Make `device` the current one of this thread."""
     if is_accelerator(device):

@@ -35,10 +35,11 @@ def unsupported_reason(cell: Cell, gpus: Sequence[Gpu], nodes: int = 1) -> str |
     on_cpu = execution.device == "cpu" or (execution.device == "auto" and not gpus)
     if not on_cpu and geometry.devices_per_node > len(gpus):
         needed = f"{geometry.devices_per_node} on each node"
-        vendor = unsupported_vendor()
-        why = f"; this torch is built for GPUs of {vendor}, which are not supported" if vendor else ""
+        why = ""
         if torch_has_rocm():
             why = f"; this torch is built for AMD's, which amdsmi lists: {INSTALL_AMDSMI}"
+        elif vendor := unsupported_vendor():
+            why = f"; this torch is built for GPUs of {vendor}, which are not supported"
         return f"geometry {geometry} asks for CUDA devices, {needed}; {len(gpus)} are visible{why}"
     if cell.command is not None:  # what else it needs, its program knows
         return None

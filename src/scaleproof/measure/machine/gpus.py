@@ -57,7 +57,7 @@ def cuda_devices() -> list[Gpu]:
     try:
         visible = [_gpu_of_index(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
         masks = AMD_MASKS if torch_has_rocm() else (("CUDA_VISIBLE_DEVICES",),)
-        for names in masks:
+        for names in masks:  # of each group the first variable that is set counts
             mask = next((os.environ[name] for name in names if name in os.environ), None)
             visible = _visible_gpus(visible, mask, lambda uuid: _mig_instance_by_uuid(nvml, uuid))
         visible = [_first_mig_instance(nvml, gpu) for gpu in visible]

@@ -174,7 +174,7 @@ def _network_faults(network: PreTrainedModel, classifies: bool) -> Iterator[str]
 def _lists_of_blocks(network: PreTrainedModel) -> list[nn.ModuleList]:
     """Return the network's module lists with one entry per layer, as a list of blocks has.
 
-    If transformers names classes of modules that it never splits over devices, only lists of these.
+    transformers may name the classes of blocks (those that it never splits over devices): then lists of these alone.
     """
     layers = network.config.num_hidden_layers
     lists = [module for module in network.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]

@@ -26,8 +26,8 @@ WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")  # keys 
 def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
     """Return the name under which a decoder finds its attention: one of ours (NAMES), or that of transformers.
 
-    `kind`: as `execution.attention`. Ours would be wrong for a model that looks up no attention by name, and for one
-    whose tokens see fewer than `seq_len` tokens back.
+    `kind`: as `execution.attention`. Ours would be wrong for a model with attention in its own code, which looks up no
+    name, and for one whose tokens see fewer than `seq_len` tokens back.
     """
     kind = "eager" if kind == "eager" else "sdpa"
     windows = [getattr(network.config, name, None) for name in WINDOWS]
@@ -37,11 +37,11 @@ def attention_name(network: PreTrainedModel, seq_len: int, kind: str) -> str:
 
 def allow_kernels(kind: str) -> None:
     """Let torch's fused attention in this process use only the kernel `kind` (flash, cudnn); any for other kinds."""
-    alone = kind in ("flash", "cudnn")
-    torch.backends.cuda.enable_flash_sdp(kind == "flash" or not alone)
-    torch.backends.cuda.enable_cudnn_sdp(kind == "cudnn" or not alone)
-    torch.backends.cuda.enable_mem_efficient_sdp(not alone)
-    torch.backends.cuda.enable_math_sdp(not alone)
+    only = kind if kind in ("flash", "cudnn") else None
+    torch.backends.cuda.enable_flash_sdp(only in (None, "flash"))
+    torch.backends.cuda.enable_cudnn_sdp(only in (None, "cudnn"))
+    torch.backends.cuda.enable_mem_efficient_sdp(only is None)
+    torch.backends.cuda.enable_math_sdp(only is None)
 
 
 def sdpa(

@@ -24,9 +24,9 @@ def fetch_config(hub: str, revision: str, endpoint: str, token: str | None) -> s
         code = error.response.status_code
         gated = "; is it gated? Accept its terms and `export HF_TOKEN=...`" if code in (401, 403) else ""
         raise UserError(f"{endpoint} has no config.json of {hub} at {revision} (HTTP {code}{gated})") from None
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, httpx2.HTTPError, OSError) as error:
-        if isinstance(error, OfflineModeIsEnabled):
-            raise UserError("HF_HUB_OFFLINE is set, which forbids to ask the hub; unset it") from None
+    except OfflineModeIsEnabled:
+        raise UserError("HF_HUB_OFFLINE is set, which forbids to ask the hub; unset it") from None
+    except (LocalEntryNotFoundError, httpx2.HTTPError, OSError) as error:
         raise UserError(
             f"{endpoint} cannot be reached, or is no hub ({type(error).__name__}); HF_ENDPOINT names a mirror, and "
             "without a network a campaign takes the model's config.json: model: {config: FILE}"

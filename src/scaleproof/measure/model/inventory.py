@@ -26,8 +26,8 @@ def inventory_of(cell: Cell, classes: int = 0) -> Inventory:
 def _count_network(model: TransformersModel, description: str, vocab_size: int, classes: int) -> Inventory:
     """Count the tensors of a network, which is built without memory for its weights.
 
-    `description`: what the model's file holds, a key of the cache, so that a changed file is counted anew. `classes`: 0
-    for a language model.
+    `description`: what the model's file holds, for the cache alone: a changed file is counted anew. `classes`: 0 for a
+    language model.
     """
     import torch
 
@@ -47,8 +47,8 @@ def _count_network(model: TransformersModel, description: str, vocab_size: int, 
         blocks=sizes_of_blocks,
         root=sum(parameter.numel() for parameter in network.parameters()) - sum(sizes_of_blocks),
         block_weights=block_weights,
-        token_weights=0 if classes else other_weights,
-        sample_weights=other_weights if classes else 0,
+        token_weights=0 if classes else other_weights,  # of a head, which each token meets
+        sample_weights=other_weights if classes else 0,  # of a classifier, once a sample
         attention_width=config.num_hidden_layers * config.num_attention_heads * head_width,
         largest_tensor=max(parameter.numel() for parameter in network.parameters()),
     )

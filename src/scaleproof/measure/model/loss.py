@@ -92,7 +92,7 @@ class FusedCrossEntropy(torch.autograd.Function):
             for h, t in zip(low.split(chunk), targets.split(chunk), strict=True):
                 log_probabilities = torch.log_softmax((h @ matrix.t()).float(), dim=-1)
                 total = total - log_probabilities.gather(1, t[:, None]).sum()
-                if torch.compiler.is_compiling():  # within one kernel; a scatter would end it, with all of it in fp32
+                if torch.compiler.is_compiling():  # in one kernel; a scatter would be another, after a matrix in fp32
                     is_target = torch.arange(log_probabilities.shape[1], device=log_probabilities.device) == t[:, None]
                     residual = (log_probabilities.exp() - is_target.to(log_probabilities.dtype)).to(dtype)
                 else:  # in place: the logarithms are not needed any more

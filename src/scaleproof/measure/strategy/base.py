@@ -86,7 +86,7 @@ class Native(Strategy):
         self.precision = Precision(self.cell.execution.precision, self.device)
         self.module = self.wrap(model)
         self.optimizer = make_optimizer(self.module, self.cell)
-        # A CUDA graph's gradients are overwritten when it runs again: they are added to tensors that are not its own.
+        # A CUDA graph overwrites its own gradients when it runs again: it is given others to add them to, to be kept.
         self.keeps_gradients = self.cell.execution.compile == "reduce-overhead"
         if self.keeps_gradients:
             for parameter in self.module.parameters():
@@ -159,9 +159,10 @@ def compile_if_asked(module: nn.Module, cell: Cell) -> nn.Module:
 
 
 def compile_options(cell: Cell) -> dict[str, Any] | None:
-    """Return the arguments of torch.compile for the model or its blocks; None where the cell does not compile."""
+    """Return the arguments of torch.compile for the model or its blocks; None where a cell does not compile these."""
     if cell.execution.compile is True:
         return {}
+    # CUDA graphs belong to reduce-overhead alone.
     modes = {"max-autotune": "max-autotune-no-cudagraphs", "reduce-overhead": "reduce-overhead"}
     mode = modes.get(str(cell.execution.compile))
     return {"mode": mode} if mode else None

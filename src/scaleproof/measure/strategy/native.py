@@ -109,10 +109,11 @@ class FSDP(Native):
         Each part is moved to the device as it is sharded: the whole of the model need not fit there.
         """
         name = self.cell.execution.precision
-        # Not autocast: a policy casts blocks as they are gathered, so that bf16 travels; of gradients a key says it.
+        # Not autocast: a policy casts blocks as they are gathered, so that low precision travels.
         self.precision = Precision(name, self.device, autocast=False)
-        reduced = DTYPES.get(self.cell.execution.reduce_dtype, torch.float32)
-        policy = MixedPrecisionPolicy(param_dtype=DTYPES.get(name), reduce_dtype=reduced if name in DTYPES else None)
+        low = DTYPES.get(name)  # None: fp32
+        reduced = DTYPES.get(self.cell.execution.reduce_dtype, torch.float32) if low else None
+        policy = MixedPrecisionPolicy(param_dtype=low, reduce_dtype=reduced)
         mesh = self._mesh()
         reshards = self.cell.execution.fsdp_reshard
         blocks = cast(nn.ModuleList, model.blocks)

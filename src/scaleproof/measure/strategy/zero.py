@@ -35,7 +35,7 @@ class Zero(Strategy):
             model=model, optimizer=optimizer, config=self.config, dist_init_required=False
         )
         if self.cell.execution.precision == "fp16" and self.config["zero_optimization"]["stage"] == 0:
-            # DeepSpeed makes a loss scaler of its own here, with torch's first scale; the other strategies have this.
+            # DeepSpeed's own loss scaler would begin with torch's default; all strategies begin with the same scale.
             scaler = torch.amp.GradScaler(self.device.type, init_scale=2.0**INITIAL_SCALE_POWER)
             self.engine.torch_autocast_z0_gradscaler = scaler
         options = compile_options(self.cell)
@@ -129,8 +129,8 @@ def _import_deepspeed(device: torch.device) -> Any:
     import deepspeed
 
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    # Its ranges then go through torch, as before DeepSpeed's pull request 7988: for a domain of their own it asks the
-    # nvtx package, wherever there is one, for what those of before 0.2.15 lack.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # the extension
+    # Without it ranges go through torch, as before DeepSpeed's pull request 7988. With it they are made by the nvtx
+    # package, where there is one, by a function that its versions before 0.2.15 lack.
     deepspeed.accelerator.get_accelerator().supports_nvtx_domain = False
     return deepspeed

@@ -178,8 +178,8 @@ def collectives_made() -> int:
 
 def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
     """Return the parameter groups of the optimizer that updates the weights; of an engine, those of the one inside."""
-    groups = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer).param_groups
-    elements = _elements_of_groups(strategy)
+    owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
+    groups, elements = owner.param_groups, _elements_of_groups(owner)
     return [
         OptimizerGroup(
             kind=type(strategy.optimizer).__name__,
@@ -188,24 +188,23 @@ def optimizer_groups(strategy: Strategy) -> list[OptimizerGroup]:
             betas=[float(beta) for beta in group["betas"]],
             eps=float(group["eps"]),
             variants=[name for name, usual in VARIANTS.items() if group.get(name, usual) != usual],
-            elements=elements[number] if len(elements) == len(groups) else None,
+            elements=elements[number] if len(elements) == len(groups) else None,  # else nobody knows whose they are
         )
         for number, group in enumerate(groups)
     ]
 
 
-def _elements_of_groups(strategy: Strategy) -> list[int]:
-    """Return for each parameter group how many elements of whole tensors it updates.
+def _elements_of_groups(optimizer: Any) -> list[int]:
+    """Return for each parameter group of an optimizer, or ZeRO's, how many elements of whole tensors it updates.
 
     ZeRO's optimizer has partitions of tensors in its own groups, and lists of the whole tensors besides.
     """
-    owner = getattr(getattr(strategy, "engine", None), "optimizer", strategy.optimizer)
-    if hasattr(owner, "bit16_groups"):  # of stages 1 and 2, in any precision
-        groups = owner.bit16_groups
-    elif hasattr(owner, "trainable_param_groups"):  # of stage 3
-        groups = [group["params"] for group in owner.trainable_param_groups]
+    if hasattr(optimizer, "bit16_groups"):  # of stages 1 and 2, in any precision
+        groups = optimizer.bit16_groups
+    elif hasattr(optimizer, "trainable_param_groups"):  # of stage 3
+        groups = [group["params"] for group in optimizer.trainable_param_groups]
     else:
-        groups = [group["params"] for group in owner.param_groups]
+        groups = [group["params"] for group in optimizer.param_groups]
     return [sum(map(elements_of, parameters)) for parameters in groups]
 
 

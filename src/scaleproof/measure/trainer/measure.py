@@ -146,10 +146,10 @@ def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> Pro
     return ProbedRun(series, probe, record)
 
 
-def is_tight_uncompiled(device: torch.device) -> bool:
-    """Return whether a compiled program may not fit on `device` as it is written, which takes about twice the memory.
+def is_tight(device: torch.device) -> bool:
+    """Return whether a program may not fit on `device` as it is written, by the peak of its compiled steps so far.
 
-    It is judged by the peak of the compiled steps so far; never on a CPU.
+    Uncompiled it takes about twice the memory. Never on a CPU.
     """
     if not accelerator.is_accelerator(device):
         return False
@@ -164,7 +164,7 @@ def must_keep_on_host(ready: Ready) -> bool:
     collectives are the same either way.
     """
     device = ready.strategy.device
-    if not ready.compiled or not is_tight_uncompiled(device):
+    if not ready.compiled or not is_tight(device):
         return False
     ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     host_bytes = psutil.virtual_memory().available / ranks_here

@@ -20,14 +20,7 @@ from scaleproof.ground.records.run import METRICS
 from scaleproof.measure.machine import accelerator
 from scaleproof.measure.reference.control import has_control, time_bare_loop
 from scaleproof.measure.trainer.beside import time_other_functions
-from scaleproof.measure.trainer.measure import (
-    Ready,
-    is_tight_uncompiled,
-    make_probed_step,
-    measure_in,
-    print_on_rank_0,
-    set_up,
-)
+from scaleproof.measure.trainer.measure import Ready, is_tight, make_probed_step, measure_in, print_on_rank_0, set_up
 from scaleproof.measure.trainer.request import Request
 from scaleproof.measure.trainer.session import Session
 from scaleproof.measure.trainer.updates import UpdateLog
@@ -100,7 +93,7 @@ def count_steps_to_witness(session: Session, request: Request, probed_s: float) 
     """
     left_s = request.time_limit - (time.time() - request.started)
     affordable = int(TIME_SHARE * left_s / probed_s)
-    if request.cell.execution.compile and is_tight_uncompiled(session.device):
+    if request.cell.execution.compile and is_tight(session.device):
         affordable = 0
     return max(0, min(request.witness_steps, *session.gather(affordable)))
 

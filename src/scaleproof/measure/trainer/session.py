@@ -45,7 +45,7 @@ class Session:
         self.device = self._bind_device(cell, gpus)
         self.store = next(dist.rendezvous("env://"))[0]
         dist.init_process_group(
-            accelerator.collective_backend(self.device),
+            dist.get_default_backend_for_device(self.device),  # nccl or gloo
             store=dist.PrefixStore("ranks", self.store),
             rank=self.rank,
             world_size=self.world_size,

@@ -23,7 +23,8 @@ class UnclearedGradient:
         self._passes_between_updates: list[bool | Tensor] = []
         self._hooks = [
             self._followed.register_hook(self._before_adding),
-            self._followed.register_post_accumulate_grad_hook(self._after_adding),
+            # Not called by autograd.grad, which adds nothing.
+            self._followed.register_post_accumulate_grad_hook(lambda _: self._passes.append(self._finds_used)),
         ]
 
     def note_update(self) -> None:
@@ -54,10 +55,6 @@ class UnclearedGradient:
         self._finds_used = False
         if gradient is not None and used is not None:
             self._finds_used = gradient.any() if self._passes else gradient.any() & (gradient == used).all()
-
-    def _after_adding(self, _: Tensor) -> None:
-        """Note a pass that has added to the gradient; autograd.grad, which adds nothing, never gets here."""
-        self._passes.append(self._finds_used)
 
 
 class LeftOut(NamedTuple):

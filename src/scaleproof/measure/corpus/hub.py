@@ -135,9 +135,8 @@ def _copy_from_cache(file: HubFile, target: Path) -> dict[str, Any] | None:
     check_room(target, source.stat().st_size, 0)
     part = sibling_path(target, ".cache.part")
     shutil.copyfile(source, part)
-    return keep_file(
-        part, target, {"sha256": sha256, "checked": what_checked_with(file.sha256, stated), "source": file.url}
-    )
+    record = {"sha256": sha256, "checked": what_checked_with(file.sha256, stated), "source": file.url}
+    return keep_file(part, target, record)
 
 
 def _download_from_hub(file: HubFile, target: Path) -> dict[str, Any]:

@@ -35,17 +35,13 @@ def write_labels(store: Path, classes: list[str], held_out: np.ndarray, out: Pat
     `classes`: the labels in the order of their numbers; `held_out`: True for documents of the validation split. Returns
     what tokens.json says of each file, by split; {} for a corpus without classes, whose files are empty.
     """
-    paths = {split: out / f"{split}.labels" for split in ("train", "val")}
-    if not classes:
-        for path in paths.values():
-            path.write_bytes(b"")
-        return {}
     number_of = {name: number for number, name in enumerate(classes)}
-    column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist()
+    column = pq.read_table(store, columns=[COLUMN])[COLUMN].to_pylist() if classes else []
     labels = np.array([number_of[name] for name in column], dtype=DTYPE)
     files = {}
     for split, is_in_split in (("train", ~held_out), ("val", held_out)):
-        data = labels[is_in_split].tobytes()
-        paths[split].write_bytes(data)
-        files[split] = {"file": paths[split].name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    return files
+        data = labels[is_in_split].tobytes() if classes else b""
+        path = out / f"{split}.labels"
+        path.write_bytes(data)
+        files[split] = {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return files if classes else {}

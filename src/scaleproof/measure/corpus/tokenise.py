@@ -161,10 +161,5 @@ def _join_shards(shards: list[Shard], split: str, folder: Path, out: Path, dtype
                     file.write(data)
                     digest.update(data)
         size = file.tell()
-    return {
-        "file": path.name,
-        "documents": documents,
-        "tokens": size // dtype.itemsize,
-        "bytes": size,
-        "sha256": digest.hexdigest(),
-    }
+    tokens, sha256 = size // dtype.itemsize, digest.hexdigest()
+    return {"file": path.name, "documents": documents, "tokens": tokens, "bytes": size, "sha256": sha256}

@@ -85,14 +85,9 @@ def write_gpt2_tokenizer(merges: Path, out: Path) -> None:
 
 def _write_tokenizer(name: str, tokens: list[bytes], out: Path) -> None:
     """Write a tokenizer to `out`: its `tokens` in the order of their ids, end-of-text after them."""
-    content = {
-        "name": name,
-        "pattern": PATTERN,
-        "end_of_text": len(tokens),
-        "tokens": [token.hex() for token in tokens],
-    }
+    table = {"name": name, "pattern": PATTERN, "end_of_text": len(tokens), "tokens": [token.hex() for token in tokens]}
     with whole_file(out) as part:
-        part.write_text(json.dumps(content, indent=0) + "\n")
+        part.write_text(json.dumps(table, indent=0) + "\n")
 
 
 def load_encoder(path: Path) -> tiktoken.Encoding:

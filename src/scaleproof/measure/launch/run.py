@@ -151,10 +151,7 @@ def _make_attempt(
 def _publish_run(
     request: Request, metrics: Timed | Failed, outcome: CommandOutcome | None, attempt: Path, out: Path
 ) -> None:
-    """Complete the metrics, and move the content of `attempt` into `out`.
-
-    The metrics are moved last: where they are, the run is whole.
-    """
+    """Complete the metrics, and move the content of `attempt` into `out`: the metrics last, so that a run is whole."""
     if not (attempt / STEPS).exists():
         (attempt / STEPS).write_text(",".join(COLUMNS) + "\n")
     files = {STEPS: sha256_of(attempt / STEPS)}

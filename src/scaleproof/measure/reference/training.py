@@ -128,7 +128,7 @@ def add_gradients(
         losses = model(some_rows)
         (losses.sum() * (factor / len(rows))).backward()
         total += float(losses.detach().double().sum())
-    if factor != 1:
+    if factor != 1:  # it has changed the rounding, and is taken out again
         for parameter in model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(factor)

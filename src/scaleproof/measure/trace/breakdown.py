@@ -91,9 +91,8 @@ class StepBreakdown:
         for rank in self.ranks:
             own = step_ranges[step_ranges["rank"] == rank].sort_values("start")
             host = own["start"].to_numpy(), own["end"].to_numpy()
-            windows[rank] = (
-                self._device_windows(rank, *host) if self.trace.source.device == "gpu" else Windows(*host, *host)
-            )
+            on_gpu = self.trace.source.device == "gpu"
+            windows[rank] = self._device_windows(rank, *host) if on_gpu else Windows(*host, *host)
         return windows
 
     def _device_windows(self, rank: int, starts: np.ndarray, ends: np.ndarray) -> Windows:

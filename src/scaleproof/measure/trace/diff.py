@@ -32,11 +32,8 @@ def diff_rows(a: Profile, b: Profile, names: tuple[str, str] = ("A", "B")) -> li
             from_text = profile.tool == "nsys stats"
             cure = "say how many with --steps and --ranks" if from_text else "mark them with NVTX ranges called `step`"
             raise UserError(f"{name} {why}; {cure}")
-    rows = [
-        _diff_row(label, mean_of_field(a, key), mean_of_field(b, key))
-        for label, key in PARTS.items()
-        if a.per_step and b.per_step
-    ]
+    parts = PARTS if a.per_step and b.per_step else {}
+    rows = [_diff_row(label, mean_of_field(a, key), mean_of_field(b, key)) for label, key in parts.items()]
     classes = [profile.classes_ms for profile in (a, b)]
     for name in sorted({name for times in classes for name in times or {}}):
         in_a, in_b = (None if times is None else times.get(name, 0.0) for times in classes)

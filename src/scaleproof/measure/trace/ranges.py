@@ -84,10 +84,7 @@ def find_bottleneck(nvtx: Iterable[Entry]) -> dict[str, Any]:
 
 
 def largest_ranges_and_calls(trace: Trace) -> dict[str, Any]:
-    """Return the five largest ranges and system calls, as `nsys stats` has them: nested ranges count in each.
-
-    `likely_bottleneck` is what the ranges point to; see `find_bottleneck`.
-    """
+    """Return the five largest ranges and system calls, as `nsys stats` has them (nested ranges in each); a verdict."""
     ranges = trace.ranges.assign(total_ns=trace.ranges["end"] - trace.ranges["start"])
     summed = ranges.groupby("name", observed=True)["total_ns"].sum()
     host = trace.host[trace.host["kind"] == "osrt"].set_index("name")["total_ns"]

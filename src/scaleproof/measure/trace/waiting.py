@@ -76,18 +76,7 @@ def _number_calls(calls: pd.DataFrame, windows: dict[int, Steps]) -> pd.DataFram
         inside = np.zeros(len(begun), bool)
         if len(starts):
             inside = (step >= 0) & (begun < ends[np.maximum(step, 0)])
-        chosen = own[inside]
-        parts.append(
-            pd.DataFrame(
-                {
-                    "rank": rank,
-                    "step": step[inside],
-                    "collective": chosen["collective"].astype(str),
-                    "start": chosen["start"],
-                    "end": chosen["end"],
-                }
-            )
-        )
+        parts.append(own.assign(step=step, collective=own["collective"].astype(str))[inside])
     numbered = pd.concat(parts, ignore_index=True)
     numbered["call"] = numbered.groupby(["rank", "step", "collective"]).cumcount()
     return numbered

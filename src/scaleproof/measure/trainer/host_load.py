@@ -35,10 +35,7 @@ class HostLoad:
         self._after = _read_counters(self.cores)
 
     def result(self) -> dict[str, Any]:
-        """Return fields of a rank's record: when the block began and ended, and how much each counter grew in it.
-
-        A counter that the system does not have is None.
-        """
+        """Return fields of a rank's record: begin and end of the block, and each counter's growth (None: unknown)."""
         growth = {}
         for name, after in self._after.items():
             before = self._before[name]

@@ -147,10 +147,7 @@ def make_probed_step(ready: Ready, step: int, measure_state: bool = True) -> Pro
 
 
 def is_tight(device: torch.device) -> bool:
-    """Return whether a program may not fit on `device` as it is written, by the peak of its compiled steps so far.
-
-    Uncompiled it takes about twice the memory. Never on a CPU.
-    """
+    """Return whether what ran compiled may not fit on `device` uncompiled, at twice the memory; never on a CPU."""
     if not accelerator.is_accelerator(device):
         return False
     device_bytes = torch.cuda.get_device_properties(device).total_memory  # torch.accelerator has no name for it yet

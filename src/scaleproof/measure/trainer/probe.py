@@ -146,12 +146,8 @@ class Probe(OperationCounter):
             if parameter.grad is not None:
                 self.gradients.add(dtype_names([parameter.grad.dtype]))
 
-        parameters = [
-            parameter
-            for parameter in self.strategy.module.parameters()
-            if parameter.is_leaf and parameter.requires_grad
-        ]
-        self.hooks = [parameter.register_post_accumulate_grad_hook(note) for parameter in parameters]
+        trained = [leaf for leaf in self.strategy.module.parameters() if leaf.is_leaf and leaf.requires_grad]
+        self.hooks = [parameter.register_post_accumulate_grad_hook(note) for parameter in trained]
         # Just before the update, parameters, gradients and optimizer state are alive and activations are not.
         self.strategy.update = self._update_and_witness  # type: ignore[method-assign]  # for one step, and undone
         # Compiled code would be compiled again under a dispatch mode; the program is the same when it runs as written.

@@ -29,17 +29,8 @@ CONTROL_S = 1.0  # of the control, by the time of a timed step
 FEWEST_OF_CONTROL, MOST_OF_CONTROL = 3, 10  # its steps
 PLAIN_STEPS = 5  # after those of the witness, with nobody looking
 TIME_SHARE = 0.5  # of what is left of a run's time limit
-# Fields of a probed step. Not the gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
-WHAT_RAN = (
-    "linear_flops",
-    "batched_flops",
-    "attention",
-    "updates",
-    "collectives",
-    "products",
-    "nodes",
-    "tokens_inside",
-)
+# Of a probed step: what ran. Not gradients' dtypes: FSDP2 may or may not have cast a shard when the hook looks at it.
+FIELDS = ("linear_flops", "batched_flops", "attention", "updates", "collectives", "products", "nodes", "tokens_inside")
 
 
 def make_run(request: Request, began: float) -> Session:
@@ -80,8 +71,7 @@ def measure_witness_and_control(session: Session, request: Request, probed_s: fl
     if has_control(request.cell.config):
         dist.barrier()
         n_steps = max(FEWEST_OF_CONTROL, min(MOST_OF_CONTROL, int(CONTROL_S / step_s)))
-        tokens = Path(request.tokens)
-        timed = time_bare_loop(request.cell.config, tokens, session.device, n_steps, session.local_world)
+        timed = time_bare_loop(request.cell.config, Path(request.tokens), session.device, n_steps, session.local_world)
         fields["control"] = BareLoop.model_validate(timed) if timed else None  # None: memory did not suffice
     return fields
 
@@ -117,7 +107,7 @@ def make_witnessed_steps(session: Session, request: Request, steps: int) -> Witn
     if not accelerator.is_accelerator(session.device):  # beside a GPU the host's thread may only wait for it
         plain_s = [_time_step_s(run, steps) for _ in range(PLAIN_STEPS)]
     beside = {} if run.compiled else time_other_functions(run.model, lambda: run.steps(steps, 1))
-    ran = [[getattr(step, name) for name in WHAT_RAN] for step in probed_steps]
+    ran = [[getattr(step, name) for name in FIELDS] for step in probed_steps]
     changed = [step for (before, now), step in zip(pairwise(ran), probed_steps[1:], strict=True) if before != now]
     return WitnessedSteps(
         seconds=time.monotonic() - began,

@@ -81,7 +81,7 @@ class Session:
         problem = arch_problem(properties.name, torch.cuda.get_device_capability(), torch.cuda.get_arch_list())
         if problem:
             raise NotApplicable(problem)
-        if self.devices_here == 1:
+        if self.devices_here == 1:  # else no cores are near to all of them
             self.near_cores = cores_near(nvml_uuid(properties))
             if self.near_cores:  # else they are not known, and nothing is bound
                 os.sched_setaffinity(0, self.near_cores)

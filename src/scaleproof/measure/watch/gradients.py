@@ -36,7 +36,7 @@ class UnclearedGradient:
         self._used = None if gradient is None else gradient.clone()
 
     def stop(self) -> None:
-        """Take the hooks away."""
+        """Take the hooks away, once or again."""
         for hook in self._hooks:
             hook.remove()
 

@@ -260,6 +260,10 @@ class Watcher:
         parameters: list[nn.Parameter] = [p for p in flat if p is not None] or list(self.model.parameters())
         cuda = self.device.type == "cuda"
         memory = accelerator.memory_peaks(self.device)
+        looks = [
+            UpdateNorms(step=step, gradient_norm=float(gradient), update_norm=float(update), weight_norm=float(weight))
+            for step, gradient, update, weight in self.norms
+        ]
         return WatchedRank(
             rank=dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", 0)),
             world_size=dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", 1)),
@@ -272,15 +276,7 @@ class Watcher:
             loader_batches=self.loader_batches,
             batches=[[int(value) for value in step.batches] for step in self.made],
             losses=mean_losses([step.losses for step in self.made]),
-            looks=[
-                UpdateNorms(
-                    step=step,
-                    gradient_norm=float(of_gradient),
-                    update_norm=float(of_update),
-                    weight_norm=float(of_weights),
-                )
-                for step, of_gradient, of_update, of_weights in self.norms
-            ],
+            looks=looks,
             probed=self.counter.record(PROBED_STEP) if self.counter and self.steps > PROBED_STEP else None,
             parameters=sum(map(elements_of, parameters)),
             trainable=sum(elements_of(parameter) for parameter in parameters if parameter.requires_grad),

@@ -31,13 +31,13 @@ def trace_steps(request: Request) -> Any:
     run = set_up(session, request)
     warmup = max(LEAST_WARMUP, request.cell.work.warmup_steps)
     probe = warm_up(run, warmup).probe
-    push, pop = nvtx_ranges() if settings["tool"] == NSYS else profiler_ranges()
+    if settings["tool"] == NSYS:
+        push, pop = nvtx_ranges()
+        recording = _record_by_nsys(session, push, pop)
+    else:
+        push, pop = profiler_ranges()
+        recording = _record_by_profiler(session, Path(request.out) / RAW)
     dist.barrier()
-    recording = (
-        _record_by_nsys(session, push, pop)
-        if settings["tool"] == NSYS
-        else _record_by_profiler(session, Path(request.out) / RAW)
-    )
     with recording, mark_ranges(run.strategy, run.batches, push, pop):
         series = run.steps(warmup, settings["steps"])
     times = session.gather(series.step_time.tolist())

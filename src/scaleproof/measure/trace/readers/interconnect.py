@@ -35,13 +35,14 @@ def read_nccl_log(path: Path) -> dict[str, Any]:
     text = _text_of(path)
     if "NCCL INFO" not in text and "NCCL version" not in text:
         raise UserError(f"{path}: no log of NCCL (it has no line with NCCL INFO); take one with NCCL_DEBUG=INFO")
-    transports = Counter(_short_transport(via) for *_, via in CHANNEL.findall(text))
+    connections = CHANNEL.findall(text)  # of each its channel, two ranks, and what it goes by
+    transports = Counter(_short_transport(via) for *_, via in connections)
     facts: dict[str, Any] = {"transports": dict(sorted(transports.items()))} if transports else {}
     for key, pattern in (("version", VERSION), ("network", NETWORK)):
         if seen := pattern.search(text):
             facts[key] = seen[1]
-    if channels := {int(number) for number, *_ in CHANNEL.findall(text)}:
-        facts["channels"] = len(channels)
+    if connections:
+        facts["channels"] = len({int(number) for number, *_ in connections})
     if algorithms := [name for name, pattern in (("trees", TREES), ("rings", RINGS)) if pattern.search(text)]:
         facts["graphs"] = algorithms
     if nics := sorted({*IB.findall(text), *(name for name, _ in IB_SPEED.findall(text))}):

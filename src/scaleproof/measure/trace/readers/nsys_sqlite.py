@@ -136,8 +136,8 @@ def _read_work(export: Export) -> pd.DataFrame:
         names_in = {KERNEL: "demangledName", MEMCPY: "copyKind"}.get(table, "no such column")
         if table == KERNEL and not export.has(KERNEL, names_in):
             names_in = "shortName"
-        columns = ("globalPid", "deviceId", "streamId", "correlationId", "start", "end")
-        *part, name_ids = export.read_integers(table, *columns, names_in)
+        integers = ("globalPid", "deviceId", "streamId", "correlationId", "start", "end")
+        *part, name_ids = export.read_integers(table, *integers, names_in)
         if not len(name_ids):
             continue
         ids, inverse = _distinct_ids(name_ids)
@@ -147,17 +147,9 @@ def _read_work(export: Export) -> pd.DataFrame:
     if not parts:
         return _empty_table("process", "device", "stream", "launched", "start", "end")
     process, device, stream, correlation, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return pd.DataFrame(
-        {
-            "process": process,
-            "device": device,
-            "stream": stream,
-            "name": _categories(texts, np.concatenate(codes)),
-            "launched": _launch_times(export, process, correlation, start),
-            "start": start,
-            "end": end,
-        }
-    )
+    columns = {"process": process, "device": device, "stream": stream, "start": start, "end": end}
+    launched = _launch_times(export, process, correlation, start)
+    return pd.DataFrame(columns | {"name": _categories(texts, np.concatenate(codes)), "launched": launched})
 
 
 def _names_of_work(export: Export, table: str, ids: np.ndarray) -> list[str]:

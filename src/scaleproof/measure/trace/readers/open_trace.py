@@ -40,7 +40,7 @@ def traces_in(folder: Path) -> list[Path]:
     traces: list[Path] = []
     for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
         with contextlib.suppress(NoTrace):
-            # Any JSON may be of torch's profiler by its name: where it is not packed, its events are looked for.
+            # Any JSON file begins as one of torch's profiler: where it is not packed, its events are looked for.
             if trace_kind(path) != "kineto" or path.suffix == ".gz" or _has_events(path):
                 traces.append(path)
     if not traces:

@@ -38,7 +38,8 @@ import scaleproof
 from scaleproof.ground.campaign.loaded import load_named
 from scaleproof.measure.model.build import build_model
 
-LOOK, FIRST, STEPS = 2, 5, 31  # the step whose look is compared; how many are left out; all
+LOOK, FIRST = 2, 5  # the step whose look is compared; how many are left out
+STEPS = 31  # in all
 BATCH = 8
 WANTED = 1.01
 PATIENCE = 120  # seconds to wait for the others' steps

@@ -8,25 +8,29 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
+from string import ascii_lowercase
 from typing import Any
 
 from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify import intervals
 from scaleproof.verify.intervals import TOLERANCE_OF_DRAWS, Bounds, CellFamily, PairNoise
 from scaleproof.verify.raw import Difference, RawRun, check_values, close
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
-from scaleproof.verify.recompute import CONFIDENCE, has_speedup
+from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
 from scaleproof.verify.stated import settings_of
 
 REPORT = "scaling_report.json"
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
 LEVELS = ("printed", "watched", "built")  # of evidence, the weakest first
 LAW_OF = {"strong": "amdahl", "weak": "gustafson", None: None}
-DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}
+DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}  # codes; a cell with one is not recommended
+# They change from round to round, which disturbs no ratio of cells whose repeats match.
 DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
-LOW, EXCELLENT = 0.7, 0.85
-MOST_REPEATS, MOST_TIMES = 1000, 5  # that are advised: in all, and for each one there is
+LOW, EXCELLENT = 0.7, 0.85  # an efficiency is "low" below the first, "excellent" from the second on
+MOST_REPEATS, MOST_TIMES = 1000, 5  # advice names no more repeats than this, and no more times those that there are
 
 
 def check_answer(
@@ -42,13 +46,13 @@ def check_answer(
     for series in report["series"]:
         base = answer.cells.get(series["baseline"])
         for point in series["runs"].values():
-            if base and point["cell"] in answer.cells:
+            if base and point["cell"] in answer.cells:  # both have runs with numbers
                 yield from check_values(REPORT, point["cell"], point, _expected_of_size(answer, series, point))
                 yield from _check_incomparable(point["incomparable"], answer.cells[point["cell"]], base)
                 yield from _check_best_single(answer, series, point)
-        names = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
-        noise = answer.noise(names[-1], names[0]) if len(names) > 1 else None  # of the largest size to the smallest
-        yield from _check_resolve(series["resolve"], series["name"], noise, answer)
+        sizes = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
+        largest_over_smallest = answer.noise(sizes[-1], sizes[0]) if len(sizes) > 1 else None
+        yield from _check_resolve(series["resolve"], series["name"], largest_over_smallest, answer)
     yield from _check_groups(answer)
     for index, ranking in enumerate(report["ranking"]):
         yield from _check_ranking(answer, index, ranking)
@@ -57,29 +61,24 @@ def check_answer(
 
 
 def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the expected fields on all runs: level, unit, evidence, validity, and the time of a repeat."""
-    concerning = [one for one in findings if one.get("concerns", "runs") in ("runs", "scaling")]
-    invalid = sorted({finding["code"] for finding in concerning if finding["severity"] == "invalid"})
-    expected = {"confidence": CONFIDENCE, "clock": "window", "mismatches": invalid}
-    expected["status"] = "invalid_comparison" if invalid else "ok"
+    """Return the expected fields on all runs: level, unit, evidence, validity, and the time of one run of each cell."""
+    of_cells = [finding for finding in findings if finding.get("concerns", "runs") in ("runs", "scaling")]
+    invalid = sorted({finding["code"] for finding in of_cells if finding["severity"] == "invalid"})
+    status = "invalid_comparison" if invalid else "ok"
+    expected = {"confidence": CONFIDENCE, "clock": "window", "mismatches": invalid, "status": status}
     measured = [run.metrics for run in runs if run.ok]
     if measured:
         expected["unit"] = measured[0].get("unit", "tokens")
         expected["evidence"] = min((metrics.get("evidence", "built") for metrics in measured), key=LEVELS.index)
-    job_seconds: dict[str, list[float]] = {}  # of each cell
-    for run in runs:
-        seconds = run.metrics.get("total_wall_time_sec")
-        if seconds is not None:
-            job_seconds.setdefault(run.cell, []).append(seconds)
-    repeat = math.fsum(map(statistics.fmean, job_seconds.values())) if job_seconds else None
-    return expected | {"seconds_per_repeat": repeat}
+    ended = [run for run in runs if run.metrics.get("total_wall_time_sec") is not None]
+    mean_of_cell = [statistics.fmean(run.job_seconds for run in group) for group in by_cell(ended).values()]
+    return expected | {"seconds_per_repeat": math.fsum(mean_of_cell) or None}
 
 
 def _check_series_names(answer: RawAnswer) -> Iterator[Difference]:
     """Yield where a series does not have the cells that differ in devices alone, or has other fields than they give."""
-    members: dict[str, list[RawCell]] = {}
-    for cell in answer.cells.values():
-        members.setdefault(re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-"), []).append(cell)
+    # A series is called as its cells are without their size: ddp-n1x2 is in ddp.
+    members = group_by(answer.cells.values(), lambda cell: re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-"))
     stated = {series["name"]: series for series in answer.report["series"]}
     yield from check_values(REPORT, "series", sorted(stated), sorted(members))
     for name in stated.keys() & members.keys():
@@ -107,7 +106,7 @@ def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
 
 
 def _kind_of_scaling(cells: Sequence[RawCell]) -> str | None:
-    """Return "strong" for cells with one global batch, "weak" with one per device; None for neither, or one size."""
+    """Return "strong" for one global batch, "weak" for one batch per device; None for neither, or cells of one size."""
     batches = {cell.batch for cell in cells}
     if len({cell.devices for cell in cells}) < 2 or None in batches:
         return None
@@ -119,9 +118,10 @@ def _kind_of_scaling(cells: Sequence[RawCell]) -> str | None:
 def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
     """Return the expected fields of a size of a series, apart from its figures."""
     cell, base = answer.cells[point["cell"]], answer.cells[series["baseline"]]
-    speedup = answer.ratio(cell.name, base.name)[1] if has_speedup(series, point) else None  # its bounds
-    factor = base.devices / cell.devices  # efficiency over speed-up
-    paths = [*point["metrics_paths"], *[""] * len(cell.runs)]  # each in the folder that it states
+    _, speedup_bounds = answer.ratio(cell.name, base.name) if has_speedup(series, point) else (None, None)
+    efficiency_over_speedup = base.devices / cell.devices
+    # Results may have been moved: the folder before runs/ is taken as each path states it.
+    paths = [*point["metrics_paths"], *[""] * len(cell.runs)]
     return {
         "devices": cell.devices,
         "n": len(cell.runs),
@@ -129,42 +129,42 @@ def _expected_of_size(answer: RawAnswer, series: Mapping[str, Any], point: Mappi
         "metrics_paths": [f"{path.split('runs/')[0]}{run.path}" for path, run in zip(paths, cell.runs, strict=False)],
         "window_wall_time_sec": statistics.fmean(run.metrics["window"]["wall_time_sec"] for run in cell.runs),
         "tokens_per_sec_median": statistics.median(map(math.exp, cell.logs.values())),
-        "verdict": speedup and _words_for_efficiency((speedup[0] * factor, speedup[1] * factor), speedup),
+        "verdict": speedup_bounds and _verdict_on_efficiency(speedup_bounds, efficiency_over_speedup),
         "overhead_only": cell.devices == 1 and without_offload(cell.strategy) in SHARDING,
         "findings": list(answer.codes.get(cell.name, ())),
         "speedup_in_answer": _speedup_in_answer(answer, series, point),
     }
 
 
-def _words_for_efficiency(efficiency: Bounds, speedup: Bounds) -> str:
-    """Return the word for an efficiency by the bounds of both; "undecided, ..." where its bounds have two words."""
-    if speedup[1] < 1:
+def _verdict_on_efficiency(speedup_bounds: Bounds, efficiency_over_speedup: float) -> str:
+    """Return the word that both bounds of an efficiency have, else "undecided, low to good" with the words of both."""
+    if speedup_bounds[1] < 1:
         return "slower than the baseline"
-    low, high = ("low" if bound < LOW else "good" if bound < EXCELLENT else "excellent" for bound in efficiency)
+    efficiencies = (bound * efficiency_over_speedup for bound in speedup_bounds)
+    low, high = ("low" if bound < LOW else "good" if bound < EXCELLENT else "excellent" for bound in efficiencies)
     return low if low == high else f"undecided, {low} to {high}"
 
 
 def _speedup_in_answer(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the speed-up of a size whose interval holds together with the ranking, or with those of other series.
+    """Return the speed-up of a size in an interval that holds together with all others that the answer states.
 
-    None where the report must state none.
+    Those are the ratios of its ranking; without rankings, the speed-ups of the largest size of each series. Else None.
     """
     name, base = point["cell"], series["baseline"]
+    value, _ = answer.ratio(name, base)
     family = answer.family_with(name)
     bounds: Bounds | None
-    n = min(len(answer.cells[cell].runs) for cell in (name, base))
     if family and answer.reference(series, point) == base:
         bounds = family.bounds(name, base)
     else:
         has_ranking = any(answer.family(index) for index in range(len(answer.report["ranking"])))
-        largest = [(one, list(one["runs"].values())[-1]) for one in answer.report["series"]]
-        together = [last["cell"] for one, last in largest if has_speedup(one, last)]
+        largest_sizes = [(one, list(one["runs"].values())[-1]) for one in answer.report["series"]]
+        together = [largest["cell"] for one, largest in largest_sizes if has_speedup(one, largest)]
         if has_ranking or name not in together:
             return None
-        # The intervals of all series hold together, by Bonferroni.
-        bounds = answer.ratio(name, base, 1 - (1 - answer.confidence) / len(together))[1]
+        _, bounds = answer.ratio(name, base, 1 - (1 - answer.confidence) / len(together))  # by Bonferroni
     low, high = bounds or (None, None)
-    return {"value": answer.ratio(name, base)[0], "low": low, "high": high, "n": n}
+    return {"value": value, "low": low, "high": high, "n": min(len(answer.cells[cell].runs) for cell in (name, base))}
 
 
 def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapping[str, Any]) -> Iterator[Difference]:
@@ -174,42 +174,39 @@ def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     """
     cell, stated = answer.cells[point["cell"]], point["best_single"]
     where = f"{cell.name}, best_single"
-    # In weak scaling one device does its part of the cell's work.
+    # In weak scaling one device does its part of the cell's work. None: a command whose batch nobody states.
     batch = cell.batch and cell.batch / (cell.devices if series["kind"] == "weak" else 1)
     singles = [other for other in answer.cells.values() if other.devices == 1]
     same_work = [other for other in singles if batch and other.work == cell.work and other.batch == batch]
-    named = next((other for other in same_work if other.name == stated), None)
+    best = next((other for other in same_work if other.name == stated), None)
     if stated is None:
         for other in same_work:
             fields = point["best_single_incomparable"]
             yield from _check_incomparable(fields, cell, other)
             if not fields:
                 yield from check_values(REPORT, where, stated, other.name)
-    elif named is None:
+    elif best is None:
         yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
     else:
-        program = named.program
-        faster = [other.name for other in same_work if other.rate > named.rate and other.program == program]
-        yield from check_values(REPORT, where, stated, [*faster, stated][0])
+        faster = [other.name for other in same_work if other.rate > best.rate and other.program == best.program]
+        if faster:
+            yield from check_values(REPORT, where, stated, faster[0])
 
 
 def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
-    """Yield each of the `fields` that are said to differ between two cells, and that is equal in both."""
-    machine, base_machine = cell.machine, base.machine
-    for name in set(fields) & machine.keys() & base_machine.keys():
-        if machine[name] == base_machine[name]:
+    """Yield each of the `fields` that the report says differ between two cells, and that do not."""
+    for name in fields:
+        if name in cell.machine and cell.machine[name] == base.machine.get(name):
             yield Difference(REPORT, cell.name, f"does not differ from {base.name} in {name}")
 
 
 def _check_groups(answer: RawAnswer) -> Iterator[Difference]:
-    """Yield each group of cells with the same work and as many devices that no ranking has, with no other cell."""
-    groups: dict[tuple[object, ...], set[str]] = {}
-    for cell in answer.cells.values():
-        groups.setdefault((cell.devices, *cell.work, cell.batch), set()).add(cell.name)
+    """Yield a difference for each group of cells, of the same work and number of devices, that is not a ranking."""
     stated = [{entry["cell"] for entry in ranking["cells"]} for ranking in answer.report["ranking"]]
-    for group in groups.values():
-        if group not in stated:
-            yield Difference(REPORT, "ranking", f"has none of {', '.join(sorted(group))} alone")
+    for cells in group_by(answer.cells.values(), lambda cell: (cell.devices, *cell.work, cell.batch)).values():
+        names = sorted(cell.name for cell in cells)
+        if set(names) not in stated:
+            yield Difference(REPORT, "ranking", f"has none of {', '.join(names)} alone")
 
 
 def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) -> Iterator[Difference]:
@@ -220,8 +217,9 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
     first = answer.cells.get(next(iter(entries)))
     if first is None:  # it has no run with numbers: another check says so
         return
-    has_name = isinstance(first.config["workload"].get("model"), str)  # else it is described in words
-    work = {name: value for name, value in zip(BATCHLESS, first.work, strict=True) if name != "model" or has_name}
+    work = dict(zip(BATCHLESS, first.work, strict=True))
+    if not isinstance(first.config["workload"].get("model"), str):  # a shape, which the report describes in words
+        del work["model"]
     expected = {
         "devices": first.devices,
         "global_batch": first.batch,
@@ -246,42 +244,39 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
     else:
         yield Difference(REPORT, f"{where}, recommendation", "is one, though cells were not compared")
     if family and ranking["resolve"]:
-
-        def shown_by(n: int, level: float) -> float:
-            return intervals.detectable_by_family(n, family, level)
-
+        shown_by = partial(intervals.detectable_by_family, family)
         yield from _check_resolution(ranking["resolve"], where, family.n, shown_by, answer)
-    elif bool(family) != bool(ranking["resolve"]):
+    elif family or ranking["resolve"]:
         yield Difference(REPORT, f"{where}, resolve", "is there without a comparison, or is missing")
 
 
 def _check_letters(
     family: CellFamily | None, where: str, names: Sequence[str], entries: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Difference]:
-    """Yield cells that share a letter and are told apart, or the other way round, and letters that should not be."""
+    """Yield cells of `names` whose letters do not say whether they are told apart, and letters that should not be."""
     where = f"{where}, letters"
-    for a, b in combinations(names, 2) if family else ():
+    for a, b in combinations(names, 2):
         share = bool(set(entries[a]["letters"]) & set(entries[b]["letters"]))
         if family and share == family.differ(a, b):
             verb = "share a letter, but are told apart" if share else "share no letter, but are not told apart"
             yield Difference(REPORT, where, f"{a} and {b} {verb}")
-    letters = sorted(set("".join(entry["letters"] for entry in entries.values())))
-    if letters != [chr(ord("a") + number) for number in range(len(letters))] and len(letters) <= 26:
-        yield Difference(REPORT, where, f"has {''.join(letters)}, not the first of all")
-    # The group of the fastest cell has the first letter, and so on.
-    members = [[place for place, one in enumerate(entries.values()) if letter in one["letters"]] for letter in letters]
-    if members != sorted(members):
+    letters = "".join(sorted(set("".join(entry["letters"] for entry in entries.values()))))
+    if len(letters) <= 26 and not ascii_lowercase.startswith(letters):
+        yield Difference(REPORT, where, f"has {letters}, not the first of all")
+    # Places of the cells that have a letter; the group of the fastest cell has the first letter, and so on.
+    groups = [[place for place, one in enumerate(entries.values()) if letter in one["letters"]] for letter in letters]
+    if groups != sorted(groups):
         yield Difference(REPORT, where, "are not in the order of the cells that share one")
     lettered = [name for name, entry in entries.items() if entry["letters"]]
     yield from check_values(REPORT, where, lettered, list(names) if family else [])
 
 
 def _expected_advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the recommendation of a size: the simplest cell that is shown to lose little, or why there is none."""
+    """Return the advice on a size: its simplest cell that is shown to lose little, or why there is none."""
     names = comparable(ranking)
-    if len(names) < 2:
+    if len(names) < 2:  # nothing to choose from
         return None
-    margin = (ranking["recommendation"] or {}).get("margin", math.nan)
+    margin = (ranking["recommendation"] or {}).get("margin", math.nan)  # the part of the best rate that it may lose
     advice: dict[str, Any] = dict.fromkeys(("cell", "candidate", "worst", "simpler"))
     advice |= {"why": "too-few-repeats", "fastest": names[0], "margin": margin, "disturbed": []}
     if family is None:
@@ -290,24 +285,22 @@ def _expected_advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapp
     disturbed = [name for name in names if disturbing & set(answer.codes.get(name, ()))]
     points = {point["cell"]: point for series in answer.report["series"] for point in series["runs"].values()}
     promising = [name for name in names if _beats_one_device(family, points.get(name))]
-    effort = {name: simplicity(answer.cells[name].strategy) for name in names}
+    effort = {name: simplicity(answer.cells[name].strategy) for name in names}  # small for a simple strategy
     # Bounds of the ratio of each cell to the fastest of the others.
-    worst = {name: family.worst(name, [other for other in names if other != name]) for name in names}
+    lowest = {name: family.worst(name, [other for other in names if other != name]) for name in names}
     highest = {name: min(family.bounds(name, other)[1] for other in names if other != name) for name in names}
-    sound = sorted(set(promising) - set(disturbed), key=lambda name: (effort[name], names.index(name)))
-    qualified = [name for name in sound if worst[name] >= 1 - margin]
-    possible = [name for name in sound if min(highest[name], 1.0) >= 1 - margin]
+    simplest_first = sorted(set(promising) - set(disturbed), key=lambda name: (effort[name], names.index(name)))
+    qualified = [name for name in simplest_first if lowest[name] >= 1 - margin]
+    possible = [name for name in simplest_first if highest[name] >= 1 - margin]
     advice |= {"why": None, "disturbed": disturbed}
     if qualified:
-        simpler = [name for name in possible if effort[name] < effort[qualified[0]]]
-        advice |= {"cell": qualified[0], "simpler": next(iter(simpler), None)}
+        chosen = qualified[0]
+        simpler = [name for name in possible if effort[name] < effort[chosen]]
+        advice |= {"cell": chosen, "worst": 1 - lowest[chosen], "simpler": next(iter(simpler), None)}
     elif possible:
-        advice |= {"why": "undecided", "candidate": possible[0]}
+        advice |= {"why": "undecided", "candidate": possible[0], "worst": 1 - lowest[possible[0]]}
     else:
         advice["why"] = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
-    named = advice["cell"] or advice["candidate"]
-    if named:
-        advice["worst"] = 1 - worst[named]
     return advice
 
 
@@ -320,13 +313,13 @@ def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bo
 
 
 def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield a status of the campaign's question that the interval of its ratio does not give."""
+    """Yield where status, ratio and `resolve` of the campaign's question are not those that its two cells give."""
     subject, base = question["is"], question["better_than"] or question["not_slower_than"]
-    cells = [answer.cells[name] for name in (base, subject) if name in answer.cells]
-    are_measured = len(cells) == 2
-    yield from _check_incomparable(question["incomparable"], *cells) if are_measured else ()
+    are_measured = {subject, base} <= answer.cells.keys()
+    if are_measured:
+        yield from _check_incomparable(question["incomparable"], answer.cells[base], answer.cells[subject])
     expected: dict[str, Any] = {"status": "incomparable" if are_measured else "unmeasured", "ratio": None}
-    noise = None
+    noise = None  # further repeats are advised of an undecided question alone
     if are_measured and not question["incomparable"]:
         value, bounds = answer.ratio(subject, base)
         low, high = bounds or (None, None)
@@ -337,23 +330,21 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
 
 
 def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
-    """Return the status of a question by the interval of its ratio; without one it is undecided."""
-    mark = 1 + question["by"] if question["better_than"] else 1 - question["by"]  # the ratio that is asked for
+    """Return the status of a question by the interval of its ratio; without an interval it is undecided."""
+    asked = 1 + question["by"] if question["better_than"] else 1 - question["by"]
     low, high = bounds or (0.0, math.inf)
-    within = 1 + (question["within"] or 0.0)
-    if low > mark or high < mark:
-        return "yes" if low > mark else "no"
-    return "near" if mark / within < low and high < mark * within else "undecided"
+    if low > asked or high < asked:
+        return "yes" if low > asked else "no"
+    factor = 1 + (question["within"] or 0.0)  # "near" has no bound that is further from the ratio asked for
+    return "near" if asked / factor < low and high < asked * factor else "undecided"
 
 
 def _check_resolve(
     stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where further repeats of a ratio show other differences than stated. `noise`: None where nothing is due."""
+    """Yield where further repeats of a ratio show other differences than `stated`. `noise`: None if none are due."""
     if stated and noise:
-        yield from _check_resolution(
-            stated, where, noise.n, lambda n, level: intervals.detectable_by_pair(n, noise, level), answer
-        )
+        yield from _check_resolution(stated, where, noise.n, partial(intervals.detectable_by_pair, noise), answer)
     elif stated or noise:  # it needs three runs of each cell
         problem = "cannot be recomputed from the raw files" if stated else "is missing"
         yield Difference(REPORT, f"{where}, resolve", problem)
@@ -362,35 +353,43 @@ def _check_resolve(
 def _check_resolution(
     stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where `n` repeats, or more, show other differences than stated.
+    """Yield where `stated` gives other differences than those that `n` repeats and further ones show.
 
     `shown_by(n, level)`: the difference that n repeats show in intervals of that level, by simulation.
     """
     where = f"{where}, resolve"
     looks = _repeats_after_looks(n)
-    in_reach = max((one for one in looks if one <= MOST_TIMES * n), default=n)
+    in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
     expected: dict[str, Any] = {"n": n, "further": {"repeats": in_reach}}
-    look, rankings = answer.report.get("repeats"), answer.report["ranking"]
-    advice = next((ranking["recommendation"] for ranking in rankings if ranking["recommendation"]), None)
-    planned = look["resolve"] if look else (advice or {}).get("margin")
-    if planned and where != "question, resolve":
+    planned = _planned_effect(answer.report)
+    if planned and where != "question, resolve":  # a question has an effect of its own
         expected["effect"] = planned
     yield from check_values(REPORT, where, stated, expected)
     now = shown_by(n, answer.confidence)
     later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
-    for name, one, effect in (("detectable", stated, now), ("further, detectable", stated["further"], later)):
-        if not close(math.log1p(one["detectable"]), math.log1p(effect), TOLERANCE_OF_DRAWS):
-            yield from check_values(REPORT, f"{where}, {name}", one["detectable"], effect)
-    repeats = stated["repeats"]
-    fewer = max((one for one in looks if one < (repeats or math.inf)), default=None)
-    too_many = fewer and shown_by(fewer, ROUND_CONFIDENCE) < stated["effect"] * (1 - TOLERANCE_OF_DRAWS)
-    too_few = repeats and shown_by(repeats, ROUND_CONFIDENCE) > stated["effect"] * (1 + TOLERANCE_OF_DRAWS)
-    if too_many or too_few or (repeats and repeats not in looks):
-        yield Difference(REPORT, f"{where}, repeats", f"{repeats} repeats are not those that show the effect")
+    differences = {"detectable": (stated, now), "further, detectable": (stated["further"], later)}
+    for name, (holder, shown) in differences.items():
+        if not close(math.log1p(holder["detectable"]), math.log1p(shown), TOLERANCE_OF_DRAWS):
+            yield from check_values(REPORT, f"{where}, {name}", holder["detectable"], shown)
+    enough = stated["repeats"]  # None: more than MOST_REPEATS
+    effect = stated["effect"]
+    fewer = max((repeats for repeats in looks if repeats < (enough or math.inf)), default=None)
+    fewer_suffice = fewer and shown_by(fewer, ROUND_CONFIDENCE) < effect * (1 - TOLERANCE_OF_DRAWS)
+    too_few = enough and shown_by(enough, ROUND_CONFIDENCE) > effect * (1 + TOLERANCE_OF_DRAWS)
+    if fewer_suffice or too_few or (enough and enough not in looks):
+        yield Difference(REPORT, f"{where}, repeats", f"{enough} repeats are not those that show the effect")
+
+
+def _planned_effect(report: Mapping[str, Any]) -> float | None:
+    """Return the difference that repeats are planned for: the one at which they end, else the margin of the advice."""
+    if report.get("repeats"):
+        return float(report["repeats"]["resolve"])
+    advice = next((ranking["recommendation"] for ranking in report["ranking"] if ranking["recommendation"]), None)
+    return advice and advice.get("margin")
 
 
 def _repeats_after_looks(n: int) -> list[int]:
-    """Return after how many repeats results would be looked at: each time a quarter more, up to MOST_REPEATS."""
+    """Return after how many repeats results are looked at, from `n` on: each time a quarter more, to MOST_REPEATS."""
     looks: list[int] = []
     while (n := math.ceil(1.25 * n)) <= MOST_REPEATS:
         looks.append(n)

@@ -2,44 +2,53 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
+
+from scaleproof.ground.records.grouping import group_by
 
 Claim = Mapping[str, Any]  # of claims.json
 
-
 MANY = re.compile(r"\b(\d+) cells, from ")  # of so many, the first and the last are named
+# Word of a claim -> what a sentence on a series or on pairs must say.
+PHRASES = {
+    "faster": "is faster",
+    "slower": "is slower",
+    "undecided": "cannot be told apart",
+    "unclaimed": "nothing is claimed",
+    "within-noise": "within the noise: nothing is claimed",
+}
 
 
 def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
-    """Return the claims that "7 cells, from A to B" leaves out between its ends, and its fault.
+    """Return the ids of the claims that a text passes over by "7 cells, from A to B", and a fault of such words.
 
-    The fault is "", or that no group of claims has that number and those ends.
+    The fault is "", or that no group of `claims` has that number, begins with A and ends with B.
     """
     unsaid: set[str] = set()
     for match in MANY.finditer(text):
         ends = text[match.end() :].split(" to ", 1)
-        group = next(
-            (group for group in _summed_up_groups(claims) if len(group) == int(match[1]) and _ends_with(group, ends)),
-            [],
-        )
-        if not group:
+        groups = (group for group in _summed_up_groups(claims) if len(group) == int(match[1]))
+        meant = next((group for group in groups if _is_from_to(group, ends)), [])
+        if not meant:
             return unsaid, f'says "{match[0].strip()}" of other cells than its claims'
-        unsaid |= {claim["id"] for claim in group[1:-1]}
+        _, *between, _ = meant
+        unsaid |= {claim["id"] for claim in between}
     return unsaid, ""
 
 
 def _summed_up_groups(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
     """Yield the groups that "7 cells, from A to B" may stand for: the claims of a kind, then those of one word."""
     of_ratios = [claim for claim in claims if claim["kind"] in ("ratio", "one-device")]
-    for keys in (("kind",), ("kind", "word")):
-        groups: dict[tuple[str, ...], list[Claim]] = {}
-        for claim in of_ratios:
-            groups.setdefault(tuple(claim[key] for key in keys), []).append(claim)
-        yield from groups.values()
+    yield from group_by(of_ratios, itemgetter("kind")).values()
+    yield from group_by(of_ratios, itemgetter("kind", "word")).values()
 
 
-def _ends_with(group: Sequence[Claim], ends: Sequence[str]) -> bool:
-    """Return whether the texts of both ends, "1.2x A (1.1-1.3)" or "A at 1.2x", are of the first and last claim."""
+def _is_from_to(group: Sequence[Claim], ends: Sequence[str]) -> bool:
+    """Return whether a group of claims goes from the cell in the first of two texts to the cell in the second.
+
+    The texts begin as "1.2x A (1.1-1.3)" or "A at 1.2x".
+    """
     cells = group[0]["subject"], group[-1]["subject"]
     return len(ends) == len(cells) and all(
         re.match(rf"(?:[\d.,]+x )?{re.escape(cell)}(?![\w-])", end) for cell, end in zip(cells, ends, strict=True)
@@ -47,39 +56,38 @@ def _ends_with(group: Sequence[Claim], ends: Sequence[str]) -> bool:
 
 
 def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
-    """Return the words of a sentence that its claims do not support; "" where they support all."""
+    """Return what a sentence says that its claims do not support, or does not say; "" where it says what they do.
+
+    The first of its claims has the word that decides.
+    """
     if not claims:
         return ""
     first = claims[0]
     subject, word = first["subject"], first["word"]
     if topic == "verdict":
-        return "" if re.match(_pattern_of_verdict(first), text) else f"is not what {first['id']} ({word}) supports"
+        return _unsupported(first, _pattern_of_verdict(first), text)
     if topic == "fastest":
         says = ", the next" if word == "shown" else "has the highest rate"
-        sound = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
-        return "" if sound and says in text else f'does not say "{subject} ... {says}"'
+        names_it = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
+        return "" if names_it and says in text else f'does not say "{subject} ... {says}"'
     if topic == "slower":
         all_slower = all(claim["word"] == "slower" for claim in claims)
-        sound = text.startswith(f"Slower than {first['baseline']}:") and all_slower
-        return "" if sound else "names cells that are not shown to be slower"
+        names_baseline = text.startswith(f"Slower than {first['baseline']}:")
+        return "" if all_slower and names_baseline else "names cells that are not shown to be slower"
     if topic == "one-device":
         return _fault_of_one_device_sentence(text, claims)
     if topic == "recommended":
-        patterns = {
-            "recommended": rf"Recommended: {re.escape(subject)}\b(?!.*not confirmed)",
-            "undecided": ".*(not confirmed|none yet)",
-        }
-        return "" if re.match(patterns.get(word, ".*none;"), text) else f"is not what {first['id']} ({word}) supports"
-    phrases = {
-        "faster": "is faster",
-        "slower": "is slower",
-        "undecided": "cannot be told apart",
-        "unclaimed": "nothing is claimed",
-        "within-noise": "within the noise: nothing is claimed",
-    }
-    if topic in ("scaling", "pairs", "comparison") and phrases.get(word, "") not in text:
-        return f"does not say that {subject} {phrases[word]}"
+        confirmed = rf"Recommended: {re.escape(subject)}\b(?!.*not confirmed)"
+        patterns = {"recommended": confirmed, "undecided": ".*(not confirmed|none yet)"}
+        return _unsupported(first, patterns.get(word, ".*none;"), text)
+    if topic in ("scaling", "pairs", "comparison") and PHRASES.get(word, "") not in text:
+        return f"does not say that {subject} {PHRASES[word]}"
     return ""
+
+
+def _unsupported(claim: Claim, pattern: str, text: str) -> str:
+    """Return "" for a text that begins as the claim's pattern, else that the claim does not support it."""
+    return "" if re.match(pattern, text) else f"is not what {claim['id']} ({claim['word']}) supports"
 
 
 def _fault_of_one_device_sentence(text: str, claims: Sequence[Claim]) -> str:
@@ -93,7 +101,7 @@ def _fault_of_one_device_sentence(text: str, claims: Sequence[Claim]) -> str:
 
 
 def _fault_of_part(part: str, claims: Sequence[Claim]) -> str:
-    """Return what is wrong: cells called what their claims are not, or "is" of several; "" where all is right."""
+    """Return the fault of a part as "a at 1.5x is faster": a word that its claim has not, or "is" for "are"; else ""."""
     verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
     if verb is None:
         return ""
@@ -107,7 +115,7 @@ def _fault_of_part(part: str, claims: Sequence[Claim]) -> str:
 
 
 def _pattern_of_verdict(claim: Claim) -> str:
-    """Return the pattern of every verdict that a claim supports."""
+    """Return the pattern that every verdict which a claim supports begins with."""
     subject, base = re.escape(claim["subject"]), re.escape(claim["baseline"] or "")
     word = claim["word"]
     kind = claim["kind"]

@@ -36,6 +36,8 @@ PRINTED = {"ratio", "one-device", "pairs"}  # kinds whose figure stands in each 
 SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
 LEVEL = 95.0  # of intervals
 HIDES = 3.0  # computing over transfers that usually hides them
+# "an effect of 2 %", "4 times in 5", "from 6 pairs on", "more than 1,000 pairs": in the sentences on what pairs detect.
+NUMBERS_ON_PAIRS = (2.0, 4.0, 5.0, 6.0, 1000.0)
 
 Figure = tuple[float, float | None, float | None] | None  # value and bounds
 
@@ -50,28 +52,34 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
     comparisons = {entry["name"]: entry for entry in entries_of(folder / "comparison.json", "comparisons")}
     lost = {entry["cell"]: entry for entry in entries_of(folder / "waterfall.json", "cells")}
     expected = {claim["id"]: claim for claim in _expected_claims(quantities, report, comparisons, lost)}
+    yield from _check_stated_claims(claims, expected, quantities)
+    extras = _further_figures(report, comparisons, lost)
+    names = {claim[key] for claim in claims.values() for key in ("subject", "baseline") if claim[key]}
+    longest_first = sorted(names, key=len, reverse=True)  # a name may begin as another one does
+    for sentence in content["sentences"]:
+        topic, rests_on = sentence["topic"], sentence["claims"]
+        unknown = [identity for identity in rests_on if identity not in claims]
+        if unknown or topic not in TOPICS:
+            problem = f"rests on {unknown[0]}, which is no claim" if unknown else "is no topic"
+            yield Difference(FILE, f'{topic}: "{sentence["text"][:60]}"', problem)
+        if topic in CLAIMING and all(identity in expected for identity in rests_on):
+            yield from _check_sentence(sentence, [expected[identity] for identity in rests_on], longest_first, extras)
+    yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
+
+
+def _check_stated_claims(
+    claims: Mapping[str, Claim], expected: Mapping[str, Claim], quantities: Quantities
+) -> Iterator[Difference]:
+    """Yield the expected claims that are missing, those that are not expected, and what a claim states otherwise."""
     for identity in sorted(expected.keys() - claims.keys()):
         yield Difference(FILE, identity, "is missing")
     for identity, claim in claims.items():
         if identity in expected:
             quantity = quantities.get(f"cells/{claim['subject']}/{COLUMN_OF.get(claim['kind'])}")
             n = quantity.n if quantity else expected[identity].get("n")
-            yield from _check_claim(claim, expected[identity], {"n": n} if n else {})
-        elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
+            yield from _check_claim(claim, expected[identity], n)
+        elif claim["kind"] != "lost":  # the page may have been made without the waterfall, but not without all else
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
-    extras = _further_figures(report, comparisons, lost)
-    names = {claim[key] for claim in claims.values() for key in ("subject", "baseline") if claim[key]}
-    longest_first = sorted(names, key=len, reverse=True)  # a name may begin as another one does
-    for sentence in content["sentences"]:
-        unknown = [identity for identity in sentence["claims"] if identity not in claims]
-        if unknown or sentence["topic"] not in TOPICS:
-            problem = f"rests on {unknown[0]}, which is no claim" if unknown else "is no topic"
-            yield Difference(FILE, f'{sentence["topic"]}: "{sentence["text"][:60]}"', problem)
-        all_known = all(identity in expected for identity in sentence["claims"])
-        if sentence["topic"] in CLAIMING and all_known:
-            own_claims = [expected[identity] for identity in sentence["claims"]]
-            yield from _check_sentence(sentence, own_claims, longest_first, extras)
-    yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
 
 
 def _expected_claims(
@@ -85,11 +93,9 @@ def _expected_claims(
         yield from _claims_on_ranking(quantities, index, ranking)
     question = report["question"]
     if question and question["ratio"]:
-        base = question["better_than"] or question["not_slower_than"]
-        ratio = question["ratio"]
-        yield _claim(
-            "question", question["is"], base, (ratio["value"], ratio["low"], ratio["high"]), question["status"]
-        )
+        base = question["better_than"] or question["not_slower_than"]  # a campaign asks one of these
+        figure = (question["ratio"]["value"], question["ratio"]["low"], question["ratio"]["high"])
+        yield _claim("question", question["is"], base, figure, question["status"])
     for entry in comparisons.values():
         if entry["estimate"]:
             yield from _claims_on_pairs(entry, entry["estimate"])
@@ -121,49 +127,48 @@ def _claims_on_loss(entry: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _claims_on_size(quantities: Quantities, baseline: str, point: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield the claims on a size of a series."""
+    """Yield the claims on a size of a series, `point` of scaling_report.json."""
     cell, best = point["cell"], point["best_single"]
-    yield _claim("rate", cell, None, _figure_of_cell(quantities, cell, COLUMN_OF["rate"]), None)
-    if point["speedup_in_answer"]:
-        speedup = _figure_of_cell(quantities, cell, COLUMN_OF["speed-up"])
-        stated = point["speedup_in_answer"]
+    yield _claim("rate", cell, None, _figure_of_cell(quantities, cell, "rate"), None)
+    stated = point["speedup_in_answer"]
+    if stated:  # its interval holds together with others; check_answer compares it
+        speedup = _figure_of_cell(quantities, cell, "speed-up")
         yield _claim_on_ratio("speed-up", cell, baseline, speedup and (speedup[0], stated["low"], stated["high"]))
     if point["scaling_efficiency"]:
-        efficiency = _figure_of_cell(quantities, cell, COLUMN_OF["efficiency"])
+        efficiency = _figure_of_cell(quantities, cell, "efficiency")
         yield _claim("efficiency", cell, baseline, efficiency, point["verdict"] or "unrated")
     if point["speedup_vs_best_single"]:
-        yield _claim_on_ratio("one-device", cell, best, _figure_of_cell(quantities, cell, COLUMN_OF["one-device"]))
+        yield _claim_on_ratio("one-device", cell, best, _figure_of_cell(quantities, cell, "one-device"))
 
 
 def _claims_on_ranking(quantities: Quantities, index: int, ranking: Mapping[str, Any]) -> Iterator[Claim]:
-    """Yield the claims on the cells of one size."""
+    """Yield the claims on the cells of one size, the fastest first. `index`: of their ranking in the report."""
     comparable = [entry for entry in ranking["cells"] if not entry["incomparable"]]
     if len(comparable) < 2:
         return
-    first = ranking["cells"][0]["cell"]
-    method = {"method": f"{ranking['method']}, {ranking['claims']} comparisons" if ranking["method"] else None}
+    fastest = ranking["cells"][0]["cell"]
+    by_method = {"method": f"{ranking['method']}, {ranking['claims']} comparisons" if ranking["method"] else None}
     for entry in comparable:
         if entry["relative_to_fastest"]:
-            figure = _figure_of_cell(quantities, entry["cell"], COLUMN_OF["ratio"])
-            yield _claim_on_ratio("ratio", entry["cell"], first, figure) | method
-        if entry["letters"]:
-            yield _claim("letters", entry["cell"], None, None, entry["letters"]) | method
+            figure = _figure_of_cell(quantities, entry["cell"], "ratio")
+            yield _claim_on_ratio("ratio", entry["cell"], fastest, figure) | by_method
+        if entry["letters"]:  # cells that share one are not told apart
+            yield _claim("letters", entry["cell"], None, None, entry["letters"]) | by_method
     word = "shown" if ranking["fastest_shown"] else "not-shown"
-    yield {**_claim("fastest", first, None, None, word), "id": f"fastest/{index}"} | method
+    yield _claim("fastest", fastest, None, None, word) | by_method | {"id": f"fastest/{index}"}
     advice = ranking["recommendation"]
     if advice:
-        subject = advice["cell"] or advice["candidate"] or first
-        figure = None if advice["worst"] is None else (advice["worst"], None, None)
-        advised = "recommended" if advice["cell"] else advice["why"]
-        claim = _claim("recommended", subject, None, figure, advised)
-        yield {**claim, "id": f"recommended/{index}", "margin": advice["margin"]}
+        subject = advice["cell"] or advice["candidate"] or fastest
+        loss = None if advice["worst"] is None else (advice["worst"], None, None)
+        claim = _claim("recommended", subject, None, loss, "recommended" if advice["cell"] else advice["why"])
+        yield claim | {"id": f"recommended/{index}", "margin": advice["margin"]}
     if ranking["resolve"]:
-        claim = _claim("detectable", first, None, (ranking["resolve"]["detectable"], None, None), None)
-        yield {**claim, "id": f"detectable/{index}"}
+        shown = (ranking["resolve"]["detectable"], None, None)
+        yield _claim("detectable", fastest, None, shown, None) | {"id": f"detectable/{index}"}
 
 
 def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: str | None) -> dict[str, Any]:
-    """Return a claim as claims.json has it, with its figure as value and bounds."""
+    """Return a claim as claims.json has it, but for `figure`: value and bounds as a tuple."""
     return {
         "id": f"{kind}/{subject}",
         "kind": kind,
@@ -185,25 +190,21 @@ def _claim_on_ratio(kind: str, subject: str, baseline: str, figure: Figure) -> d
     return _claim(kind, subject, baseline, figure, word)
 
 
-def _figure_of_cell(quantities: Quantities, cell: str, column: str) -> Figure:
-    """Return value and bounds of a figure of a cell; None where it cannot be computed."""
-    quantity = quantities.get(f"cells/{cell}/{column}")
+def _figure_of_cell(quantities: Quantities, cell: str, kind: str) -> Figure:
+    """Return the figure of a cell that a claim of this kind has; None where it cannot be computed."""
+    quantity = quantities.get(f"cells/{cell}/{COLUMN_OF[kind]}")
     return (quantity.value, quantity.low, quantity.high) if quantity else None
 
 
-def _check_claim(claim: Claim, expected: Claim, counted: Mapping[str, int]) -> Iterator[Difference]:
-    """Yield the cells, figure, bounds and word of a claim that are not the expected ones.
-
-    `counted`: the number of runs that its figure is over, where it is known, as "n".
-    """
+def _check_claim(claim: Claim, expected: Claim, n: int | None) -> Iterator[Difference]:
+    """Yield what a claim states otherwise than expected. `n`: runs that its figure is over, where they are known."""
     identity = claim["id"]
     stated, figure = claim["figure"], expected["figure"]
     words = {key: expected[key] for key in ("kind", "subject", "baseline", "word", "method", "inputs")}
     yield from check_values(FILE, identity, claim, words)
     if stated and figure:
-        yield from check_values(
-            FILE, identity, stated, {**dict(zip(("value", "low", "high"), figure, strict=True)), **counted}
-        )
+        figures = dict(zip(("value", "low", "high"), figure, strict=True)) | ({"n": n} if n else {})
+        yield from check_values(FILE, identity, stated, figures)
     elif stated or figure:
         yield Difference(FILE, identity, "has a figure that nothing gives" if stated else "has no figure")
 
@@ -228,17 +229,16 @@ def _further_figures(
     counts = {LEVEL, float(len(points)), *(point["n"] for point in points), *(point["devices"] for point in points)}
     for ranking in report["ranking"]:
         counts |= {float(ranking["claims"]), float(len(ranking["cells"]))}
-    ratios = [entry[key] for entry in lost.values() for key in ("compute_to_communication", "transfer_exposed")]
-    estimates = [entry["estimate"] for entry in comparisons.values() if entry["estimate"]]
-    of_pairs = [1000.0, 2.0, 4.0, 5.0, 6.0]  # of the explanation of what pairs detect
-    for estimate in estimates:
+    of_pairs = [*NUMBERS_ON_PAIRS]
+    for estimate in (entry["estimate"] for entry in comparisons.values() if entry["estimate"]):
         counts_of_pairs = (estimate["n"], len(estimate["null_ratios"]), estimate["pairs_low"], estimate["pairs_high"])
         of_pairs += [float(count) for count in counts_of_pairs if count]
     question = report["question"] or {}
     of_question = [100 * question[key] for key in ("by", "within") if question.get(key)]
-    ratios_and_percents = [value * factor for value in ratios if value is not None for factor in (1.0, 100.0)]
-    of_lost = [HIDES, *ratios_and_percents, *(float(entry["n"] or 0) for entry in lost.values())]
-    of_lost += [abs(entry["measured_ms"] - entry["ideal_ms"]) for entry in lost.values()]
+    ratios = [entry[key] for entry in lost.values() for key in ("compute_to_communication", "transfer_exposed")]
+    of_lost = [HIDES, *(factor * ratio for ratio in ratios if ratio is not None for factor in (1.0, 100.0))]
+    for entry in lost.values():
+        of_lost += [float(entry["n"] or 0), abs(entry["measured_ms"] - entry["ideal_ms"])]
     rates = [point["tokens_per_sec_median"] for point in points]
     rates += [(point["tokens_per_sec_global"] or {}).get("value") for point in points]
     look = report["repeats"] or {}
@@ -252,8 +252,8 @@ def _further_figures(
         "comparison": of_pairs,
         "lost": of_lost,
         "question": of_question,
-        "verdict": [3.0, *of_question],
-        "recommended": [3.0],
+        "verdict": [float(FEWEST), *of_question],  # "3 repeats per cell are needed"
+        "recommended": [float(FEWEST)],
     }
 
 
@@ -269,13 +269,10 @@ def _check_sentence(
     unsaid, miscounted = left_unsaid(text, claims)
     if miscounted:
         yield Difference(FILE, where, miscounted)
-    plain = MANY.sub("from ", text)
-    for name in names:
-        plain = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", plain)
-    without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain)  # with hyphens, as other names have
-    printed_numbers = numbers(without_words)
+    printed_numbers = _numbers_beside_names(text, names)
     allowed = [*extras[""], *extras.get(topic, []), *_bounds_of_efficiency(claims)]
-    allowed += [len(claims) - 1.0] if topic == "verdict" and "other cells" in text else []
+    if topic == "verdict" and "other cells" in text:  # "ddp-n1x2 measured highest; 4 other cells may be as fast"
+        allowed.append(len(claims) - 1.0)
     for printed in printed_numbers:
         is_allowed = any(stands_for(printed, value) for value in allowed)
         if not is_allowed and not any(_is_figure_of(printed, claim) for claim in claims):
@@ -291,6 +288,15 @@ def _check_sentence(
         yield Difference(FILE, where, problem)
 
 
+def _numbers_beside_names(text: str, names: Sequence[str]) -> list[str]:
+    """Return the numbers that a sentence prints, without those in names, and of "7 cells, from A to B" without 7."""
+    plain = MANY.sub("from ", text)
+    for name in names:
+        plain = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", plain)
+    without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", plain)  # with hyphens, as other names have
+    return numbers(without_words)
+
+
 def _figures_to_print(claim: Claim) -> list[float]:
     """Return the value of a claim and its bounds, without bounds that say nothing."""
     value, low, high = claim["figure"] or (None, None, None)
@@ -299,7 +305,7 @@ def _figures_to_print(claim: Claim) -> list[float]:
 
 
 def _bounds_of_efficiency(claims: Sequence[Claim]) -> list[float]:
-    """Return the bounds of an efficiency in percent by the interval of its speed-up, where the claims have both."""
+    """Return the bounds of an efficiency in percent, made from those of its speed-up; [] where claims lack either."""
     of_kind = {claim["kind"]: claim["figure"] for claim in claims if claim["figure"]}
     if not {"efficiency", "speed-up"} <= of_kind.keys():
         return []
@@ -314,38 +320,41 @@ def _is_figure_of(printed: str, claim: Claim) -> bool:
     for value in claim["figure"] or ():
         if value is None:
             continue
+        # A difference is printed as faster or slower, and milliseconds that shorten a step without their sign.
         forms = [value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value]
-        if value and (claim["kind"] == "ratio" or _is_slower(claim)):
-            forms.append(1 / value)  # the faster over the slower
+        if value and _is_stated_inverted(claim):
+            forms.append(1 / value)
         if any(stands_for(printed, form) for form in forms):
             return True
         if claim["kind"] == "recommended" and abs(float(printed.replace(",", "")) - 100 * value) <= 1:
-            return True  # rounded up
+            return True  # the most that the cell may lose is rounded up
     return bool(claim.get("margin")) and stands_for(printed, 100 * claim["margin"])
 
 
-def _is_slower(claim: Claim) -> bool:
-    """Return whether the first of two cells is said to be slower, by the inverse; of pairs also within the noise."""
+def _is_stated_inverted(claim: Claim) -> bool:
+    """Return whether sentences state a claim's ratio as that of the faster cell over the slower one, above 1."""
     if claim["kind"] == "pairs":
-        high = (claim["figure"] or (None,))[-1]
-        return high is not None and bool(high < 1)
-    return (claim["kind"], claim["word"]) == ("question", "no")
+        *_, high = claim["figure"] or (None,)
+        return high is not None and bool(high < 1)  # also where its word is "within-noise"
+    return claim["kind"] == "ratio" or (claim["kind"], claim["word"]) == ("question", "no")
 
 
 def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Difference]:
-    """Yield where the ratio, or the interval, that stands behind the name of a cell is not that of its claim."""
-    if claim["kind"] not in ("ratio", "one-device") and not _is_slower(claim):
-        return
+    """Yield where a sentence has another ratio, or interval, beside the name of a claim's cell than the claim."""
     name = re.escape(claim["subject"])
     figure = claim["figure"] or ()
-    start = rf"(?<![\w-]){name} at ([\d.,]+)x"
-    if claim["kind"] != "one-device":  # stated as that of the faster cell over it
-        start = rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"
-        if _is_slower(claim):
-            start = r", which has ([\d.,]+)x its [\w/]+"
+    if _is_stated_inverted(claim):
         value, low, high = figure or (None, None, None)
         figure = tuple(bound and 1 / bound for bound in (value, high, low))
-    match = re.search(rf"{start}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)
+    if claim["kind"] == "one-device":
+        quoted = rf"(?<![\w-]){name} at ([\d.,]+)x"
+    elif claim["kind"] == "ratio":
+        quoted = rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"
+    elif _is_stated_inverted(claim):
+        quoted = r", which has ([\d.,]+)x its [\w/]+"
+    else:
+        return
+    match = re.search(rf"{quoted}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)
     stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed
     for printed, value in zip(stated, figure, strict=False):
         if printed and (value is None or not stands_for(printed, value)):

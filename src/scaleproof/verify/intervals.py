@@ -15,11 +15,11 @@ from scipy import special, stats
 from scipy.optimize import brentq
 
 FEWEST = 3  # repeats of which a ratio has an interval
-NOISY_PAIR = 0.3  # level at which a pair, or a cell, is noisier than the others, whose noise then counts no more
-NOISY_CELLS = 0.1  # level at which cells are not equally noisy
+NOISY_PAIR = 0.3  # level of the test that finds a pair, or a cell, noisier than the others: its own noise counts then
+NOISY_CELLS = 0.1  # level of the test that finds cells unequally noisy: of each pair its own noise counts then
 POWER = 0.8
 DRAWS = 50_000
-TOLERANCE_OF_DRAWS = 0.06  # of what they decide
+TOLERANCE_OF_DRAWS = 0.06  # of figures by simulation
 MEANS, STEP = np.linspace(-9, 9, 181, retstep=True)  # of a normal mean: the grid of an integral over it
 
 Logs = Mapping[int, float]  # repeat -> logarithm of a rate
@@ -46,9 +46,10 @@ class PairNoise:
 
 
 def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) -> PairNoise | None:
-    """Return the noise of a ratio: of pairs by repeat where repeats match, else Welch's; None below three runs each.
+    """Return the noise of a ratio of two cells, by Welch where their repeats do not match; None below three runs each.
 
-    `squares_of_cells`: of all cells with these repeats (`squares`), whose scatter counts where it is like the pair's.
+    `squares_of_cells`: what `squares` returns of all cells with these repeats. Their common noise counts, unless the
+    pair is noisier than the others (F test) or all are unequally noisy (Bartlett): then that of the pair alone does.
     """
     n = min(len(top), len(bottom))
     if n < FEWEST:
@@ -56,16 +57,17 @@ def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) 
     if set(top) != set(bottom):
         return welch_noise([top, bottom], n)
     pair_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # of a run
-    noise_of_pair = PairNoise(2 * pair_variance / n, n - 1, n)
-    if len(squares_of_cells) <= 2:
-        return noise_of_pair
-    freedom = (len(squares_of_cells) - 1) * (n - 1)
-    other_freedom = freedom - (n - 1)
-    other_variance = (sum(squares_of_cells) - pair_variance * (n - 1)) / other_freedom  # of a run of other cells
+    alone = PairNoise(2 * pair_variance / n, n - 1, n)
+    n_cells, total = len(squares_of_cells), sum(squares_of_cells)
+    if n_cells < 3:
+        return alone
+    other_freedom = (n_cells - 2) * (n - 1)
+    other_variance = (total - pair_variance * (n - 1)) / other_freedom  # of a run of the other cells
     is_noisy = other_variance <= 0 or stats.f.sf(pair_variance / other_variance, n - 1, other_freedom) < NOISY_PAIR
-    if is_noisy or _are_unequal(squares_of_cells, [n - 1] * len(squares_of_cells), NOISY_CELLS):
-        return noise_of_pair
-    return PairNoise(2 * sum(squares_of_cells) / freedom / n, freedom, n)
+    if is_noisy or _are_unequal(squares_of_cells, [n - 1] * n_cells, NOISY_CELLS):
+        return alone
+    freedom = (n_cells - 1) * (n - 1)
+    return PairNoise(2 * total / freedom / n, freedom, n)
 
 
 def welch_noise(pair: Sequence[Logs], n: int) -> PairNoise:
@@ -73,7 +75,8 @@ def welch_noise(pair: Sequence[Logs], n: int) -> PairNoise:
     parts = [(statistics.variance(cell.values()) / len(cell), len(cell) - 1) for cell in pair]
     variance = sum(part for part, _ in parts)
     squares = sum(part**2 / freedom for part, freedom in parts)
-    return PairNoise(variance, variance**2 / squares if squares else sum(freedom for _, freedom in parts), n)
+    freedom = variance**2 / squares if squares else sum(freedom for _, freedom in parts)  # no noise: all there is
+    return PairNoise(variance, freedom, n)
 
 
 def squares(cells: Sequence[Logs]) -> list[float]:
@@ -92,7 +95,7 @@ def squares(cells: Sequence[Logs]) -> list[float]:
 
 
 def _are_unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
-    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for two cells.
+    """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for two cells: one pair.
 
     `squares`, `freedom`: of each cell, the sum of squares about its mean and its degrees of freedom.
     """
@@ -109,13 +112,12 @@ def _are_unequal(squares: Sequence[float], freedom: Sequence[float], level: floa
 class CellFamily:
     """All pairs of some cells, whose intervals hold together.
 
-    `log_ratio`, `half`: of a pair of names, logarithm of the first rate over the second, and its half-width. `n`:
-    repeats of the cell with the fewest; `own`: the noise of each pair alone.
+    `runs`: cell -> how many. `log_ratio`, `half`: of a pair of cells, logarithm of the first rate over the second, and
+    its half-width. `own`: the noise of each pair alone, which counts in all pairs where the cells are `unequal`.
     """
 
-    cells: list[str]
-    method: str
-    n: int
+    runs: Mapping[str, int]
+    method: str  # "tukey-blocks" where the repeats of all cells match, else "tukey-kramer"
     log_ratio: Mapping[tuple[str, str], float]
     half: Mapping[tuple[str, str], float]
     unequal: bool
@@ -123,6 +125,14 @@ class CellFamily:
     freedom: float
     own: Mapping[tuple[str, str], PairNoise]
     confidence: float
+
+    @property
+    def cells(self) -> list[str]:
+        return list(self.runs)
+
+    @property
+    def n(self) -> int:
+        return min(self.runs.values())
 
     def bounds(self, a: str, b: str) -> Bounds:
         """Return the bounds of the rate of `a` over that of `b`."""
@@ -134,57 +144,58 @@ class CellFamily:
         return abs(self.log_ratio[a, b]) > self.half[a, b]
 
     def worst(self, cell: str, others: Sequence[str]) -> float:
-        """Return the lower bound of the ratio of a cell to the fastest of `others`, all of which hold together."""
-        lowest = 0.0
+        """Return the lower bound of the ratio of a cell to the fastest of `others`, by Dunnett; it is at most 1."""
         quantile = dunnett_quantile(self.confidence, len(others) + 1, self.freedom)
-        claims = len(others) if self.unequal else 1
+        level = 1 - (1 - self.confidence) / (len(others) if self.unequal else 1)  # by Bonferroni
+        lowest = 0.0  # logarithm
         for other in others:
             noise = self.own[cell, other]
-            alone = stats.t.ppf(1 - (1 - self.confidence) / claims, noise.freedom) * math.sqrt(noise.variance)
-            half = max(quantile * self.standard_error(cell, other), float(alone))
-            lowest = min(lowest, self.log_ratio[cell, other] - half)
+            alone = float(stats.t.ppf(level, noise.freedom)) * math.sqrt(noise.variance)
+            wider = max(quantile * self.standard_error(cell, other), alone)
+            lowest = min(lowest, self.log_ratio[cell, other] - wider)
         return math.exp(lowest)
 
     def standard_error(self, a: str, b: str) -> float:
         """Return the standard error of the logarithm of a pair's ratio, by the noise of all cells."""
         if self.method == "tukey-blocks":
             return self.pooled
-        return self.pooled * math.sqrt(1 / self.own[a, a].n + 1 / self.own[b, b].n)
+        return self.pooled * math.sqrt(1 / self.runs[a] + 1 / self.runs[b])
 
 
 def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: float) -> CellFamily | None:
-    """Return all pairs of the cells of `logs`; None for one cell, or below three runs of each. `rates`: as printed."""
-    names = list(logs)
-    n = min((len(cell) for cell in logs.values()), default=0)
-    if len(names) < 2 or n < FEWEST:
+    """Return all pairs of the cells of `logs`; None for one cell, or below three runs of each. `rates`: as printed.
+
+    An interval is Tukey's, by the noise of all cells, or that of its pair alone where this is wider.
+    """
+    runs = {name: len(cell) for name, cell in logs.items()}
+    k, n = len(runs), min(runs.values(), default=0)
+    if k < 2 or n < FEWEST:
         return None
     matched = len({frozenset(cell) for cell in logs.values()}) == 1
-    counts = {name: len(cell) for name, cell in logs.items()}
     if matched:
         squares_of_cells = squares(list(logs.values()))
-        freedom = (len(names) - 1) * (n - 1)
+        freedom = (k - 1) * (n - 1)
         pooled = math.sqrt(2 * sum(squares_of_cells) / freedom / n)
     else:
         squares_of_cells = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
-        freedom = sum(counts.values()) - len(names)
+        freedom = sum(runs.values()) - k
         pooled = math.sqrt(sum(squares_of_cells) / freedom)
-    unequal = _are_unequal(squares_of_cells, [count - 1 for count in counts.values()], NOISY_CELLS)
-    quantile = studentized_range_quantile(confidence, len(names), freedom) / math.sqrt(2)
-    claims = len(names) * (len(names) - 1) // 2 if unequal else 1
-    ratio, half = {}, {}
-    own = {(name, name): PairNoise(0.0, 1, counts[name]) for name in names}
-    for a, b in combinations(names, 2):
+    unequal = _are_unequal(squares_of_cells, [count - 1 for count in runs.values()], NOISY_CELLS)
+    level_alone = 1 - (1 - confidence) / (k * (k - 1) // 2 if unequal else 1)  # of all pairs, by Bonferroni
+    quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
+    log_ratio, half, own = {}, {}, {}
+    for a, b in combinations(runs, 2):
         # Of one method for all pairs: some may have matching repeats where others have not.
-        noise = pair_noise(logs[a], logs[b]) if matched else welch_noise([logs[a], logs[b]], min(counts[a], counts[b]))
+        noise = pair_noise(logs[a], logs[b]) if matched else welch_noise([logs[a], logs[b]], min(runs[a], runs[b]))
         assert noise is not None
-        spread = pooled if matched else pooled * math.sqrt(1 / counts[a] + 1 / counts[b])
-        alone = half_width(noise.variance, max(noise.freedom, 1.0), 1 - (1 - confidence) / claims)
+        standard_error = pooled if matched else pooled * math.sqrt(1 / runs[a] + 1 / runs[b])
+        alone = half_width(noise.variance, max(noise.freedom, 1.0), level_alone)
         for pair, sign in (((a, b), 1), ((b, a), -1)):
-            ratio[pair] = sign * math.log(rates[a] / rates[b])
-            half[pair] = max(quantile * spread, alone)
+            log_ratio[pair] = sign * math.log(rates[a] / rates[b])
+            half[pair] = max(quantile * standard_error, alone)
             own[pair] = noise
     method = "tukey-blocks" if matched else "tukey-kramer"
-    return CellFamily(names, method, n, ratio, half, unequal, pooled, freedom, own, confidence)
+    return CellFamily(runs, method, log_ratio, half, unequal, pooled, freedom, own, confidence)
 
 
 @lru_cache(maxsize=64)
@@ -206,76 +217,80 @@ def studentized_range_quantile(confidence: float, cells: int, freedom: float) ->
 def _solve_for_quantile(confidence: float, freedom: float, within: Callable[[np.ndarray], np.ndarray]) -> float:
     """Return the t below which a statistic of means stays with a probability of `confidence`.
 
-    `within(t)`: the probability at each of MEANS, where the spread is known; it is an estimate of that `freedom`.
+    `within(t)`: that probability, for each of MEANS, where t is in true spreads of a mean. The result is in estimated
+    ones: the integral goes over the estimate, a chi variable of that `freedom`, by Gauss and Legendre's nodes.
     """
-    largest_spread = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)
+    largest = math.sqrt(stats.chi2.isf(1e-16, freedom) / freedom)
     nodes, weights = np.polynomial.legendre.leggauss(120)
-    spreads = largest_spread * (nodes + 1) / 2
-    of_spread = weights * largest_spread * freedom * spreads * stats.chi2.pdf(freedom * spreads**2, freedom)
-    of_mean = stats.norm.pdf(MEANS) * STEP
+    spreads = largest * (nodes + 1) / 2  # estimated over true
+    weight_of_spread = weights * largest * freedom * spreads * stats.chi2.pdf(freedom * spreads**2, freedom)
+    weight_of_mean = stats.norm.pdf(MEANS) * STEP
 
-    def missed(t: float) -> float:
-        return float(of_spread @ (within(t * spreads[:, None]) @ of_mean)) - confidence
+    def excess(t: float) -> float:
+        return float(weight_of_spread @ (within(t * spreads[:, None]) @ weight_of_mean)) - confidence
 
-    return float(brentq(missed, 0.0, 1000.0))
+    return float(brentq(excess, 0.0, 1000.0))
 
 
-def detectable_by_family(n: int, family: CellFamily, confidence: float) -> float:
-    """Return the smallest relative difference that `n` repeats of a family show with probability POWER, simulated."""
+def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float:
+    """Return the smallest relative difference that `n` repeats of a family show with probability POWER, simulated.
+
+    A drawn difference is shown where it passes the half-width that the rule of `family` gives to drawn noise.
+    """
     k = len(family.cells)
-    pairs = k * (k - 1) // 2
     if family.unequal:
-        noise_of_pairs = [noise for (a, b), noise in family.own.items() if a != b]
-        noisiest = max(noise_of_pairs, key=lambda noise: noise.variance)
-        spread, freedom = math.sqrt(noisiest.variance * family.n), noisiest.freedom
+        noisiest = max(family.own.values(), key=lambda noise: noise.variance)
+        spread, freedom = math.sqrt(noisiest.variance * family.n), noisiest.freedom  # of a ratio of two runs
     else:
         error = family.standard_error(family.cells[0], family.cells[1])
         spread, freedom = error * math.sqrt(family.n), family.freedom
     random = np.random.default_rng(7)
     own_chi2 = random.chisquare(n - 1, DRAWS)
     other_chi2 = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else 0.0
-    alone = np.sqrt(own_chi2 / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
-    among_all = np.sqrt(own_chi2 / (n - 1)) * stats.t.ppf(1 - (1 - confidence) / 2 / pairs, n - 1)  # Bonferroni's
-    thresholds = among_all
+    own_spread = np.sqrt(own_chi2 / (n - 1))
+    alone, of_all_pairs = (
+        own_spread * stats.t.ppf(1 - (1 - confidence) / 2 / claims, n - 1) for claims in (1, k * (k - 1) // 2)
+    )
+    thresholds = of_all_pairs
     if not family.unequal:
         freedom_of_all = (k - 1) * (n - 1)
         quantile = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2)
-        by_all = quantile * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
+        by_all_cells = quantile * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
-        thresholds = np.where(is_mistaken, among_all, np.maximum(alone, by_all))
+        thresholds = np.where(is_mistaken, of_all_pairs, np.maximum(alone, by_all_cells))
     return math.expm1(_detectable(thresholds, n, freedom, random) * spread)
 
 
-def detectable_by_pair(n: int, noise: PairNoise, confidence: float) -> float:
+def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
     """Return the smallest relative difference of one pair that `n` repeats show with probability POWER, by simulation.
 
-    The threshold is a t quantile: of the pair's own spread where an F test finds it noisier than the other cells, else
-    of the pooled one. `noise`: of the pair, estimated so far.
+    A drawn difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise.
+    `noise`: of the pair, estimated so far.
     """
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)  # cells whose noise counts beside that of the pair
-    in_spreads = _detectable_in_spreads(n, others, noise.freedom, confidence)
-    return math.expm1(in_spreads * math.sqrt(noise.variance * noise.n))
+    spread = math.sqrt(noise.variance * noise.n)  # of a ratio of two runs
+    return math.expm1(_detectable_in_spreads(n, others, noise.freedom, confidence) * spread)
 
 
 @lru_cache(maxsize=256)
 def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> float:
-    """Return what `detectable_by_pair` does as a logarithm, in standard deviations of a ratio of two runs."""
+    """Return the log ratio that a pair shows beside `others` cells, in standard deviations of a ratio of two runs."""
     random = np.random.default_rng(7)
-    own_chi2 = random.chisquare(n - 1, DRAWS)
-    tail = (1 - confidence) / 2
-    thresholds = stats.t.ppf(1 - tail, n - 1) * np.sqrt(own_chi2 / (n - 1))
+    own_freedom, other_freedom, level = n - 1, others * (n - 1), (1 + confidence) / 2
+    own_chi2 = random.chisquare(own_freedom, DRAWS)
+    thresholds = stats.t.ppf(level, own_freedom) * np.sqrt(own_chi2 / own_freedom)
     if others:
-        freedom = others * (n - 1)
-        other_chi2 = random.chisquare(freedom, DRAWS)
-        is_noisy = own_chi2 / (n - 1) > stats.f.ppf(1 - NOISY_PAIR, n - 1, freedom) * other_chi2 / freedom
-        pooled_freedom = freedom + n - 1
-        pooled = stats.t.ppf(1 - tail, pooled_freedom) * np.sqrt((own_chi2 + other_chi2) / pooled_freedom)
-        thresholds = np.where(is_noisy, thresholds, pooled)
+        other_chi2 = random.chisquare(other_freedom, DRAWS)
+        limit = stats.f.ppf(1 - NOISY_PAIR, own_freedom, other_freedom)  # of own variance over that of the others
+        is_noisy = own_chi2 / own_freedom > limit * other_chi2 / other_freedom
+        freedom = own_freedom + other_freedom
+        by_all_cells = stats.t.ppf(level, freedom) * np.sqrt((own_chi2 + other_chi2) / freedom)
+        thresholds = np.where(is_noisy, thresholds, by_all_cells)
     return _detectable(thresholds, n, freedom_so_far, random)
 
 
 def _detectable(thresholds: np.ndarray, n: int, freedom: float, random: np.random.Generator) -> float:
-    """Return the effect that passes the drawn thresholds 8 times in 10, in spreads of a pair, known to `freedom`."""
+    """Return the logarithm that passes the drawn thresholds 8 times in 10, in spreads estimated with that `freedom`."""
     effects = (thresholds - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
     return float(np.quantile(effects, POWER)) / math.sqrt(n)

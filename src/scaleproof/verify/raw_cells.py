@@ -15,7 +15,7 @@ from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
 from scaleproof.verify.raw import RawRun, rate_of
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
 
-BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # of two cells that do the same work
+BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # keys equal in cells that do the same work
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class RawCell:
 
     @property
     def work(self) -> tuple[str, ...]:
-        """What a cell has in common with those that do the same work, its batch aside."""
+        """The values of BATCHLESS, as text; they and the batch are equal in cells that do the same work."""
         workload = dict(self.config["workload"])
-        if workload.get("vocab_size") == "derive":
+        if workload.get("vocab_size") == "derive":  # as many as the tokenizer has
             workload["vocab_size"] = (self.runs[0].metrics.get("data") or {}).get("vocab_size")
         return tuple(str(workload.get(name)) for name in BATCHLESS)
 
@@ -72,7 +72,7 @@ class RawCell:
         settings = {key: value for key, value in self.config["execution"].items() if key != "strategy"}
         return metrics["code_sha256"], str(metrics["env"]), str(metrics["hardware"]), str(settings)
 
-    @property
+    @cached_property
     def machine(self) -> dict[str, set[str]]:
         """Code, versions and machine of the runs: field -> all of its values."""
         values: dict[str, set[str]] = {}
@@ -88,8 +88,8 @@ class RawCell:
 class RawAnswer:
     """The cells of a campaign, with the ratios and families that are formed of them.
 
-    `report`: scaling_report.json, of which only names, margins and the level of a look are taken; `codes`: cell -> the
-    codes of findings above a note about its runs.
+    `report`: scaling_report.json, of which only names, margins and the level of intervals are taken; `codes`: cell ->
+    the codes of findings above a note about its runs.
     """
 
     cells: Mapping[str, RawCell]
@@ -100,12 +100,12 @@ class RawAnswer:
 
     @property
     def confidence(self) -> float:
-        """Level of intervals of ratios: higher where results decide when repeats end, after looks at them."""
+        """Level of intervals of ratios: higher where looks at the results end the repeats (`repeats` of the report)."""
         look = self.report.get("repeats")
         return float(look["confidence"]) if look else CONFIDENCE
 
     def noise(self, cell: str, base: str) -> PairNoise | None:
-        """Return the noise of the ratio of two cells, with that of the others; None of fewer than three runs."""
+        """Return the noise of the ratio of two cells, by that of all with the same repeats; None below three runs."""
         top = self.cells[cell].logs
         repeats = frozenset(top)
         if repeats not in self.squares:
@@ -114,20 +114,19 @@ class RawAnswer:
         return intervals.pair_noise(top, self.cells[base].logs, self.squares[repeats])
 
     def ratio(self, cell: str, base: str, confidence: float | None = None) -> tuple[float, Bounds | None]:
-        """Return the ratio of two rates with its single interval; paired by repeat where repeats match."""
+        """Return the ratio of two rates, and its interval alone; without one None."""
         value = self.cells[cell].rate / self.cells[base].rate
         noise = self.noise(cell, base)
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
 
     def reference(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> str | None:
-        """Return the cell that a point is compared with: the best single device, else the baseline of its series.
+        """Return the cell that a point is compared with: the best single device, else the baseline of its speed-up.
 
-        None for one device, and where that cell has too few runs.
+        None for one device, without either, and where that cell has too few runs for an interval.
         """
-        reference = point["best_single"] or (series["baseline"] if has_speedup(series, point) else None)
-        if point["devices"] < 2 or reference is None or len(self.cells[reference].runs) < intervals.FEWEST:
-            return None
-        return str(reference)
+        reference: str | None = point["best_single"] or (series["baseline"] if has_speedup(series, point) else None)
+        has_interval = reference is not None and len(self.cells[reference].runs) >= intervals.FEWEST
+        return reference if point["devices"] > 1 and has_interval else None
 
     def family_with(self, cell: str) -> CellFamily | None:
         """Return the family of the largest size that has a cell in it; None without one."""
@@ -149,10 +148,10 @@ class RawAnswer:
             for series in self.report["series"]
             for point in series["runs"].values()
         }
-        references = [references_of.get(name) for name in names]
-        names = list(dict.fromkeys([*names, *(name for name in references if name)]))
-        logs: dict[str, Logs] = {name: self.cells[name].logs for name in names}
-        return intervals.family(logs, {name: self.cells[name].rate for name in names}, self.confidence)
+        references = (references_of.get(name) for name in names)
+        cells = [self.cells[name] for name in dict.fromkeys([*names, *filter(None, references)])]
+        logs: dict[str, Logs] = {cell.name: cell.logs for cell in cells}
+        return intervals.family(logs, {cell.name: cell.rate for cell in cells}, self.confidence)
 
 
 def comparable(ranking: Mapping[str, Any]) -> list[str]:
@@ -161,13 +160,16 @@ def comparable(ranking: Mapping[str, Any]) -> list[str]:
 
 
 def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, Collection[str]]) -> RawAnswer:
-    """Return the Answer of a campaign's `runs`; arguments as of RawAnswer."""
+    """Return the cells of a campaign's `runs` that have numbers, as a RawAnswer; other arguments as of that."""
     cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
     return RawAnswer(cells, report, codes)
 
 
 def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
-    """Return the bounds of every ratio of the report, by the name of its figure; None where none can be computed."""
+    """Return the bounds of every ratio of the report, by the name of its figure; None without enough runs.
+
+    Ratios to the fastest cell and to one device have the intervals of their family, which hold together.
+    """
     report = answer.report
     bounds: dict[str, Bounds | None] = {}
     for index, ranking in enumerate(report["ranking"]):
@@ -183,34 +185,34 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
             if has_speedup(series, point):
                 bounds |= {f"cells/{name}/{column}": pair for column, pair in _point_bounds(answer, name, base).items()}
             if best not in (None, name):
-                family = answer.family_with(name) if answer.reference(series, point) else None
-                pair = family.bounds(name, best) if family else answer.ratio(name, best)[1]
-                bounds[f"cells/{name}/speedup_vs_best_single"] = pair
+                family = answer.family_with(name) if answer.reference(series, point) else None  # then `best` is in it
+                _, alone = answer.ratio(name, best)
+                bounds[f"cells/{name}/speedup_vs_best_single"] = family.bounds(name, best) if family else alone
     return bounds
 
 
 def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds | None]:
-    """Return column -> bounds of the speed-up of a cell over its baseline, and of efficiency, serial part and job."""
+    """Return column -> bounds of the speed-up of a cell over its baseline `base`, and of what follows from it."""
     cell, base_cell = answer.cells[name], answer.cells[base]
-    pair = answer.ratio(name, base)[1]
-    factor = base_cell.devices / cell.devices
+    _, speedup = answer.ratio(name, base)
+    factor = base_cell.devices / cell.devices  # efficiency over speed-up
     return {
-        "speedup": pair,
-        "scaling_efficiency": pair and (pair[0] * factor, pair[1] * factor),
-        "karp_flatt": _serial_parts(pair, cell.devices) if cell.devices > 1 else None,
+        "speedup": speedup,
+        "scaling_efficiency": speedup and (speedup[0] * factor, speedup[1] * factor),
+        "karp_flatt": _serial_parts(speedup, cell.devices) if cell.devices > 1 else None,
         "speedup_by_job_wall_time": _job_bounds(cell, base_cell, answer.confidence),
     }
 
 
 def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
-    """Return the bounds of the ratio of whole jobs per second, with two runs of a cell by Welch; None with one."""
+    """Return the bounds of the speed-up of whole jobs, also of two runs each, by Welch; None for a single run."""
     seconds, base_seconds = (math.fsum(run.job_seconds for run in runs) for runs in (cell.runs, base.runs))
-    value = len(cell.runs) / seconds * base_seconds / len(base.runs)
+    speedup = len(cell.runs) / seconds * base_seconds / len(base.runs)  # jobs/s over jobs/s
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)
     fewest = min(len(cell.runs), len(base.runs))
     if noise is None and fewest > 1:
         noise = intervals.welch_noise([cell.job_logs, base.job_logs], fewest)
-    return noise.bounds(value, confidence) if noise else None
+    return noise.bounds(speedup, confidence) if noise else None
 
 
 def _serial_parts(bounds: Bounds | None, n: int) -> Bounds | None:

@@ -14,6 +14,7 @@ from scipy.stats import f as f_ratio
 from scipy.stats import t as student
 
 from scaleproof.ground.number_format import fixed, integer, significant
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.recomputed_window import quantile
 from scaleproof.verify.intervals import NOISY_PAIR
 from scaleproof.verify.raw import RawRun, rate_of
@@ -37,6 +38,7 @@ class RecomputedQuantity:
 
 
 Quantities = dict[str, RecomputedQuantity]
+Figures = dict[str, tuple[float, str]]  # column -> value, formula
 
 
 def cell_quantities(runs: Sequence[RawRun]) -> Quantities:
@@ -76,17 +78,18 @@ def _factor_by_all_cells(logs_of_cell: Mapping[int, float], matching: Sequence[M
     `logs_of_cell`: repeat -> logarithm of its rate; `matching`: these of all cells with the same repeats, its own too.
     """
     n_cells, n_runs = len(matching), len(logs_of_cell)
-    variance = statistics.fmean(statistics.variance(list(of_cell.values())) for of_cell in matching)
+    own_variance = statistics.variance(logs_of_cell.values())
+    variance = statistics.fmean(statistics.variance(of_cell.values()) for of_cell in matching)
+    variance_of_others = (n_cells * variance - own_variance) / (n_cells - 1)
+    if variance <= 0 or variance_of_others <= 0:
+        return None
+    of_chance = f_ratio.sf(own_variance / variance_of_others, n_runs - 1, (n_cells - 1) * (n_runs - 1))
+    if of_chance < NOISY_PAIR:
+        return None
+    # The runs of a round share its noise: Satterthwaite's freedom, from the mean squares between and within rounds.
     round_means = [statistics.fmean(of_cell[repeat] for of_cell in matching) for repeat in logs_of_cell]
     between = n_cells * statistics.variance(round_means)
     within = (n_cells * variance - between) / (n_cells - 1)
-    own_variance = statistics.variance(list(logs_of_cell.values()))
-    others = (n_cells * variance - own_variance) / (n_cells - 1)  # the mean variance of the other cells
-    if variance <= 0 or others <= 0:
-        return None
-    of_chance = f_ratio.sf(own_variance / others, n_runs - 1, (n_cells - 1) * (n_runs - 1))
-    if of_chance < NOISY_PAIR:
-        return None
     freedom = (n_runs - 1) * (n_cells * variance) ** 2 / (between**2 + (n_cells - 1) * within**2)
     return math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n_runs))
 
@@ -104,9 +107,7 @@ def without_intervals(quantities: Quantities) -> Quantities:
 
 def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
     """Return the runs of each cell, in the order of their repeats."""
-    groups: dict[str, list[RawRun]] = {}
-    for run in runs:
-        groups.setdefault(run.cell, []).append(run)
+    groups = group_by(runs, lambda run: run.cell)
     return {cell: sorted(group, key=lambda run: run.metrics["repeat"]) for cell, group in groups.items()}
 
 
@@ -124,59 +125,63 @@ def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]
 
 def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     """Return every figure of a cell by its column, from its measured runs."""
-    n, sources = len(runs), tuple((run.path, run.sha256) for run in runs)
-    windows = [run.metrics["window"] for run in runs]
+    rates = [rate_of(run) for run in runs]
+    figures = _rates(runs, rates)
+    if all(_has_steps(run) for run in runs):  # else they are timed as a whole
+        figures |= _step_times([step.seconds for run in runs for step in run.window])
+    last_loss = runs[0].metrics["window"]["train_loss_last"]
+    if last_loss is not None:
+        figures["loss_last"] = (last_loss, "loss of the last timed step of the first run")
+    starts = [run.metrics["startup"] for run in runs if "startup" in run.metrics]
+    if len(starts) == len(runs):
+        startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
+        figures["startup_s"] = (startup, "median over runs of launch and set-up")
+    else:  # somebody's program: what a row of its log is in samples is not known
+        del figures["samples_per_s"]
+    for name, (how, path) in FROM_METRICS.items():
+        values = [value for run in runs if (value := _figure_at(run.metrics, path)) is not None]
+        if len(values) == len(runs):  # a run without it leaves the figure unknown
+            figures[name] = (COMBINED[how](values), f"{how} {path} over runs")
+    rate, _ = figures["tokens_per_s"]
+    figures |= _shares(runs, rate)
+    sources = tuple((run.path, run.sha256) for run in runs)
+    made = {name: RecomputedQuantity(value, len(runs), formula, sources) for name, (value, formula) in figures.items()}
+    below, above = log_interval(rates)
+    made["tokens_per_s"] = replace(made["tokens_per_s"], low=below and rate * below, high=above and rate * above)
+    return made
+
+
+def _rates(runs: list[RawRun], rates: list[float]) -> Figures:
+    """Return the rates of a cell and how many runs they are over. `rates`: tokens/s of each run."""
     seconds = math.fsum(run.seconds for run in runs)
     tokens = sum(step.tokens for run in runs for step in run.window)
     samples = sum(step.samples for run in runs for step in run.window)
-    rate = tokens / seconds
-    rates = [rate_of(run) for run in runs]
-    below, above = log_interval(rates)
-    times = [step.seconds for run in runs for step in run.window]
-
-    def quantity(value: float, formula: str) -> RecomputedQuantity:
-        return RecomputedQuantity(value, n, formula, sources)
-
-    figures = {
-        "tokens_per_s": replace(
-            quantity(rate, f"sum of window tokens / sum of window seconds = {integer(tokens)} / {fixed(seconds, 6)} s"),
-            low=below and rate * below,
-            high=above and rate * above,
-        ),
-        "samples_per_s": quantity(
-            samples / seconds, f"samples / window seconds = {integer(samples)} / {fixed(seconds, 6)} s"
-        ),
-        "tokens_per_s_per_device": quantity(rate / runs[0].devices, f"tokens/s / {runs[0].devices} devices"),
-        "tokens_per_s_median": quantity(statistics.median(rates), "median of the rates of the runs"),
-        "steps": quantity(len(times), "timed steps of all runs"),
-        "step_time_max_s": quantity(max(times), "largest step time of all runs"),
-        "n": quantity(n, "runs with status ok"),
+    rate, devices = tokens / seconds, runs[0].devices
+    tokens_over_time = f"{integer(tokens)} / {fixed(seconds, 6)} s"
+    return {
+        "tokens_per_s": (rate, f"sum of window tokens / sum of window seconds = {tokens_over_time}"),
+        "samples_per_s": (samples / seconds, f"samples / window seconds = {integer(samples)} / {fixed(seconds, 6)} s"),
+        "tokens_per_s_per_device": (rate / devices, f"tokens/s / {devices} devices"),
+        "tokens_per_s_median": (statistics.median(rates), "median of the rates of the runs"),
+        "n": (len(runs), "runs with status ok"),
     }
-    if windows[0]["train_loss_last"] is not None:
-        formula = "loss of the last timed step of the first run"
-        figures["loss_last"] = quantity(windows[0]["train_loss_last"], formula)
-    starts = [run.metrics["startup"] for run in runs if "startup" in run.metrics]
-    if len(starts) == n:
-        startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
-        figures["startup_s"] = quantity(startup, "median over runs of launch and set-up")
-    else:  # somebody's program: what a row of its log is in samples is not known
-        del figures["samples_per_s"]
+
+
+def _step_times(seconds: list[float]) -> Figures:
+    """Return number, maximum and quantiles of the steps of a cell. `seconds`: of each timed step of all its runs."""
+    figures: Figures = {
+        "steps": (len(seconds), "timed steps of all runs"),
+        "step_time_max_s": (max(seconds), "largest step time of all runs"),
+    }
     for percent in (5, 25, 50, 75, 95):
-        if percent != 95 or len(times) >= 20:  # fewer steps do not tell it
-            formula = f"{percent} % quantile over {len(times)} step times, each of the slowest rank"
-            figures[f"step_time_p{percent:02}_s"] = quantity(quantile(times, percent / 100), formula)
-    for name, (how, path) in FROM_METRICS.items():
-        values = [value for run in runs if (value := _figure_at(run.metrics, path)) is not None]
-        if len(values) == n:  # a run without it leaves the figure unknown
-            figures[name] = quantity(COMBINED[how](values), f"{how} {path} over runs")
-    figures |= {name: quantity(value, formula) for name, (value, formula) in _shares(runs, rate).items()}
-    if all(_has_steps(run) for run in runs):
-        return figures
-    return {name: figure for name, figure in figures.items() if not name.startswith("step")}  # timed as a whole
+        if percent != 95 or len(seconds) >= 20:  # fewer steps do not tell it
+            formula = f"{percent} % quantile over {len(seconds)} step times, each of the slowest rank"
+            figures[f"step_time_p{percent:02}_s"] = (quantile(seconds, percent / 100), formula)
+    return figures
 
 
-def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
-    """Return shares, loads and energy of a cell: column -> (value, formula); {} of a command, which records none.
+def _shares(runs: list[RawRun], rate: float) -> Figures:
+    """Return shares, loads and energy of a cell; {} of a command, which records none.
 
     `rate`: of the cell in tokens/s, to which MFU is scaled.
     """
@@ -191,7 +196,7 @@ def _shares(runs: list[RawRun], rate: float) -> dict[str, tuple[float, str]]:
         tokens = math.fsum(run.tokens for run in runs)
         shares["joules_per_token"] = (math.fsum(joules) / tokens, "all joules / all tokens")
     mfu = _figure_at(runs[0].metrics, "utilization.mfu")
-    if mfu is not None:
+    if mfu is not None:  # FLOPs of a token are the same in all runs
         own_rate = runs[0].metrics["window"]["tokens_per_sec_global"]
         shares["mfu"] = (mfu * rate / own_rate, "MFU of the first run, at the rate of the cell")
     return shares
@@ -321,13 +326,11 @@ def _derived_ratios(
 
 
 def run_quantities(runs: list[RawRun]) -> Quantities:
-    """Return the figures `runs/<cell>/rep<k>/<column>` of every measured run."""
+    """Return the figures `runs/<cell>/rep<k>/<column>` of each measured run: as its record states them, or computed."""
     quantities: Quantities = {}
-    for run in runs:
-        if not run.ok:
-            continue
+    for run in (run for run in runs if run.ok):
         window = run.metrics["window"]
-        figures = {
+        recorded = {
             "tokens_per_s": (window["tokens_per_sec_global"], "tokens / wall time of the window"),
             "step_time_p95_s": (window["step_time_p95_sec"], "95 % quantile of the step times"),
             "wall_time_s": (window["wall_time_sec"], "wall time of the window"),
@@ -338,11 +341,10 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "step_time_p50_s": (window["step_time_p50_sec"], "median step time"),
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
-        # What a cell states of all its runs, of this one; in the table of runs a bound is none, and n is 1.
-        of_run = {name: replace(one, low=None, high=None) for name, one in _figures_of_cell([run]).items()}
-        for name, (value, formula) in figures.items():
-            of_run.pop(name, None)
+        as_a_cell = _figures_of_cell([run]).items()
+        of_run = {name: figure for name, figure in as_a_cell if name not in recorded and name != "n"}
+        for name, (value, formula) in recorded.items():
             if value is not None and (_has_steps(run) or not name.startswith("step")):
                 of_run[name] = RecomputedQuantity(value, 1, formula, ((run.path, run.sha256),))
-        quantities |= {f"runs/{run.name}/{name}": figure for name, figure in of_run.items() if name != "n"}
+        quantities |= {f"runs/{run.name}/{name}": figure for name, figure in of_run.items()}
     return quantities

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from scaleproof.ground.campaign.rehearsal import is_rehearsal
@@ -43,6 +42,8 @@ REPORT = "scaling_report.json"
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".zst", ".xz", ".7z")
 INTERVALS_OF_ALL_CELLS = (5, 1)  # schema from which on the interval of a rate has the noise of all cells
 
+Check = Callable[[], Iterator[Difference]]
+
 
 def folder_of(path: Path) -> Path:
     """Return the folder of a campaign's results, given as itself or as one of its own files, such as report.html.
@@ -71,9 +72,10 @@ def _not_results(path: Path, folder: Path) -> str:
 
 
 def _campaign_hint(path: Path) -> str:
-    """Return a sentence on which results may be meant by a wrong path; "" where there are none.
+    """Return a sentence with the results that a wrong path may mean; "" where there are none.
 
-    They are those around the path, or of a campaign of that name; else of the nearest name, or all that are there.
+    They are the results that it lies in, else those of a campaign of its name; if it is not there, the nearest path;
+    else all results in it, or in results/.
     """
     candidates = [parent for parent in path.parents if (parent / "runs").is_dir()]
     if (RESULTS / path.stem / "runs").is_dir():
@@ -90,7 +92,7 @@ def _campaign_hint(path: Path) -> str:
 def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Difference]]:
     """Return all figures that `runs` give, and a difference for each cell that gives none.
 
-    Without a readable report in `folder` there are no ratios and no intervals.
+    Without a readable report in `folder`, which names baselines, there are no ratios and no intervals.
     """
     quantities: Quantities = {}
     differences = []
@@ -102,13 +104,13 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Di
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
         report = json_of(folder / REPORT)
-        if schema_of(report) < INTERVALS_OF_ALL_CELLS:
+        if schema_of(report) < INTERVALS_OF_ALL_CELLS:  # each cell has an interval of its own, a ratio has none
             return quantities | ratio_quantities(quantities, runs, report), differences
         quantities = with_pooled_intervals(quantities, runs)
         quantities |= ratio_quantities(quantities, runs, report)
         return with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
-    except (OSError, *DAMAGES):
-        return without_intervals(quantities), differences  # the check of that file says what is wrong with it
+    except (OSError, *DAMAGES):  # the check of the report says what is wrong with it
+        return without_intervals(quantities), differences
 
 
 def _check_regular(folder: Path) -> None:
@@ -130,11 +132,12 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
     if with_manifest:
-        changed = {difference.file for difference in differences if difference.where == "sha256"}
-        of_manifest = [d for d in check_manifest(folder) if d.where != "sha256" or d.file not in changed]
-        renamed = tuple(f"{d.file}/" for d in of_manifest if d.problem.startswith(RENAMED))
-        differences = [d for d in differences if not d.file.startswith(renamed)] + of_manifest
-        differences += signer_of(folder)[1]
+        known = {(difference.file, "sha256") for difference in differences if difference.where == "sha256"}
+        of_manifest = [one for one in check_manifest(folder) if (one.file, one.where) not in known]
+        renamed = tuple(f"{one.file}/" for one in of_manifest if one.problem.startswith(RENAMED))
+        differences = [one for one in differences if not one.file.startswith(renamed)] + of_manifest
+        _, faults_of_signature = signer_of(folder)
+        differences += faults_of_signature
     at_fault = cells_at_fault(differences)
     sound = [run for run in runs if run.cell not in at_fault]
     quantities, incomputable = quantities_of(folder, sound)
@@ -146,10 +149,8 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
 
 
-def _checks(
-    folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
-) -> dict[str, Callable[[], Iterator[Difference]]]:
-    """Return file -> its check. Files that a campaign need not have are checked where they are.
+def _checks(folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]) -> dict[str, Check]:
+    """Return all checks, by the file (or the subject) that is named where a check cannot read it.
 
     `runs`: those of sound cells; `at_fault`: cells whose raw files differ, which is reported already: what follows from
     them is not.
@@ -161,12 +162,12 @@ def _checks(
             yield from tables.check_columns(folder, file)
         yield from stated.check_settings(file, csv_of(folder / file), runs)
 
-    def table_of_cells(file: str) -> Iterator[Difference]:
-        return table(file, tables.check_cells_table(folder, file, runs, quantities, at_fault))
+    def table_of_cells(file: str) -> Check:
+        return lambda: table(file, tables.check_cells_table(folder, file, runs, quantities, at_fault))
 
-    checks: dict[str, Callable[[], Iterator[Difference]]] = {
+    checks: dict[str, Check] = {
         "runs.csv": lambda: table("runs.csv", tables.check_runs_table(folder, runs, quantities, at_fault)),
-        "cells.csv": lambda: table_of_cells("cells.csv"),
+        "cells.csv": table_of_cells("cells.csv"),
         REPORT: lambda: _report_differences(folder, runs, quantities, at_fault),
         "findings.json": lambda: reports.check_finding_codes(folder),
         "report.html": lambda: page.check_page(folder, quantities, runs, at_fault),
@@ -175,33 +176,32 @@ def _checks(
         "campaign": lambda: reports.check_campaign_name(folder),
         "fields": lambda: fields.check_left_out(folder),
         "twice": lambda: fields.check_repeated(folder),
+        "tables/scaling.csv": table_of_cells("tables/scaling.csv"),
     }
-    for name in ("scaling", "strong", "weak"):
-        if name == "scaling" or (folder / f"tables/{name}.csv").exists():
-            checks[f"tables/{name}.csv"] = partial(table_of_cells, f"tables/{name}.csv")
-    if (folder / CAMPAIGN).exists():
-        checks[CAMPAIGN] = lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault)
-    if (folder / "comparison.json").exists():
-        checks["comparison.json"] = lambda: pairs.check_comparison(folder, runs)
-    is_published = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()
-    if is_published and not at_fault:
-        checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
-    if (folder / "traces.json").exists():
-        checks["traces.json"] = lambda: derived.check_traces(folder, runs)
-    if at_fault:
+    where_they_are: dict[str, Check] = {  # files that a campaign need not have
+        "tables/strong.csv": table_of_cells("tables/strong.csv"),
+        "tables/weak.csv": table_of_cells("tables/weak.csv"),
+        CAMPAIGN: lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault),
+        "comparison.json": lambda: pairs.check_comparison(folder, runs),
+        "traces.json": lambda: derived.check_traces(folder, runs),
+        "waterfall.json": lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT)),
+    }
+    if at_fault:  # a baseline may be among them
+        del where_they_are["waterfall.json"]
+    checks |= {file: check for file, check in where_they_are.items() if (folder / file).exists()}
+    if at_fault:  # all that follow need the runs of all cells
         return checks
-    # Of files that need the runs of all cells.
+    if (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists():  # a publication has both
+        checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     checks["losses.csv"] = lambda: derived.check_losses(folder, runs)
     checks["cells.csv: time to loss"] = lambda: derived.check_time_to_loss(folder, runs)
     if not is_rehearsal(folder.name):  # whose page claims nothing
         checks[claims.FILE] = lambda: _claims_differences(folder, quantities)
-    if (folder / "waterfall.json").exists():
-        checks["waterfall.json"] = lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT))
     return checks
 
 
 def _claims_differences(folder: Path, quantities: Quantities) -> Iterator[Difference]:
-    """Yield where claims.json differs from what the runs give; with a report older than claims, that it is there."""
+    """Yield where claims.json differs from what the runs give, or that it stands beside a report older than claims."""
     report = json_of(folder / REPORT)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
         yield from claims.check_claims(folder, quantities, report)
@@ -221,7 +221,7 @@ def _report_differences(
         yield from check_laws(report, runs)
 
 
-def _run_check(file: str, check: Callable[[], Iterator[Difference]]) -> list[Difference]:
+def _run_check(file: str, check: Check) -> list[Difference]:
     """Return the differences of a check, or that `file` is missing or not readable: other checks go on."""
     try:
         return list(check())
@@ -229,7 +229,7 @@ def _run_check(file: str, check: Callable[[], Iterator[Difference]]) -> list[Dif
         name = Path(error.filename).name
         return [Difference(file, "", f"{'the file' if name == Path(file).name else name} is missing")]
     except DAMAGES as error:
-        file = getattr(error, "__notes__", [file])[0]  # a check may read another file besides
+        file = getattr(error, "__notes__", [file])[0]  # `json_of` notes which file: a check may read several
         return [Difference(file, "", f"not readable: {describe_first_fault(error)}")]
 
 
@@ -247,11 +247,11 @@ def why(path: Path, identity: str) -> str:
         return _explain(identity, quantities[identity], folder)
     unknown = f'there is no figure "{identity}"'
     for difference in (*differences, *incomputable):
-        cell = difference.file.split("/")[1]  # runs/<cell>/...
-        if cell in identity.split("/"):
+        _, damaged_cell, *_ = difference.file.split("/")  # runs/<cell>/...
+        if damaged_cell in identity.split("/"):
             raise UserError(f"{unknown}: {difference}")
     cells = sorted({run.cell for run in runs})
-    cell = identity.partition("/")[2].partition("/")[0]
+    cell, _, _ = identity.removeprefix("cells/").partition("/")
     if identity.startswith("cells/") and cells and cell not in cells:
         hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
         raise UserError(f'{unknown}: no run of "{cell}" is in {folder / "runs"}.{hint}')
@@ -264,11 +264,21 @@ def why(path: Path, identity: str) -> str:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
         raise damaged_file(folder / REPORT, describe_first_fault(error)) from None
-    around = identity if any(name.startswith(f"{identity}/") for name in quantities) else identity.rpartition("/")[0]
+    raise UserError(f"{unknown}.{_similar_figures(identity, quantities)}")
+
+
+def _similar_figures(identity: str, quantities: Quantities) -> str:
+    """Return the name that `identity` may mean, and the figures of the same cell or run, or without these, examples."""
+    is_whole = any(name.startswith(f"{identity}/") for name in quantities)  # it is a cell or a run, without a figure
+    around = identity if is_whole else identity.rpartition("/")[0]
     beside = [name.removeprefix(f"{around}/") for name in quantities if name.startswith(f"{around}/")]
-    meant = nearest_name(identity.removeprefix(f"{around}/") if beside else identity, beside or quantities)
-    hint = f' Did you mean "{f"{around}/{meant}" if beside else meant}"?' if meant else ""
-    raise UserError(f"{unknown}.{hint} Figures: {', '.join(beside or [*list(quantities)[:3], '...'])}")
+    if beside:
+        column = nearest_name(identity.removeprefix(f"{around}/"), beside)
+        meant, figures = column and f"{around}/{column}", beside
+    else:
+        meant, figures = nearest_name(identity, quantities), [*list(quantities)[:3], "..."]
+    hint = f' Did you mean "{meant}"?' if meant else ""
+    return f"{hint} Figures: {', '.join(figures)}"
 
 
 def _explain(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:

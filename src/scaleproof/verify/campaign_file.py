@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from scaleproof import __version__
-from scaleproof.ground.campaign.cells import arms_of, expand_cells
+from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.comparison import dotted_items
@@ -36,17 +36,15 @@ def check_campaign_file(
 ) -> Iterator[Difference]:
     """Yield the keys, cells and repeats of the campaign file `path` that are not those of `runs`, in `folder`.
 
-    Title, charts and whatever else changes no run are not compared. Of runs of another version of scaleproof, whose
-    defaults may have been others, only keys that stand in the file are. Cells `at_fault` may be without runs.
+    Title, charts and whatever else changes no run are not compared. Cells `at_fault` may be without runs.
     """
-    file, text = path.name, path.read_text(encoding="utf-8", errors="replace")
-    same_version = are_of_this_version(runs)
+    file = path.name
     try:
-        campaign = load_campaign(path)[0]
+        campaign, _ = load_campaign(path)
         cells = {cell.slug: cell for cell in expand_cells(campaign)}
         compared = {c.name: {cell.slug: cell for cell in arms_of(campaign, c)} for c in campaign.compare}
-    except UserError as error:
-        if same_version:
+    except UserError as error:  # a file for another version may be none for this one
+        if are_of_this_version(runs):
             yield Difference(file, "", shortened(str(error).removeprefix(f"{path}:"), 300))
         return
     measured = Counter(run.cell for run in runs)
@@ -61,15 +59,25 @@ def check_campaign_file(
     for name, arm_cells in compared.items():
         pairs, _ = read_runs(folder, f"compare/{name}/pair*/[ab]")
         planned += [(arm_cells[run.cell], run) for run in pairs if run.cell in arm_cells]
+    yield from _check_keys(path, planned, are_of_this_version(runs))
+
+
+def _check_keys(path: Path, planned: list[tuple[Cell, RawRun]], same_version: bool) -> Iterator[Difference]:
+    """Yield each key with which a run was not made as its cell in the campaign file `path` is planned, once.
+
+    Of runs of another version, whose defaults may have been others, only keys that stand in the file are compared.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
     reported: set[str] = set()
     for cell, run in planned:
         recorded_values = dict(dotted_items(run.metrics["config"]))
         for key, value in dotted_items(cell.config):
             recorded = recorded_values.get(key, value)
-            if recorded == value or (cell.searched and key in SEARCHED):
+            was_found = cell.searched and key in SEARCHED  # by a search for the largest micro-batch
+            if recorded == value or was_found or key in reported:
                 continue
-            last_name = key.rpartition(".")[2]
-            is_compared = same_version or re.search(rf"\b{last_name}\b", text)
-            if is_compared and key not in reported:
+            *_, last_name = key.split(".")
+            if same_version or re.search(rf"\b{last_name}\b", text):
                 reported.add(key)
-                yield Difference(file, key, f"is {shortened(value)}; {run.name} was made with {shortened(recorded)}")
+                problem = f"is {shortened(value)}; {run.name} was made with {shortened(recorded)}"
+                yield Difference(path.name, key, problem)

@@ -21,7 +21,7 @@ BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=(?P<n
 FIGURE = r"(?P<value>[\d,.]+(?:e[+-]?\d+)?)"
 CELL = r"^(?P<cell>[a-z0-9.-]+)"
 RATE = re.compile(rf"{CELL}: {FIGURE} (?:{UNITS})/s{BOUNDS}")
-# File -> text on hover, the figure that it states, and that over the stored one.
+# Chart -> text on hover, the column of the figure that it states, the stated figure over the one of the column.
 TIPS = {
     "ranking": [(RATE, "tokens_per_s", 1.0)],
     "throughput": [(RATE, "tokens_per_s", 1.0)],
@@ -84,14 +84,10 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
     `at_fault`: cells of which no figure is known.
     """
     several = _figures_of_runs_and_pairs(folder, quantities)
-    for trace in entries_of(folder / "traces.json", "traces"):
-        parts = {name: trace[name] for names in TRACED.values() for name in names.values() if trace[name] is not None}
-        quantities = quantities | {
-            f"cells/{trace['cell']}/{name}": RecomputedQuantity(ms, 1, "", ()) for name, ms in parts.items()
-        }
+    quantities = quantities | _parts_of_traces(folder)
     lost = entries_of(folder / "waterfall.json", "cells")
     labels = [entry[name] for entry in lost for name in ("ideal_ms", "unexplained_ms", "measured_ms")]
-    labels += [part["ms"] for entry in lost for part in entry["parts"]]
+    labels += [part["ms"] for entry in lost for part in entry["parts"] if part["ms"] is not None]
     for path in sorted(folder.glob("charts/*.svg")):
         file = path.relative_to(folder).as_posix()
         try:
@@ -99,16 +95,28 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
         except ET.ParseError as error:
             yield Difference(file, "", f"not readable: {error}")
             continue
-        for tip in drawing.iter(f"{SVG}title"):
-            if not any((tip.text or "").startswith((f"{cell}:", f"{cell},")) for cell in at_fault):
-                yield from _check_tip(file, path.stem, tip.text or "", quantities, several)
+        for tip in (title.text or "" for title in drawing.iter(f"{SVG}title")):
+            if not any(tip.startswith((f"{cell}:", f"{cell},")) for cell in at_fault):
+                yield from _check_tip(file, path.stem, tip, quantities)
+                yield from _check_one_of_several(file, path.stem, tip, several)
         if path.stem == "waterfall" and labels:
-            yield from _check_labels(file, drawing, [label for label in labels if label is not None])
+            yield from _check_labels(file, drawing, labels)
         for axes in drawing.iter(f"{SVG}g"):
             if axes.get("id", "").startswith("axes_"):
                 yield from _check_places(file, axes)
                 if path.stem in BY_DEVICES:
                     yield from _check_devices(file, axes, quantities)
+
+
+def _parts_of_traces(folder: Path) -> Quantities:
+    """Return the parts of traced steps that charts show, as traces.json has them: another check compares that file."""
+    columns = {column for parts in TRACED.values() for column in parts.values()}
+    return {
+        f"cells/{trace['cell']}/{column}": RecomputedQuantity(trace[column], 1, "", ())
+        for trace in entries_of(folder / "traces.json", "traces")
+        for column in columns
+        if trace[column] is not None
+    }
 
 
 def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str, list[float]]:
@@ -131,35 +139,41 @@ def _check_labels(file: str, drawing: ET.Element, figures: Sequence[float]) -> I
             yield Difference(file, "", f"has {label} beside a bar, which is none of its figures")
 
 
-def _check_tip(
-    file: str, chart: str, tip: str, quantities: Quantities, several: Mapping[str, Sequence[float]]
-) -> Iterator[Difference]:
-    """Yield where a text on hover states another figure than the recomputed one, or one of a cell that is not there.
-
-    `several`: the rates of the runs of each cell, the ratios of each comparison.
-    """
+def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Iterator[Difference]:
+    """Yield where a text on hover states another figure than the recomputed one, or one of a cell that is not there."""
     for pattern, column, factor in TIPS.get(chart, []):
         match = pattern.match(tip)
-        quantity = match and quantities.get(f"cells/{match['cell']}/{column}")
-        if match and not quantity and f"cells/{match['cell']}/n" not in quantities:  # a cell may have a trace alone
-            yield Difference(file, match["cell"], "is no cell with figures")
-        elif match and not quantity and column in RATIOS and not stands_for(match["value"], 1.0):
-            yield Difference(file, match["cell"], f"shows {match['value']}, and is a baseline")
-        if not match or not quantity:
+        if not match:
             continue
         stated = match.groupdict()
-        figures = {"n": float(quantity.n)}
-        figures |= {name: getattr(quantity, name) for name in ("value", "low", "high")}
-        for name, computed in figures.items():
-            over = 1.0 if name == "n" else factor
+        cell, value = stated["cell"], stated["value"]
+        quantity = quantities.get(f"cells/{cell}/{column}")
+        if quantity is None:
+            if f"cells/{cell}/n" not in quantities:
+                yield Difference(file, cell, "is no cell with figures")
+            elif column in RATIOS and not stands_for(value, 1.0):  # a baseline has no ratio, and is drawn at 1
+                yield Difference(file, cell, f"shows {value}, and is a baseline")
+            continue
+        factors = {"n": 1.0, "value": factor, "low": factor, "high": factor}
+        for name, over in factors.items():
+            computed = getattr(quantity, name)
             if stated.get(name) and computed is not None and not stands_for(stated[name], computed * over):
                 gives = significant(computed * over, 6, grouped=True)
-                yield Difference(file, match["cell"], f"shows {stated[name]}, the raw files give {gives}")
+                yield Difference(file, cell, f"shows {stated[name]}, the raw files give {gives}")
+
+
+def _check_one_of_several(
+    file: str, chart: str, tip: str, several: Mapping[str, Sequence[float]]
+) -> Iterator[Difference]:
+    """Yield where a text on hover, of one run of a cell or one pair of a comparison, states another figure than it has.
+
+    `several`: cell or comparison -> the figures of all of its runs or pairs.
+    """
     match = NTH[chart].match(tip) if chart in NTH else None
     if match:
-        figures_of_runs, nth = several.get(match["cell"], []), int(match["nth"])  # from 1 on
-        n = int(match.groupdict().get("n", len(figures_of_runs)))
-        if len(figures_of_runs) != n or nth > n or not stands_for(match["value"], figures_of_runs[nth - 1]):
+        figures, nth = several.get(match["cell"], []), int(match["nth"])  # from 1 on
+        n = int(match.groupdict().get("n", len(figures)))
+        if len(figures) != n or nth > n or not stands_for(match["value"], figures[nth - 1]):
             yield Difference(file, tip.partition(":")[0], f"shows {match['value']}, which no raw file gives")
 
 
@@ -182,24 +196,25 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
     if axis is None:
         return
     paths = [_points_of_path(path) for path in axes.iter(f"{SVG}path")]
-    segments = [points for points in paths if len(points) == 2]
+    lines = [points for points in paths if len(points) == 2]
     for mark in axes.iter(f"{SVG}g"):
         title = mark.find(f"{SVG}title")
         if mark.get("class") != "tip" or title is None or not title.text:
             continue
+        what, _, text = title.text.partition(":")  # "ddp-n1x2: 1,234 tokens/s (95 % CI 1,200-1,270, n=3)"
         values = [axis.value(point) for point in _places_of_mark(mark)]
         # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
-        lengths = [*values, *(abs(a - b) for a in values for b in values if a != b)]
-        stated = numbers(title.text.partition(": ")[2])
-        stands_there = any(_is_near(value, printed, axis) for value in lengths for printed in stated)
+        ends_and_lengths = [*values, *(abs(a - b) for a in values for b in values if a != b)]
+        stated = numbers(text)
+        stands_there = any(_is_near(value, printed, axis) for value in ends_and_lengths for printed in stated)
         if values and stated and not stands_there:
             problem = f'the mark stands at {significant(values[-1], 4, grouped=True)} and says "{title.text}"'
-            yield Difference(file, title.text.partition(":")[0], problem)
-        bounds = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", title.text)
+            yield Difference(file, what, problem)
+        bounds = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text)
         if bounds and values:
-            low, high = (text.rstrip(".,") for text in bounds.groups())
-            if not any(_spans(segment, low, high, axis) for segment in segments):
-                yield Difference(file, title.text.partition(":")[0], f"no line is drawn from {low} to {high}")
+            low, high = (bound.rstrip(".,") for bound in bounds.groups())
+            if not any(_spans(line, low, high, axis) for line in lines):
+                yield Difference(file, what, f"no line is drawn from {low} to {high}")
 
 
 def _is_near(value: float, printed: str, axis: Axis) -> bool:
@@ -210,17 +225,17 @@ def _is_near(value: float, printed: str, axis: Axis) -> bool:
     return abs(value - figure) <= NEAR * axis.length + rounding
 
 
-def _spans(segment: list[Point], low: str, high: str, axis: Axis) -> bool:
+def _spans(line: list[Point], low: str, high: str, axis: Axis) -> bool:
     """Return whether a line goes from `low` to `high`; one that leaves the chart may end where the chart does."""
-    first, last = sorted(axis.value(point) for point in segment)
+    first, last = sorted(axis.value(point) for point in line)
     is_cut_off = axis.length <= last < float(high.replace(",", ""))  # an axis of values begins at 0
     return _is_near(first, low, axis) and (_is_near(last, high, axis) or is_cut_off)
 
 
 def _axis_of_values(axes: ET.Element) -> Axis | None:
-    """Return the axis of values: that of y where it has numbers, else that of x; None without one, or with a logarithm.
+    """Return the axis of values: that of y where it has numbers, else that of x; None without one, or on a log scale.
 
-    Raises ValueError where its numbers stand neither evenly nor by a logarithm.
+    Raises ValueError where its numbers stand neither evenly nor on a log scale.
     """
     for letter, coordinate in (("y", 1), ("x", 0)):
         ticks = _numbered_ticks(axes, letter)
@@ -235,14 +250,14 @@ def _axis_of_values(axes: ET.Element) -> Axis | None:
         by_logarithm = np.polyval(np.polyfit(positions, logs, 1), positions)
         if np.abs(by_logarithm - logs).max() > EXACTLY * (logs.max() - logs.min()):
             raise ValueError(f"the numbers at its {letter} axis do not stand where they belong")
-        return None
+        break
     return None
 
 
 def _numbered_ticks(axes: ET.Element, letter: str) -> list[Point]:
     """Return the numbers at an axis: (position in the drawing, number) of each."""
     texts = ["".join(text.itertext()).strip().replace("\u2212", "-") for text in axes.iter(f"{SVG}text")]
-    powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # at the end of an axis: what its numbers count
+    powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # at the end of an axis: the unit of numbers
     factor = float(powers[0]) if len(powers) == 1 else 1.0
     ticks = []
     for tick in axes.iter(f"{SVG}g"):

@@ -101,7 +101,7 @@ def _fault_of_one_device_sentence(text: str, claims: Sequence[Claim]) -> str:
 
 
 def _fault_of_part(part: str, claims: Sequence[Claim]) -> str:
-    """Return the fault of a part as "a at 1.5x is faster": a word that its claim has not, or "is" for "are"; else ""."""
+    """Return the fault of a part as "a at 1.5x is faster": a word its claim has not, or "is" for "are"; else ""."""
     verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
     if verb is None:
         return ""

@@ -9,23 +9,26 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.number_format import significant
+from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, check_values, close, differing_settings, in_words
-from scaleproof.verify.recompute import CONFIDENCE, by_cell, waiting_share
+from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup, waiting_share
 
+WATERFALL, PROFILE = "waterfall.json", "profile_summary.json"
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
 LOSS_TOLERANCE = 1e-7  # relative, of losses.csv, which has nine digits
 SLACK = 1e-3  # of a derived target above what the slowest learner reaches
 LEARNT = 0.5  # of the median run's fall of the loss, below which a run has no say in a derived target
 TRACED = ("wall_ms", "compute_ms", "communication_ms", "exposed_ms", "overlapped_ms", "wait_ms", "exposed_wait_ms")
 TRACE_PARTS = (*TRACED, "idle_ms")
-# Part of a waterfall -> where its milliseconds are from; that of the local batch is a cell.
+# Part of a waterfall -> where its milliseconds are from; None: from a cell that the part names.
 SOURCES = {
     "exposed transfer": "trace",
     "waiting for the slowest rank": "trace",
@@ -63,9 +66,9 @@ class RawCurve:
 
 
 def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
-    """Return the loss curve of each of a cell's runs: losses, and at each step the mean of the last ones.
+    """Return the loss curve of each of a cell's runs: its losses, and each step's mean of the latest ones, NaN aside.
 
-    Of a tenth of the longest window, FEWEST_STEPS at least; of as many as there are at the beginning, without NaN.
+    These are a tenth of the longest window, FEWEST_STEPS at least, and fewer at the beginning.
     """
     smoothed_over = max(FEWEST_STEPS, round(PART_OF_WINDOW * max(len(run.window) for run in runs)))
     made = []
@@ -82,28 +85,27 @@ def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
 def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where losses.csv has other means over runs than steps.csv gives."""
     file = "losses.csv"
-    rows: dict[str, list[dict[str, str]]] = {}
-    for row in csv_of(folder / file):
-        rows.setdefault(row["cell"], []).append(row)
+    rows = group_by(csv_of(folder / file), itemgetter("cell"))
     cells = by_cell([run for run in runs if run.ok])
     if set(rows) != set(cells):
         yield Difference(file, "cells", "are not those with numbers")
     for cell in rows.keys() & cells.keys():
-        of_cell = loss_curves(cells[cell])
+        curves = loss_curves(cells[cell])
         for row in rows[cell]:
             step = int(row["step"])
-            timed = step - of_cell[0].before
-            expected = {
-                "n": float(len(of_cell)),
-                "loss": statistics.fmean(curve.losses[step] for curve in of_cell),
-                "smoothed": statistics.fmean(curve.smoothed[step] for curve in of_cell),
+            step_of_window = step - curves[0].before  # below 0 in the warm-up
+            means = {
+                "loss": statistics.fmean(curve.losses[step] for curve in curves),
+                "smoothed": statistics.fmean(curve.smoothed[step] for curve in curves),
             }
-            if timed >= 0:
-                expected["seconds"] = statistics.fmean(curve.ends[timed] for curve in of_cell)
-            finite: dict[str, Any] = {name: value for name, value in expected.items() if not math.isnan(value)}
-            stated = {name: float(row[name]) for name in finite} | {"phase": row["phase"]}
-            finite["phase"] = "warmup" if timed < 0 else "window"
-            differences = check_values(file, f"{cell}, step {step}", stated, finite, "steps.csv gives", LOSS_TOLERANCE)
+            if step_of_window >= 0:
+                means["seconds"] = statistics.fmean(curve.ends[step_of_window] for curve in curves)
+            known = {name: mean for name, mean in means.items() if not math.isnan(mean)}
+            expected: dict[str, Any] = {"n": float(len(curves)), **known}
+            stated = {name: float(row[name]) for name in expected} | {"phase": row["phase"]}
+            expected["phase"] = "warmup" if step_of_window < 0 else "window"
+            where = f"{cell}, step {step}"
+            differences = check_values(file, where, stated, expected, "steps.csv gives", LOSS_TOLERANCE)
             yield from islice(differences, 1)  # one of a row is enough
 
 
@@ -112,25 +114,25 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     file = "cells.csv"
     cells = by_cell([run for run in runs if run.ok])
     curves_of = {cell: loss_curves(group) for cell, group in cells.items()}
-    derived = _derived_targets(cells, curves_of)
+    targets = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
     campaign = campaign_beside(folder)
-    # A campaign may name its target: then it is one for all cells, whatever they have reached. Without the campaign's
-    # file it counts as derived where cells have several, or where one is near to what is derived.
-    near_derived = [close(float(row["target_loss"]), derived.get(row["cell"]), 1e-5) for row in rows]
-    is_derived = campaign is not None or len({row["target_loss"] for row in rows}) > 1 or any(near_derived)
-    if campaign and campaign.target_loss != "derive":
-        derived = dict.fromkeys(derived, campaign.target_loss)
+    # Without the campaign's file nobody knows whether it names its target, which may then be any. A target counts as
+    # derived from the runs where cells have several, or where one is near to what is derived.
+    are_several = len({row["target_loss"] for row in rows}) > 1
+    are_derived = are_several or any(close(float(row["target_loss"]), targets.get(row["cell"]), 1e-5) for row in rows)
+    if campaign and campaign.target_loss != "derive":  # one for all cells, whatever they have reached
+        targets = dict.fromkeys(targets, campaign.target_loss)
     for row in csv_of(folder / file):
-        if math.isfinite(derived.get(row["cell"], math.inf)) and not row["target_loss"]:
+        if math.isfinite(targets.get(row["cell"], math.inf)) and not row["target_loss"]:
             yield Difference(file, f"{row['cell']}, target_loss", "is empty, and its runs reach one")
     for row in rows:
-        cell, target = row["cell"], float(row["target_loss"])
-        if is_derived and not close(target, derived.get(cell), TOLERANCE):
-            problem = f"is {row['target_loss']}, the raw files give {in_words(derived[cell])}"
+        cell, stated_target = row["cell"], float(row["target_loss"])
+        if (campaign or are_derived) and not close(stated_target, targets.get(cell), TOLERANCE):
+            problem = f"is {row['target_loss']}, the raw files give {in_words(targets[cell])}"
             yield Difference(file, f"{cell}, target_loss", problem)
             continue
-        expected = _expected_times(_when_reached(curves_of[cell], target))
+        expected = _expected_times(_when_reached(curves_of[cell], stated_target))
         stated = {name: float(row[name]) if row[name] else None for name in expected}
         yield from check_values(file, cell, stated, expected)
 
@@ -153,14 +155,14 @@ def _expected_times(reached: Sequence[tuple[float, int]] | None) -> dict[str, fl
     return dict(zip(names, (value, low, high, statistics.fmean(steps)), strict=True))
 
 
-def _when_reached(of_cell: Sequence[RawCurve], target: float) -> list[tuple[float, int]] | None:
-    """Return (seconds, steps) after which each run reaches the target; None where one does not in its window."""
+def _when_reached(curves: Sequence[RawCurve], target: float) -> list[tuple[float, int]] | None:
+    """Return (seconds, steps) after which each run reaches the target; None where one does not, or in its warm-up."""
     reached = []
-    for curve in of_cell:
+    for curve in curves:
         in_warmup = any(loss <= target for loss in curve.smoothed[: curve.before])
-        timed = enumerate(zip(curve.ends, curve.smoothed[curve.before :], strict=True), 1)
-        first = next(((end, step) for step, (end, loss) in timed if loss <= target), None)
-        if in_warmup or first is None or curve.lowest > target:
+        window = enumerate(zip(curve.ends, curve.smoothed[curve.before :], strict=True), 1)
+        first = next(((end, step) for step, (end, loss) in window if loss <= target), None)
+        if in_warmup or first is None or math.isinf(curve.lowest):
             return None
         reached.append(first)
     return reached
@@ -173,64 +175,66 @@ def _derived_targets(
 
     Cells of a kind learn the same tokens; runs that have hardly learnt (LEARNT) do not count.
     """
-    kinds: dict[str, list[RawCurve]] = {}
-    kind_of = {}  # cell -> its kind
-    for cell, group in cells.items():
-        workload = group[0].metrics["config"]["workload"]
-        kind_of[cell] = str([workload.get(name) for name in SAME_LOSS])
-        kinds.setdefault(kind_of[cell], []).extend(curves_of[cell])
+    workloads = {cell: group[0].metrics["config"]["workload"] for cell, group in cells.items()}
     targets: dict[str, float] = {}
-    for kind, of_kind in kinds.items():
-        of_kind = [curve for curve in of_kind if math.isfinite(curve.first)]
-        if not of_kind:
+    for kind in group_by(cells, lambda cell: str([workloads[cell].get(name) for name in SAME_LOSS])).values():
+        curves = [curve for cell in kind for curve in curves_of[cell] if math.isfinite(curve.first)]
+        if not curves:
             continue
-        falls = [curve.first - curve.lowest for curve in of_kind]
+        falls = [curve.first - curve.lowest for curve in curves]  # how much each run has learnt
         typical = statistics.median(falls)
         least = LEARNT * typical if typical > 0 else typical  # a median that rose is not to be halved
-        reached = max(curve.lowest for curve, fall in zip(of_kind, falls, strict=True) if fall >= least)
-        target = reached + SLACK * max(reached, 1.0)
-        targets |= {cell: target for cell, own_kind in kind_of.items() if own_kind == kind}
+        reached = max(curve.lowest for curve, fall in zip(curves, falls, strict=True) if fall >= least)
+        targets |= dict.fromkeys(kind, reached + SLACK * max(reached, 1.0))
     return targets
 
 
 def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where the parts of a cell's step in waterfall.json are not those that runs and traces give."""
-    file = "waterfall.json"
     cells = by_cell([run for run in runs if run.ok])
-    entries = {entry["cell"]: entry for entry in json_of(folder / file)["cells"]}
+    entries = {entry["cell"]: entry for entry in json_of(folder / WATERFALL)["cells"]}
     expected = {
         point["cell"]: (series["baseline"], series["kind"])
         for series in report["series"]
         for point in series["runs"].values()
-        if series["kind"] and point["cell"] != series["baseline"] and not point["incomparable"]
+        if has_speedup(series, point)
     }
     if set(entries) != set(expected):
-        yield Difference(file, "cells", "are not those beyond a baseline")
+        yield Difference(WATERFALL, "cells", "are not those beyond a baseline")
     for cell in entries.keys() & expected.keys():
         entry, (base, kind) = entries[cell], expected[cell]
-        parts = {part["name"]: part for part in entry["parts"]}
-        if len(parts) < len(entry["parts"]):
-            yield Difference(file, cell, "has a part twice")
-        for name, part in parts.items():
-            source = SOURCES.get(name, "")
-            if source == "" or (source and part["ms"] is not None and part["source"] != source):
-                yield Difference(file, f"{cell}, {name}", f"is no part of a step by {part['source']}")
+        yield from _check_form_of_parts(entry)
         strategy = cells[cell][0].metrics["config"]["execution"]["strategy"]
         of_runs = {"strategy": strategy, "baseline": base, "kind": kind, "n": len(cells[cell])}
-        stated = entry | {name: part["ms"] for name, part in parts.items()}
+        stated = entry | {part["name"]: part["ms"] for part in entry["parts"]}
         computed = _expected_parts(folder, entry, cells, base, kind)
-        stated_parts = {name: value for name, value in computed.items() if name in stated}
-        yield from check_values(file, cell, stated, of_runs | stated_parts)
-        total = entry["ideal_ms"] + entry["unexplained_ms"] + math.fsum(part["ms"] or 0.0 for part in entry["parts"])
-        if not close(total, entry["measured_ms"], 1e-7):
-            sums = f"parts sum to {significant(total, 7)} ms, the step is {significant(entry['measured_ms'], 7)}"
-            yield Difference(file, cell, sums)
+        due = {name: value for name, value in computed.items() if name in stated}  # an entry need not have all parts
+        yield from check_values(WATERFALL, cell, stated, of_runs | due)
+
+
+def _check_form_of_parts(entry: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield a part of a waterfall that is there twice, or by another source than its own, and a wrong sum of parts."""
+    cell, parts = entry["cell"], entry["parts"]
+    if len({part["name"] for part in parts}) < len(parts):
+        yield Difference(WATERFALL, cell, "has a part twice")
+    for part in parts:
+        source = SOURCES.get(part["name"])
+        by_another = source is not None and part["ms"] is not None and part["source"] != source
+        if part["name"] not in SOURCES or by_another:
+            yield Difference(WATERFALL, f"{cell}, {part['name']}", f"is no part of a step by {part['source']}")
+    total = entry["ideal_ms"] + entry["unexplained_ms"] + math.fsum(part["ms"] or 0.0 for part in parts)
+    if not close(total, entry["measured_ms"], 1e-7):
+        sums = f"parts sum to {significant(total, 7)} ms, the step is {significant(entry['measured_ms'], 7)}"
+        yield Difference(WATERFALL, cell, sums)
 
 
 def _expected_parts(
     folder: Path, entry: Mapping[str, Any], cells: Mapping[str, Sequence[RawRun]], base: str, kind: str
 ) -> dict[str, float | None]:
-    """Return the parts of the step of an entry's cell, as far as runs and traces give them: name -> milliseconds."""
+    """Return what runs and traces give of the step of an entry's cell: part or field -> milliseconds.
+
+    A part is how much longer it takes than `base`, the baseline, would make it take in an ideal step.
+    """
     group, base_group = cells[entry["cell"]], cells[base]
     scale = base_group[0].devices / group[0].devices if kind == "strong" else 1.0  # ideal step over the baseline's
     measured, ideal = _step_ms(group), _step_ms(base_group) * scale
@@ -242,7 +246,7 @@ def _expected_parts(
         **_part_of_smaller_batch(entry, group, cells, ideal),
         **_exposed_parts(steps, measured),
     }
-    if steps and base_steps:
+    if steps and base_steps:  # idle time of the device that is not waiting for data
         gaps = _idle_share(steps) * measured - _data_ms(group)
         base_gaps = _idle_share(base_steps) * _step_ms(base_group) - _data_ms(base_group)
         computed["host gaps"] = gaps - scale * base_gaps
@@ -264,9 +268,10 @@ def _data_ms(runs: Sequence[RawRun]) -> float:
 def _part_of_smaller_batch(
     entry: Mapping[str, Any], group: Sequence[RawRun], cells: Mapping[str, Sequence[RawRun]], ideal: float
 ) -> dict[str, float | None]:
-    """Return the part of the smaller local batch -> its ms, by the cell that is said to have that batch on one device.
+    """Return {"smaller local batch": ms}: what a step on one device, with the batch of one, takes above the ideal.
 
-    They are None where that cell does other work; {} where no part is stated.
+    The part names the cell with such steps as its source; ms is None where it does other work. {} where no ms are
+    stated.
     """
     stated = next((part for part in entry["parts"] if part["name"] == "smaller local batch"), None)
     if stated is None or stated["ms"] is None:
@@ -275,17 +280,17 @@ def _part_of_smaller_batch(
     if other is None or other[0].devices != 1:
         return {stated["name"]: None}
     config, other_config = group[0].metrics["config"], other[0].metrics["config"]
-    is_local = other_config["work"]["global_batch"] == config["work"]["global_batch"] / group[0].devices
+    has_local_batch = other_config["work"]["global_batch"] == config["work"]["global_batch"] / group[0].devices
     other_work = any(key.startswith("workload.") for key in differing_settings(config, other_config))
-    return {stated["name"]: _step_ms(other) - ideal if is_local and not other_work else None}
+    return {stated["name"]: _step_ms(other) - ideal if has_local_batch and not other_work else None}
 
 
 def _steps_of_trace(folder: Path, cell: str) -> list[dict[str, Any]]:
     """Return the traced steps of a cell, of each rank; none where there is no trace, or it lacks a part of them."""
-    path = folder / "traces" / cell / "profile_summary.json"
+    path = folder / "traces" / cell / PROFILE
     steps: list[dict[str, Any]] = json_of(path).get("per_step", []) if path.is_file() else []
-    are_whole = all(step.get(name) is not None for step in steps for name in TRACE_PARTS if name != "exposed_wait_ms")
-    return steps if are_whole else []
+    needed = set(TRACE_PARTS) - {"exposed_wait_ms"}  # which older traces lack
+    return steps if all(step.get(name) is not None for step in steps for name in needed) else []
 
 
 def _sum_over_steps(steps: Sequence[Mapping[str, Any]], name: str) -> float:
@@ -302,8 +307,8 @@ def _exposed_parts(steps: Sequence[Mapping[str, Any]], measured: float) -> dict[
     """Return what the traced `steps` of a cell give of its timed step of `measured` ms: parts in ms, and two ratios.
 
     All parts are None without steps. Older traces lack exposed_wait_ms: of them transfer and waiting are one part,
-    "exposed communication". The ratios are computing over transfer, and the share of the transfer that is exposed;
-    None where nothing is transferred.
+    "exposed communication". The ratios, computing over transfer and the exposed share of the transfer, are None where
+    nothing is transferred.
     """
     transfer, waiting = "exposed transfer", "waiting for the slowest rank"
     if not steps:
@@ -326,28 +331,27 @@ def check_traces(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where traces.json has other means over steps and ranks than the profiles, or parts that do not add up."""
     file = "traces.json"
     for trace in json_of(folder / file)["traces"]:
-        where = trace["cell"]
-        path = folder / "traces" / where / "profile_summary.json"
-        profile = json_of(path)
-        if profile.get("cell") != where:
-            yield Difference(file, where, f"its profile is of {profile.get('cell')}")
+        cell = trace["cell"]
+        profile = json_of(folder / "traces" / cell / PROFILE)
+        if profile.get("cell") != cell:
+            yield Difference(file, cell, f"its profile is of {profile.get('cell')}")
         steps = profile.get("per_step", [])
-        groups = [(where, trace, steps)]
+        if sorted(part["rank"] for part in trace["per_rank"]) != sorted(profile.get("ranks", [])):
+            yield Difference(file, cell, "its ranks are not those of the profile")
+        stated_means = [(cell, trace, steps)]  # of all ranks, then of each: where, what is stated, the steps it is of
         for part in trace["per_rank"]:
             of_rank = [step for step in steps if step["rank"] == part["rank"]]
-            groups.append((f"{where}, rank {part['rank']}", part, of_rank))
-        if sorted(part["rank"] for part in trace["per_rank"]) != sorted(profile.get("ranks", [])):
-            yield Difference(file, where, "its ranks are not those of the profile")
-        for name_of_group, stated, traced in groups:
+            stated_means.append((f"{cell}, rank {part['rank']}", part, of_rank))
+        for where, stated, traced in stated_means:
             means = {name: _mean([step.get(name) for step in traced]) for name in TRACE_PARTS}
-            yield from check_values(file, name_of_group, stated, means, "the profile gives")
+            yield from check_values(file, where, stated, means, "the profile gives")
         overhead = _expected_overhead(profile, runs)
         expected = _expected_phases(trace, profile) | ({"overhead": overhead} if overhead else {})
-        yield from check_values(file, where, trace, expected)
+        yield from check_values(file, cell, trace, expected)
         for name in sorted(trace.keys() & profile.keys()):
             if trace[name] != profile[name]:
-                yield Difference(file, f"{where}, {name}", "is not that of the profile")
-        yield from _check_steps(f"traces/{where}/profile_summary.json", steps)
+                yield Difference(file, f"{cell}, {name}", "is not that of the profile")
+        yield from _check_steps(f"traces/{cell}/{PROFILE}", steps)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -363,12 +367,12 @@ def _expected_phases(trace: Mapping[str, Any], profile: Mapping[str, Any]) -> di
     return {
         "phases_ms": {name: statistics.fmean(step["ranges_ms"].get(name, 0.0) for step in steps) for name in phases},
         "classified_share": (profile.get("coverage") or {}).get("classified_share"),
-        "file": f"traces/{trace['cell']}/profile_summary.json",
+        "file": f"traces/{trace['cell']}/{PROFILE}",
     }
 
 
 def _expected_overhead(profile: Mapping[str, Any], runs: Sequence[RawRun]) -> dict[str, Any] | None:
-    """Return a traced step over a timed one, with the interval of one further run; None without timed runs."""
+    """Return a traced step over a timed one, with the interval that one further run would have; None without either."""
     timed_runs = [run for run in runs if run.ok and run.metrics["fingerprint"] == profile.get("fingerprint")]
     logs = [math.log(1e3 * run.seconds / len(run.window)) for run in timed_runs]
     traced = profile.get("step_time_ms") or []

@@ -22,6 +22,7 @@ FEWEST_SIZES, FEWEST_FITS = 3, 3  # of a fit; repeats of which a law can be show
 NO_MISS = 0.005  # logarithm of a speed-up
 NAME_OF = {"amdahl": "Amdahl's law", "gustafson": "Gustafson's law"}
 Fitted = dict[str, float | int | None]
+Due = tuple[list[str], list[str], list[float]]  # names and words that a sentence must have, figures that it may have
 
 
 def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
@@ -51,7 +52,7 @@ def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     """Fit Amdahl's law ("strong") or Gustafson's ("weak"); return its fraction, bounds, limit and worst miss.
 
     Return {} with fewer than FEWEST_SIZES sizes, without one device, or where a size is no faster than one device.
-    `rates`: devices -> tokens/s of each repeat, as many of each size.
+    `rates`: devices -> tokens/s of each repeat, as many of each size. Each repeat is fitted by itself.
     """
     sizes = np.array(sorted(set(rates) - {1}), dtype=float)
     if len(rates) < FEWEST_SIZES or not rates.get(1):
@@ -71,9 +72,10 @@ def refit_law(kind: str, rates: Mapping[int, Sequence[float]]) -> Fitted:
     if half is not None:
         law |= {"low": value - half, "high": value + half}
     by_law = losses_to_speedups(kind, sizes, np.outer(largest_losses, fractions))
-    miss = _worst_miss(sizes, np.log(speedups) - np.log(np.maximum(by_law, np.finfo(float).tiny)))
-    if miss:
-        return law | {"devices": miss[0], "log_miss": miss[1], "percent": 100 * math.expm1(miss[1])}
+    worst = _worst_miss(sizes, np.log(speedups) - np.log(np.maximum(by_law, np.finfo(float).tiny)))
+    if worst:
+        devices, log_miss = worst
+        return law | {"devices": devices, "log_miss": log_miss, "percent": 100 * math.expm1(log_miss)}
     return law | ({"limit": 1 / value} if kind == "strong" and 0 < value <= 1 else {})
 
 
@@ -96,7 +98,10 @@ def losses_to_speedups(kind: str, sizes: np.ndarray, losses: np.ndarray) -> np.n
 
 
 def _worst_miss(sizes: np.ndarray, misses: np.ndarray) -> tuple[int, float] | None:
-    """Return the size at which the law misses the speed-ups by most, and the logarithm of that miss; None by chance."""
+    """Return the size at which the law misses by most, and the mean logarithm; None where it may be chance, or small.
+
+    `misses`: logarithm of measured over fitted speed-up, sizes x repeats.
+    """
     repeats = misses.shape[1]
     if repeats < FEWEST_FITS:
         return None
@@ -138,60 +143,63 @@ def check_further_sentences(
             yield Difference(CLAIMS, topic, f"has {len(texts)} sentences, not {len(expected)}")
             continue
         for text, (names, words, figures) in zip(texts, expected, strict=True):
-            plain = text
-            for name in sorted(names, key=len, reverse=True):
-                plain = plain.replace(name, " ")
-            printed = numbers(plain)
+            where, without_names = f'{topic}: "{text[:60]}"', text
+            for name in sorted(names, key=len, reverse=True):  # a name has digits
+                without_names = without_names.replace(name, " ")
             missing = [word for word in (*names, *words) if word not in text]
+            printed = numbers(without_names)
             wrong = [number for number in printed if not any(stands_for(number, figure) for figure in figures)]
             if missing:
-                yield Difference(CLAIMS, f'{topic}: "{text[:60]}"', f"does not say {missing[0]}")
+                yield Difference(CLAIMS, where, f"does not say {missing[0]}")
             if wrong:
-                yield Difference(CLAIMS, f'{topic}: "{text[:60]}"', f"{wrong[0]} is none of its figures")
-
-
-Due = tuple[list[str], list[str], list[float]]  # names and words that a sentence must have, figures that it may have
+                yield Difference(CLAIMS, where, f"{wrong[0]} is none of its figures")
 
 
 def _sentences_due_on_laws(report: Mapping[str, Any]) -> Iterator[Due]:
-    """Yield the words and figures of the sentence on the law of each series, in the order of the series."""
+    """Yield what the sentence on the law of each series must have: strong scaling first, then the order of the series.
+
+    Its figures, bounds and misses, are those of the report; a reason why there is no law stands in it as it is.
+    """
     for kind in ("strong", "weak"):
         for series in (series for series in report["series"] if series["kind"] == kind and series["law"]):
             law, stated = series["law"], _stated_law(series["law"])
-            words = [NAME_OF[law["law"]]]
+            name, law_name = series["name"], NAME_OF[law["law"]]
             if law["undefined"]:
-                yield [series["name"]], [*words, law["undefined"]], [*map(float, numbers(law["undefined"]))]
+                yield [name], [law_name, law["undefined"]], [*map(float, numbers(law["undefined"]))]
                 continue
-            lack = stated.get("percent")
-            if lack is not None:
-                words += ["does not fit", "faster" if lack > 0 else "slower"]
+            words = [law_name]
+            figures = [LEVEL, *(float(value) for value in stated.values() if value is not None)]
+            percent = stated.get("percent")
+            if percent is not None:
+                words += ["does not fit", "faster" if percent > 0 else "slower"]
+                figures.append(abs(percent))  # "3 % slower"
             elif "limit" in stated and (stated.get("low") or 0) > 0:
                 words.append("no speed-up above")
-            figures = [LEVEL, *(float(value) for value in stated.values() if value is not None)]
-            yield [series["name"]], words, [*figures, abs(lack or 0.0)]
+            yield [name], words, figures
 
 
 def _sentences_due_on_drift(comparisons: Mapping[str, Any], quantities: Quantities) -> Iterator[Due]:
-    """Yield the sentence on each arm whose rate differs for certain from that of a cell with the same work."""
+    """Yield what the sentence on A or B (an arm) must have, where its rate is not that of a cell with the same work.
+
+    There is a sentence where the 95 % interval of the ratio of both rates leaves 1 out, by Welch and Satterthwaite.
+    """
     for entry in comparisons.values():
         for arm, stated in (entry.get("arms") or {}).items():
             rate = stated["tokens_per_s"]
+            arm_error = _standard_error(rate["low"], rate["high"], rate["n"])
             for cell in stated["same_work"]:
-                there = quantities.get(f"cells/{cell}/tokens_per_s")
-                if there is None:
+                of_cell = quantities.get(f"cells/{cell}/tokens_per_s")
+                cell_error = _standard_error(of_cell.low, of_cell.high, of_cell.n) if of_cell else None
+                if of_cell is None or arm_error is None or cell_error is None:
                     continue
-                here_error = _standard_error(rate["low"], rate["high"], rate["n"])
-                there_error = _standard_error(there.low, there.high, there.n)
-                if here_error is None or there_error is None:
-                    continue
-                variance = here_error**2 + there_error**2
-                parts = here_error**4 / (rate["n"] - 1) + there_error**4 / (there.n - 1)
-                ratio = rate["value"] / there.value
-                half = half_width(variance, variance**2 / parts, CONFIDENCE)  # Welch, Satterthwaite
+                variance = arm_error**2 + cell_error**2
+                freedom = variance**2 / (arm_error**4 / (rate["n"] - 1) + cell_error**4 / (of_cell.n - 1))
+                half = half_width(variance, freedom, CONFIDENCE)
+                ratio = rate["value"] / of_cell.value
                 if abs(math.log(ratio)) > half:
                     bounds = [ratio * math.exp(-half), ratio * math.exp(half)]
-                    counts = [float(rate["n"]), float(there.n)]
-                    yield [entry[arm], cell], [], [rate["value"], there.value, ratio, *bounds, *counts, LEVEL]
+                    counts = [float(rate["n"]), float(of_cell.n)]
+                    yield [entry[arm], cell], [], [rate["value"], of_cell.value, ratio, *bounds, *counts, LEVEL]
 
 
 def _standard_error(low: float | None, high: float | None, n: int) -> float | None:

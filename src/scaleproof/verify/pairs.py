@@ -30,7 +30,8 @@ from scaleproof.verify.recompute import CONFIDENCE, log_interval
 FILE = "comparison.json"
 EFFECT = 0.02  # for which the pairs needed are stated
 FEWEST_PAIRS, MOST_PAIRS = 6, 1000
-QUANTILES = {"detectable_low": 0.975, "detectable_high": 0.025}  # of the spread, which is known to its freedom
+# What is detectable with the smallest and the largest spread that the measured one allows, by quantiles of chi-square.
+QUANTILES = {"detectable_low": 0.975, "detectable_high": 0.025}
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
 
 
@@ -64,7 +65,6 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
     `cells`: runs of the campaign's own cells, among which each arm names those that do its work.
     """
     report = json_of(folder / FILE)
-    with_bounds = schema_of(report) >= WITH_BOUNDS
     yield from check_values(FILE, "confidence", report["confidence"], CONFIDENCE)
     for entry in report["comparisons"]:
         if not entry["estimate"]:
@@ -77,34 +77,41 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
             continue
         listed = json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"]
         pairs = _paired_runs(listed, runs)
-        configs = {run.cell: run.metrics["config"] for run in pairs.runs}
-        declared = differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
-        stated: dict[str, Any] = {"status": "ok", "why": None, "pairs": len(listed), "declared": declared}
-        if entry.get("metrics_paths"):  # in the folder that they state
-            at = entry["metrics_paths"][0].split("compare/")[0]
-            folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
-            stated["metrics_paths"] = [f"{at}{path_of_run}/{METRICS}" for path_of_run in folders]
-        yield from check_values(FILE, entry["name"], entry, stated)
-        expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
-        for name, value in expected.items():
-            if not _agrees(name, entry["estimate"][name], value):
-                where = f"{entry['name']}, {name}"
-                yield from check_values(FILE, where, entry["estimate"][name], value, "the pairs give")
-        if with_bounds:
-            yield from _check_range(entry, pairs.freedom)
+        yield from _check_entry(entry, listed, pairs)
+        yield from _check_estimate(entry, pairs, with_bounds=schema_of(report) >= WITH_BOUNDS)
         yield from _check_arms(entry, pairs.runs, cells)
-        for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
-            stated = entry["estimate"][name]
-            if len(values) != len(stated) or not all(map(close, values, stated)):
-                yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
 
 
-def _check_range(entry: Mapping[str, Any], freedom: int) -> Iterator[Difference]:
-    """Yield where one of two detectable effects does not follow from the other: of both together, draws decide."""
-    low, high = (math.log1p(entry["estimate"][name]) for name in QUANTILES)
-    below, above = (float(stats.chi2.ppf(probability, freedom)) for probability in QUANTILES.values())
-    if not close(high, low * math.sqrt(below / above), TOLERANCE):
-        yield Difference(FILE, f"{entry['name']}, detectable_high", "does not follow from detectable_low")
+def _check_entry(
+    entry: Mapping[str, Any], listed: Sequence[Mapping[str, Any]], pairs: PairedRuns
+) -> Iterator[Difference]:
+    """Yield where a comparison states other settings, pairs or paths than its runs have. `listed`: of pairs.json."""
+    configs = {run.cell: run.metrics["config"] for run in pairs.runs}
+    declared = differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
+    expected: dict[str, Any] = {"status": "ok", "why": None, "pairs": len(listed), "declared": declared}
+    if entry.get("metrics_paths"):  # results may have been moved: the folder before compare/ is taken as stated
+        moved_to = entry["metrics_paths"][0].split("compare/")[0]
+        folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
+        expected["metrics_paths"] = [f"{moved_to}{path_of_run}/{METRICS}" for path_of_run in folders]
+    yield from check_values(FILE, entry["name"], entry, expected)
+
+
+def _check_estimate(entry: Mapping[str, Any], pairs: PairedRuns, with_bounds: bool) -> Iterator[Difference]:
+    """Yield where ratios and figures of a comparison are not those of its pairs; `with_bounds`: also the bounds."""
+    estimate = entry["estimate"]
+    expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
+    for name, value in expected.items():
+        if not _agrees(name, estimate[name], value):
+            yield from check_values(FILE, f"{entry['name']}, {name}", estimate[name], value, "the pairs give")
+    for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
+        if len(values) != len(estimate[name]) or not all(map(close, values, estimate[name])):
+            yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
+    if with_bounds:
+        # Draws decide on both detectable effects alike; their proportion is that of the spreads, exactly.
+        low, high = (math.log1p(estimate[name]) for name in QUANTILES)
+        of_low, of_high = (float(stats.chi2.ppf(probability, pairs.freedom)) for probability in QUANTILES.values())
+        if not close(high, low * math.sqrt(of_low / of_high), TOLERANCE):
+            yield Difference(FILE, f"{entry['name']}, detectable_high", "does not follow from detectable_low")
 
 
 def _paired_runs(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> PairedRuns:
@@ -128,12 +135,12 @@ def _expected_figures(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
 
 
 def _noise_floor(pairs: PairedRuns) -> float:
-    """Return the logarithm that the mean of as many A/A pairs stays below with 95 %."""
+    """Return what the mean of the logarithms of as many A/A pairs stays below with 95 %."""
     return half_width(pairs.spread**2 / len(pairs.ratios), pairs.freedom, CONFIDENCE)
 
 
 def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
-    """Yield name and value of the bounds, the claim, and the effects that the pairs would show."""
+    """Yield field and value of the bounds, the claim, and the effects that the pairs would show."""
     n, mean = len(pairs.ratios), statistics.fmean(pairs.logs)
     half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
     yield "low", math.exp(mean - half)
@@ -141,14 +148,14 @@ def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     claimed = abs(mean) > max(half, _noise_floor(pairs))  # the interval is without 1, the mean above the noise
     yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
     nulls = len(pairs.null_ratios)
-    unit = _detectable_effect(n, nulls)
+    in_spreads = _detectable_effect(n, nulls)
     for name, probability in QUANTILES.items():
-        quantile = float(stats.chi2.ppf(probability, pairs.freedom))
-        spread = pairs.spread * math.sqrt(pairs.freedom / quantile)
-        yield name, math.expm1(unit * spread)
-        yield name.replace("detectable", "pairs"), _pairs_needed(spread, nulls)
-    if abs(abs(mean) / (unit * pairs.spread) - 1) > TOLERANCE_OF_DRAWS:
-        yield "overstated", claimed and abs(mean) < unit * pairs.spread
+        spread = pairs.spread * math.sqrt(pairs.freedom / float(stats.chi2.ppf(probability, pairs.freedom)))
+        yield name, math.expm1(in_spreads * spread)
+        yield name.replace("detectable", "pairs"), _pairs_needed(spread, nulls)  # pairs_low, pairs_high
+    detectable = in_spreads * pairs.spread
+    if abs(abs(mean) / detectable - 1) > TOLERANCE_OF_DRAWS:  # nearer to it, other draws may say otherwise
+        yield "overstated", claimed and abs(mean) < detectable
 
 
 def _pairs_needed(spread: float, nulls: int) -> int | None:
@@ -160,14 +167,17 @@ def _pairs_needed(spread: float, nulls: int) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _detectable_effect(n: int, nulls: int) -> float:
-    """Return the effect, in standard deviations of a pair, that `n` pairs claim 8 times in 10, by simulation."""
+    """Return the log ratio that `n` pairs, beside `nulls` A/A pairs, claim 8 times in 10, by simulation.
+
+    It is in standard deviations of a pair. Both bounds that a claim must pass follow from the spread that is drawn.
+    """
     random = np.random.default_rng(11)
     chi2, null_chi2 = random.chisquare(n - 1, DRAWS), random.chisquare(nulls, DRAWS)
     freedom = n - 1 + nulls
-    interval = stats.t.ppf(0.975, n - 1) * np.sqrt(chi2 / (n - 1))
-    floor = stats.t.ppf(0.975, freedom) * np.sqrt((chi2 + null_chi2) / freedom)
-    thresholds = np.maximum(interval, floor) - random.standard_normal(DRAWS)  # a claim must pass both
-    return float(np.quantile(thresholds, POWER)) / math.sqrt(n)
+    half_widths = stats.t.ppf(0.975, n - 1) * np.sqrt(chi2 / (n - 1))
+    noise_floors = stats.t.ppf(0.975, freedom) * np.sqrt((chi2 + null_chi2) / freedom)
+    claimed_from = np.maximum(half_widths, noise_floors) - random.standard_normal(DRAWS)
+    return float(np.quantile(claimed_from, POWER)) / math.sqrt(n)
 
 
 def _agrees(name: str, stated: object, computed: object) -> bool:
@@ -175,32 +185,32 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
     if name in ("claim", "overstated"):
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
-        # Draws differ in the logarithm, however large it is.
         return close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
-    if name.startswith("pairs") and isinstance(stated or computed, int):  # draws differ; None: too many
-        one, other = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
-        return abs(one - other) <= 2 + 3 * TOLERANCE_OF_DRAWS * other
+    if name.startswith("pairs") and isinstance(stated or computed, int):
+        pairs, expected = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
+        # They grow with the square of what draws decide, by twice its tolerance and more, and are even numbers.
+        return abs(pairs - expected) <= 2 + 3 * TOLERANCE_OF_DRAWS * expected
     return close(stated, computed, TOLERANCE)
 
 
 def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where the rate of A or of B over all of their runs is another one, or other cells do the same work."""
-    cells_there = {run.cell for run in cells}
-    arms = entry.get("arms", {})  # which files of before do not have
+    """Yield where A or B (an arm) has another rate over all of its `runs`, or names other `cells` that do its work."""
+    arms = entry.get("arms", {})  # older files have none
     if arms is None:
         yield Difference(FILE, f"{entry['name']}, arms", "are missing")
     for arm, stated in (arms or {}).items():
         arm_runs = [run for run in runs if run.cell == entry[arm]]
-        value = rate_of(*arm_runs)
-        below, above = log_interval([rate_of(run) for run in arm_runs])
-        bounds = {"low": below and value * below, "high": above and value * above}
-        expected = {"value": value, "n": len(arm_runs), **bounds}
+        rate = rate_of(*arm_runs)
+        below, above = log_interval([rate_of(run) for run in arm_runs])  # factors
+        expected = {"value": rate, "n": len(arm_runs), "low": below and rate * below, "high": above and rate * above}
         where = f"{entry['name']}, tokens/s of {arm.upper()}"
         yield from check_values(FILE, where, stated["tokens_per_s"], expected, "the runs give")
-        by_any_strategy = {"execution.strategy"} if arm_runs[0].devices == 1 else set()
-        config = arm_runs[0].metrics["config"]
-        differences = [(run.cell, differing_settings(config, run.metrics["config"])) for run in cells]
-        same_work = {cell for cell, keys in differences if keys.keys() in (set(), by_any_strategy)}
-        if same_work != cells_there & set(stated["same_work"]):
-            other = ", ".join(sorted(same_work ^ (cells_there & set(stated["same_work"]))))
-            yield Difference(FILE, f"{entry['name']}, {arm.upper()}, same_work", f"is another of {other}")
+        first = arm_runs[0]
+        # On one device the work is the same by any strategy.
+        may_differ = {"execution.strategy"} if first.devices == 1 else set()
+        differing = {run.cell: differing_settings(first.metrics["config"], run.metrics["config"]) for run in cells}
+        same_work = {cell for cell, keys in differing.items() if keys.keys() <= may_differ}
+        wrongly_named = same_work ^ (differing.keys() & set(stated["same_work"]))
+        if wrongly_named:
+            problem = f"is another of {', '.join(sorted(wrongly_named))}"
+            yield Difference(FILE, f"{entry['name']}, {arm.upper()}, same_work", problem)

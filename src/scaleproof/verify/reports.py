@@ -22,16 +22,17 @@ def check_scaling_report(
 
     Where cells are `at_fault`, figures that cannot be recomputed are passed over: it may be for their sake.
     """
+    file = "scaling_report.json"
 
     def check(where: str, stated: dict[str, Any] | None, cell: str, column: str) -> Iterator[Difference]:
         quantity = quantities.get(f"cells/{cell}/{column}")
-        if stated is None or quantity:
-            names = [name for name in ("value", "n", "low", "high") if getattr(quantity, name, None) is not None]
-            yield from check_values(file, where, stated, {name: getattr(quantity, name) for name in names} or None)
-        elif not at_fault:
+        if quantity:
+            fields = {name: getattr(quantity, name) for name in ("value", "n", "low", "high")}
+            known = {name: value for name, value in fields.items() if value is not None}
+            yield from check_values(file, where, stated, known)
+        elif stated and not at_fault:
             yield Difference(file, where, "cannot be recomputed from the raw files")
 
-    file = "scaling_report.json"
     for series in report["series"]:
         for point in series["runs"].values():
             for name in POINT:
@@ -49,12 +50,12 @@ def check_scaling_report(
 
 
 def check_finding_codes(folder: Path) -> Iterator[Difference]:
-    """Yield where the codes in the rows of cells.csv are not in findings.json, or lack one."""
+    """Yield where the codes in a row of cells.csv are not in findings.json, or lack one that is about its own runs."""
     findings = json_of(folder / "findings.json")["findings"]
     for row in csv_of(folder / "cells.csv"):
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
         codes = {finding["code"] for finding in of_cell}
-        required = {finding["code"] for finding in of_cell if not _of_pairs(finding)}  # which cells.csv must have
+        required = {finding["code"] for finding in of_cell if _of_runs(finding)}
         stated = set(row["findings"].split())
         unknown = stated - codes
         if unknown:
@@ -65,32 +66,34 @@ def check_finding_codes(folder: Path) -> Iterator[Difference]:
 
 
 def codes_above_note(findings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, None]]:
-    """Return cell -> the codes above a note of findings about its own runs, and then about its scaling; each once."""
+    """Return cell -> the codes of its findings above a note: those on its runs, then those on its scaling; each once.
+
+    The codes are the keys of a dict, as an ordered set.
+    """
     codes: dict[str, dict[str, None]] = {}
     for finding in sorted(findings, key=lambda finding: finding.get("concerns", "runs") == "scaling"):
-        if finding["severity"] != "note" and not _of_pairs(finding):
+        if finding["severity"] != "note" and _of_runs(finding):
             for cell in finding["cells"]:
                 codes.setdefault(cell, {})[finding["code"]] = None
     return codes
 
 
-def _of_pairs(finding: Mapping[str, Any]) -> bool:
-    """Return whether a finding is on A/B pairs or traces, and so not about the campaign's own runs of a cell."""
-    return finding.get("concerns", "runs") not in ("runs", "scaling")
+def _of_runs(finding: Mapping[str, Any]) -> bool:
+    """Return whether a finding is on the campaign's own runs of cells, or their scaling, not on A/B pairs or traces."""
+    return finding.get("concerns", "runs") in ("runs", "scaling")
 
 
 def check_campaign_name(folder: Path) -> Iterator[Difference]:
-    """Yield each file of another campaign than scaling_report.json's, and a report whose runs are not in its folder."""
+    """Yield each file of another campaign than scaling_report.json's, and a path in that outside its `results`."""
     report = json_of(folder / "scaling_report.json")
     expected = report["campaign"]
-    paths = [
-        path for series in report["series"] for point in series["runs"].values() for path in point["metrics_paths"]
-    ]
-    beginning = f"{report.get('results', '')}/{expected}/runs/".lstrip("/")
-    for path in paths:
-        if not Path(path).is_absolute() and not path.startswith(beginning) and "results" in report:
+    points = [point for series in report["series"] for point in series["runs"].values()]
+    paths = [path for point in points for path in point["metrics_paths"] if not Path(path).is_absolute()]
+    if "results" in report:  # older reports do not say where they are
+        beginning = f"{report['results']}/{expected}/runs/".lstrip("/")
+        elsewhere = [path for path in paths if not path.startswith(beginning)]
+        for path in elsewhere[:1]:
             yield Difference("scaling_report.json", "results", f"is {report['results']}, and there is {path}")
-            break
     for path in sorted(folder.glob("*.json")):
         stated = json_of(path)
         if isinstance(stated, dict) and stated.get("campaign", expected) != expected:

@@ -38,19 +38,19 @@ def settings_of(run: RawRun) -> dict[str, object]:
 def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where a table of runs or cells states another setting, time, commit or number of runs than their records.
 
-    `rows`: with the columns `cell` and, of runs, `repeat`.
+    A table of runs has a column `repeat`.
     """
     cells = by_cell(list(runs))
     for row in rows:
         group = [run for run in cells.get(row["cell"], []) if row.get("repeat") in (None, str(run.metrics["repeat"]))]
-        if not group:
+        if not group:  # another check says so
             continue
         first = group[0]
         expected = settings_of(first)
         if "repeat" in row:
-            names = ("timestamp_utc", "git_commit", "fingerprint")
-            expected |= {name: first.metrics[name] for name in names}
-            expected["metrics"] = f"{row['metrics'].split('runs/')[0]}{first.path}"  # in the folder that it states
+            expected |= {name: first.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint")}
+            # Results may have been moved: the folder before runs/ is taken as stated.
+            expected["metrics"] = f"{row['metrics'].split('runs/')[0]}{first.path}"
             for name, (section, key) in OF_RUN.items():
                 expected[name] = (first.metrics.get(section) or {}).get(key)
         else:
@@ -63,14 +63,15 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
 
 def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield the fields of environment.json, of a publication, that are not those of the records of its runs."""
-    stated = json_of(folder / ENVIRONMENT)
-    of_packages = {name.removeprefix("env."): value for name, value in stated.items() if name.startswith("env.")}
-    others = {name: value for name, value in stated.items() if not name.startswith("env.")}
-    current = others | {f"env.{name}": value for name, value in current_names(of_packages).items()}
+    file = json_of(folder / ENVIRONMENT)
+    versions = {name.removeprefix("env."): value for name, value in file.items() if name.startswith("env.")}
+    stated = {name: value for name, value in file.items() if not name.startswith("env.")}
+    # An older file may call a version by another name.
+    stated |= {f"env.{name}": value for name, value in current_names(versions).items()}
     expected = environment_of([run for run in runs if run.ok])
-    for name in sorted(current.keys() | expected.keys()):
-        if current.get(name) != expected.get(name):
-            problem = f"is {str(current.get(name))[:80]}, the runs have {str(expected.get(name))[:80]}"
+    for name in sorted(stated.keys() | expected.keys()):
+        if stated.get(name) != expected.get(name):
+            problem = f"is {str(stated.get(name))[:80]}, the runs have {str(expected.get(name))[:80]}"
             yield Difference(ENVIRONMENT, name, problem)
 
 

@@ -70,16 +70,16 @@ def check_cells_table(
             if row.get(column):
                 yield Difference(file, f"{row['cell']}, {column}", f"is {row[column]}, and no run has recorded any")
         for column, text in row.items():
-            base = re.sub(r"_(?:low|high)$", "", column)  # the bounds of an interval stand in columns of their own
-            figure = COLUMNS[base].figure if base in COLUMNS else ""
-            quantity = quantities.get(f"cells/{row['cell']}/{figure or base}")
+            name = re.sub(r"_(?:low|high)$", "", column)  # the bounds of a figure stand in columns of their own
+            recomputed_as = (COLUMNS[name].figure if name in COLUMNS else "") or name
+            quantity = quantities.get(f"cells/{row['cell']}/{recomputed_as}")
             if quantity is None:
                 continue
-            suffix = column.removeprefix(base)
-            value = {"": quantity.value, "_low": quantity.low, "_high": quantity.high}[suffix]
-            is_unknown_bound = bool(suffix) and value is None
-            if not is_unknown_bound and not is_figure(text, value, 1e-6 if suffix else 1e-9):
-                yield _wrong_text(file, f"{row['cell']}, {column}", text, value)
+            computed = {name: quantity.value, f"{name}_low": quantity.low, f"{name}_high": quantity.high}[column]
+            if column != name and computed is None:  # a bound that may need the runs of other cells
+                continue
+            if not is_figure(text, computed, 1e-9 if column == name else 1e-6):
+                yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
 
 
 def is_figure(text: str, value: float | None, tolerance: float = 1e-9) -> bool:

@@ -27,7 +27,7 @@ from scaleproof.ground.records.run import Run, read_run
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.printed import numbers
-from scaleproof.verify.raw import Difference, RawRun, read_runs
+from scaleproof.verify.raw import Difference, RawRun, rate_of, read_runs
 from scaleproof.verify.recompute import by_cell
 
 FINDINGS = "findings.json"
@@ -42,18 +42,17 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
     """
     differences, runs, figures = verify(path)
     folder = folder_of(path)
-    named = {difference.file for difference in differences if difference.where != "sha256"}
-    reservation = ""
-    records: Sequence[Run] = ()
-    if all(is_written_again(difference.file) for difference in differences):  # else what they are made of is damaged
-        records = records_in(folder)
-        rewritten = compare_with_rewritten(folder, records)
-        reservation = rewritten.reservation
-        differences += [again for again in rewritten.differences if again.file not in named]
+    # Page and tables cannot be made again from files that are damaged themselves.
+    if not all(is_written_again(difference.file) for difference in differences):
+        return differences, runs, figures
+    explained = {difference.file for difference in differences if difference.where != "sha256"}
+    records = records_in(folder)
+    rewritten = compare_with_rewritten(folder, records)
+    differences += [again for again in rewritten.differences if again.file not in explained]
     if not differences and not why_rules_differ(folder):
         differences = findings_left_out(folder, records)
-    if say and reservation and not differences:
-        say(reservation)
+    if say and rewritten.reservation and not differences:
+        say(rewritten.reservation)
     return differences, runs, figures
 
 
@@ -62,13 +61,12 @@ def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Differe
 
     `records`: the runs, where they have been read.
     """
-    record = read_findings(folder / FINDINGS)
-    audit = campaign_findings(folder.name, records or records_in(folder))
-    by_key = {_finding_key(finding): finding for finding in record.findings}
+    stated = {_finding_key(finding): finding for finding in read_findings(folder / FINDINGS).findings}
+    made_again = campaign_findings(folder.name, records or records_in(folder)).findings
     differences = []
-    for finding in (finding for finding in audit.findings if finding.concerns in OF_RUNS):
+    for finding in (finding for finding in made_again if finding.concerns in OF_RUNS):
         about = ", ".join(finding.runs or finding.cells)
-        other = by_key.get(_finding_key(finding))
+        other = stated.get(_finding_key(finding))
         if other is None and finding.severity != "note":
             differences.append(Difference(FINDINGS, finding.code, f"is left out: {about}: {finding.evidence}"))
         elif other and (other.severity, numbers(other.evidence)) != (finding.severity, numbers(finding.evidence)):
@@ -184,24 +182,25 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     known = dict.fromkeys(cell for session in earlier for cell in session)
     faults += [_why_gone(cell, runs) for cell in known if cell not in new]
     left_out, common = [], []
-    for cell, (run, *_) in new.items():  # all runs of a cell have one configuration
+    for cell in (cell for cell in new if cell in known):
+        run, *_ = new[cell]  # all runs of a cell have one configuration
         before = [session[cell][0] for session in earlier if cell in session]
         changes = [text for earlier_run in before if (text := changed_keys(earlier_run, run))]
-        differing = {key for other in before for key in differing_settings(run, other)}
-        if changes:
+        differing = {key for earlier_run in before for key in differing_settings(run, earlier_run)}
+        if changes:  # a cell of this name is another one now
             faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
-        elif differing:
+        elif differing:  # another machine
             left_out.append(f"{cell}: incomparable: {', '.join(sorted(differing))}")
-        elif 0 < len(before) < len(earlier):
+        elif len(before) < len(earlier):
             left_out.append(f"{cell}: not in {len(earlier) - len(before)} of {len(earlier)} earlier results")
-        elif before:
+        else:
             common.append(cell)
     if not common and not faults:
         raise UserError(f"no cell of {results} can be compared with all earlier results; {'; '.join(left_out[:3])}")
     verdicts: list[RateChange] = []
     if common:
-        sessions = [{cell: rate_of(session[cell]) for cell in common} for session in earlier]
-        verdicts = rate_changes({cell: rate_of(new[cell]) for cell in common}, sessions)
+        sessions = [{cell: rate_of(*session[cell]) for cell in common} for session in earlier]
+        verdicts = rate_changes({cell: rate_of(*new[cell]) for cell in common}, sessions)
     return Gate(verdicts, faults, left_out, [cell for cell in new if cell not in known])
 
 
@@ -277,7 +276,7 @@ def _check_copies(paths: Sequence[Path], sessions: Sequence[Mapping[str, list[Ra
     """
     path_of: dict[tuple[str, float], Path] = {}  # (cell, rate) -> the first result that has it
     for path, session in zip(paths, sessions, strict=True):
-        rates = {cell: rate_of(runs) for cell, runs in session.items()}
+        rates = {cell: rate_of(*runs) for cell, runs in session.items()}
         for cell, rate in rates.items():
             if (cell, rate) in path_of:
                 same = f"has the same runs as {path_of[(cell, rate)]} (cell {cell})"
@@ -297,12 +296,6 @@ def measured_cells(results: Path) -> dict[str, list[RawRun]]:
 def _cells_with_numbers(runs: list[RawRun]) -> dict[str, list[RawRun]]:
     """Return the runs with numbers of each cell that has some."""
     return by_cell([run for run in runs if run.ok])
-
-
-def rate_of(runs: list[RawRun]) -> float:
-    """Return the tokens/s of some runs: all tokens of their windows over all their time."""
-    seconds = math.fsum(run.metrics["window"]["wall_time_sec"] for run in runs)
-    return sum(step.tokens for run in runs for step in run.window) / seconds
 
 
 def _setting_of(run: RawRun) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from scipy.stats import t as student
 from scaleproof.conclude.publication import gate
 from scaleproof.ground.errors import UserError
 from scaleproof.verify.campaign import folder_of
-from scaleproof.verify.raw import RawRun
+from scaleproof.verify.raw import RawRun, rate_of
 from scaleproof.verify.recompute import log_interval
 
 LEAST_SESSIONS = 5  # with fewer, a shift of 5 % is rarely clearer than chance
@@ -80,9 +80,9 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     if len(folders) < LEAST_SESSIONS:
         raise UserError(f"a history needs at least {LEAST_SESSIONS} results, not {len(folders)}")
     gate.check_given_once(folders)
-    in_order = sorted((_read_session(path) for path in folders), key=lambda pair: pair[0].date)
+    in_order = sorted((_read_session(path) for path in folders), key=lambda session_and_runs: session_and_runs[0].date)
     sessions = [session for session, _ in in_order]
-    *_, (_, before), (_, newest) = in_order  # cell -> its first run, of the last two sessions
+    *_, (_, before), (_, newest) = in_order  # of the last two sessions: cell -> its first run
     if cell and cell not in newest:
         raise UserError(f'the newest result, {sessions[-1].folder}, has no cell "{cell}"; it has {", ".join(newest)}')
     chosen = [cell] if cell else list(newest)
@@ -91,11 +91,10 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
     if not cells:
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
-    shifts = shifts_of(rates)
     gone = [] if cell else [name for name in before if name not in newest]
     changes = {name: gate.changed_keys(before[name], newest[name]) for name in chosen if name in before}
     changed = {name: keys for name, keys in changes.items() if keys}
-    return History(sessions, cells, shifts, left_out, gone, changed)
+    return History(sessions, cells, shifts_of(rates), left_out, gone, changed)
 
 
 def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newest: Mapping[str, RawRun]) -> list[str]:
@@ -118,7 +117,7 @@ def shifts_of(sessions: Sequence[Mapping[str, float]]) -> list[RateShift]:
     """Return the shifts in the rates of sessions, which are in the order of their dates.
 
     `sessions`: cell -> rate, of each; a cell need not be in all of them. Half of the false alarms is for all cells
-    together, half for single ones.
+    together, half for single ones; a single cell has them all.
     """
     cells = list(dict.fromkeys(cell for session in sessions for cell in session))
     shifts = []
@@ -143,22 +142,22 @@ def _find_shifts(series: str, logs: np.ndarray, places: list[int], alpha: float)
     n = len(logs)
     if n < SHORTEST:
         return []
-    first, last = _part_bounds(n)
+    begins, ends = _part_bounds(n)  # of each split, as all arrays from here on: a part (inside), and the rest
     centred = logs - logs.mean()
     sums = np.concatenate([[0.0], np.cumsum(centred)])
-    n_inside, n_outside = last - first, n - (last - first)  # of each split, as all arrays from here on
-    sum_inside = sums[last] - sums[first]
+    n_inside, n_outside = ends - begins, n - (ends - begins)
+    sum_inside = sums[ends] - sums[begins]
     difference = sum_inside / n_inside + sum_inside / n_outside  # of the means: the sum outside is the same, negative
     squares_within = (centred**2).sum() - sum_inside**2 / n_inside - sum_inside**2 / n_outside
     error = np.sqrt(np.maximum(squares_within, 1e-18) / (n - 2) * (1 / n_inside + 1 / n_outside))
-    splits_of_kind = np.where(last == n, n - 1, (n - 1) * (n - 2) / 2)  # that stay, and between two shifts
+    splits_of_kind = np.where(ends == n, n - 1, (n - 1) * (n - 2) / 2)  # a part that goes on to the end stays
     # Two-sided, by Bonferroni for all splits of a kind and for two kinds.
     p_values = 2 * student.sf(np.abs(difference) / error, n - 2) * splits_of_kind * 2
     best = int(np.argmin(p_values))
     if p_values[best] >= alpha:
         return []
     change, half = float(difference[best]), float(student.ppf(0.975, n - 2) * error[best])
-    begin, end = int(first[best]), int(last[best])
+    begin, end = int(begins[best]), int(ends[best])
     shifts = [_shift_as_ratios(series, places[begin], change, half)]
     if end < n:  # the rate comes back
         shifts.append(_shift_as_ratios(series, places[end], -change, half))
@@ -172,9 +171,9 @@ def _part_bounds(n: int) -> tuple[np.ndarray, np.ndarray]:
 
     These are all splits in two: a part and the rest are one split, and one of the two does not begin there.
     """
-    first, last = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
-    ordered = first < last
-    return first[ordered], last[ordered]
+    begins, ends = np.meshgrid(np.arange(1, n), np.arange(2, n + 1), indexing="ij")
+    ordered = begins < ends
+    return begins[ordered], ends[ordered]
 
 
 def _shift_as_ratios(series: str, session: int, change: float, half: float) -> RateShift:
@@ -189,17 +188,14 @@ def _read_session(path: Path) -> tuple[DatedResult, dict[str, RawRun]]:
     if not measured:
         raise UserError(f"{folder} has no run with numbers")
     all_runs = [run for runs in measured.values() for run in runs]
-    first = min(all_runs, key=lambda run: str(run.metrics["timestamp_utc"]))
+    earliest = min(all_runs, key=lambda run: str(run.metrics["timestamp_utc"])).metrics
     rates = {cell: _session_rate(runs) for cell, runs in measured.items()}
-    session = DatedResult(folder, str(first.metrics["timestamp_utc"]), str(first.metrics["git_commit"]), rates)
-    return session, {cell: runs[0] for cell, runs in measured.items()}
+    session = DatedResult(folder, str(earliest["timestamp_utc"]), str(earliest["git_commit"]), rates)
+    return session, {cell: runs[0] for cell, runs in measured.items()}  # the first repeats, as all have one setting
 
 
 def _session_rate(runs: list[RawRun]) -> Rate:
     """Return the tokens/s of a cell in a session, with its interval over runs; the bounds of a single run are None."""
-    value = gate.rate_of(runs)
-    windows = [run.metrics["window"] for run in runs]
-    below, above = log_interval([window["tokens_processed_global"] / window["wall_time_sec"] for window in windows])
-    if below is None or above is None:
-        return value, None, None
-    return value, value * below, value * above
+    value = rate_of(*runs)
+    below, above = log_interval([rate_of(run) for run in runs])  # factors
+    return value, below and value * below, above and value * above

@@ -102,7 +102,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     Where other code wrote it, only figures, names and deciding words are compared.
     """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
-    pairs = {file: list(differing(*sides)) for file, sides in _both_versions(folder, records)}
+    pairs = {file: list(differing(found, due)) for file, found, due in _both_versions(folder, records)}
     is_of_today = stated.schema_version == SCHEMA_VERSION
     if not is_of_today:  # such a file has fewer sentences, and names no code; the page has them all
         del pairs[CLAIMS]
@@ -115,16 +115,14 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
         names = set(names_in([*reports, *(column.heading for column in COLUMNS.values())]))
         n_differing = sum(map(len, pairs.values()))
         pairs = {file: differing_contents(of_file, names, not is_of_today) for file, of_file in pairs.items()}
-        n_words = n_differing - sum(map(len, pairs.values()))
+        n_in_words_alone = n_differing - sum(map(len, pairs.values()))
         if is_of_today:
-            statements = plural(n_words, "statement")
+            statements = plural(n_in_words_alone, "statement")
             reservation = f"{statements} with other words and the same figures: other code wrote the page"
     return Rewritten([Difference(file, *in_words(pair)) for file in pairs for pair in pairs[file]], reservation)
 
 
-def _both_versions(
-    folder: Path, records: Sequence[Run]
-) -> Iterator[tuple[str, tuple[list[Statement], list[Statement]]]]:
+def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, list[Statement], list[Statement]]]:
     """Yield the name of each file that is made anew, with the statements that it has, and those that it should have."""
     stated_page = text_of(folder / PAGE)
     page = tree_of(stated_page)
@@ -133,16 +131,19 @@ def _both_versions(
     if Pseudonyms(inputs.facts.hosts).in_text(stated_page) == stated_page:  # it names none of the hosts
         inputs = replace(inputs, anonymous=True)
     unit = inputs.report.unit
-    text = page_text(inputs, Path(inputs.runs_table["metrics"].iloc[0]).parents[3])  # of runs/<cell>/rep1/
+    # Its links are relative to the folder that the table of runs states: X of X/runs/<cell>/rep1/training_metrics.json.
+    page_again = page_text(inputs, Path(inputs.runs_table["metrics"].iloc[0]).parents[3])
     signer, _ = signer_of(folder)
-    text = with_signature(text, signer, SIGNATURE) if signer else text
-    yield PAGE, ([], []) if text == stated_page else (blocks_of(page), blocks_of(tree_of(text)))
-    yield CLAIMS, (entries_of(text_of(folder / CLAIMS)), entries_of(claims_text(inputs)))
+    if signer:
+        page_again = with_signature(page_again, signer, SIGNATURE)
+    if page_again != stated_page:
+        yield PAGE, blocks_of(page), blocks_of(tree_of(page_again))
+    yield CLAIMS, entries_of(text_of(folder / CLAIMS)), entries_of(claims_text(inputs))
     for file, text in _tables(folder, inputs):
         path = folder / file
         if path.exists() or path.with_suffix(".csv").exists():
             stated = text_of(path) if path.exists() else ""
-            yield file, (lines_of(in_unit(stated, unit)), lines_of(in_unit(text, unit)))
+            yield file, lines_of(in_unit(stated, unit)), lines_of(in_unit(text, unit))
 
 
 def _leave_out_machine_check(page: Element) -> None:
@@ -174,13 +175,13 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
 
 
 def _title(folder: Path, page: Element, report: ScalingReport) -> str:
-    """Return the title of a page, if it is that of its report or campaign file; else that of the report.
+    """Return the title that a page should have: the one it has, where it may have that, else that of its report.
 
-    Without a campaign file nobody knows the title, and the one stated is taken.
+    A title that was changed in the campaign file is not in the report; without that file any title may be the changed.
     """
     campaign, stated = campaign_beside(folder), next(page.all("title"), Element("title")).text
-    titles = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
-    return next((title for title in titles if " ".join(title.split()) == stated), report.title)
+    allowed = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
+    return next((title for title in allowed if " ".join(title.split()) == stated), report.title)
 
 
 def _not_asked_for(cells: pd.DataFrame) -> set[str]:
@@ -189,7 +190,7 @@ def _not_asked_for(cells: pd.DataFrame) -> set[str]:
     batches = ("global_batch", "micro_batch", "accumulation")
     has_batches = any(len(cells[[batch, "devices"]].drop_duplicates()) > sizes for batch in batches)
     has_lengths = cells["seq_len"].nunique() > 1
-    return {name for name, has_several in (("batch_size", has_batches), ("seq_len", has_lengths)) if not has_several}
+    return (set() if has_batches else {"batch_size"}) | (set() if has_lengths else {"seq_len"})
 
 
 def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInputs:
@@ -205,6 +206,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     facts = collect_run_facts([by_name[f"{cell}/rep{repeat}"] for cell, repeat in repeats])
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
     on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
+    # A chart that only settings ask for may be on the page; all others that have been drawn must be.
     due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
     if report.evidence != "built":
         due -= OF_TRAINER

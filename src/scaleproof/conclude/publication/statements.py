@@ -64,24 +64,20 @@ def lines_of(text: str) -> list[Statement]:
     return [Statement(part, part) for line in text.splitlines() for part in re.split(r"(?<=\.) ", line) if part.strip()]
 
 
-def blocks_of(page: Element) -> list[Statement]:
-    """Return the innermost blocks of text on a page, and the tags of what they stand in."""
-    return list(_blocks(page))
-
-
-def _blocks(element: Element) -> Iterator[Statement]:
-    """Yield the statements in an element: texts, charts, innermost blocks, and the tags of what they stand in."""
+def blocks_of(element: Element) -> list[Statement]:
+    """Return the statements in an element of a page: texts, charts, innermost blocks, and the tags around them."""
+    blocks: list[Statement] = []
     for child in element.children:
         if isinstance(child, str):
             text = " ".join(child.split())
-            yield from [Statement(text, text)] if text else []
+            blocks += [Statement(text, text)] if text else []
         elif child.tag == "svg":
-            yield Statement(f"chart {child.attributes.get('aria-label', '')}", child.markup)
+            blocks.append(Statement(f"chart {child.attributes.get('aria-label', '')}", child.markup))
         elif child.tag in BLOCKS and not any(list(child.all(tag)) for tag in BLOCKS):
-            yield Statement(child.text, child.markup)
+            blocks.append(Statement(child.text, child.markup))
         else:
-            yield Statement("", child.opening)
-            yield from _blocks(child)
+            blocks += [Statement("", child.opening), *blocks_of(child)]
+    return blocks
 
 
 Pair = tuple[Statement | None, Statement | None]  # what stands there, and what should
@@ -99,13 +95,13 @@ def differing(stated: Sequence[Statement], again: Sequence[Statement]) -> Iterat
             yield from (pair for pair in pairs if pair[0] != pair[1] and not _differ_in_pseudonyms(*pair))
 
 
-def _count_common(stated: Sequence[Statement], again: Sequence[Statement]) -> int:
-    """Return with how many equal statements both begin."""
+def _count_common(stated: Sequence[object], again: Sequence[object]) -> int:
+    """Return with how many equal statements, or letters, both begin."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(stated, again, strict=False)))
 
 
 def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> bool:
-    """Return whether two texts differ in names of hosts alone: an anonymous publication has "host1" for a name."""
+    """Return whether `stated`, of an anonymous publication, differs in names of hosts alone: it has "host1" for one."""
     if not stated or not again:
         return False
     pattern = re.sub(r"\bhost\d+\b", lambda _: r"[\w.-]+", re.escape(stated.whole))
@@ -115,7 +111,8 @@ def _differ_in_pseudonyms(stated: Statement | None, again: Statement | None) -> 
 def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: bool = False) -> list[Pair]:
     """Return the pairs whose figures or deciding words differ, wherever they stand. `names`: in lower case.
 
-    `is_of_before`: of an earlier form, which had fewer explanations: one that is left out has only whole numbers.
+    `is_of_before`: of an earlier form, which had fewer explanations: what it leaves out counts only if it names
+    something or has a decimal figure, as explanations have whole numbers alone.
     """
     names = names if is_of_before else names | MARKS
     contents = [tuple(one.contents(names) if one else "" for one in pair) for pair in pairs]
@@ -123,8 +120,8 @@ def differing_contents(pairs: Sequence[Pair], names: Set[str], is_of_before: boo
     too_many = set(stated - again) - {""}
     left_out = set(again - stated) - {""}
     if is_of_before:
-        specific = {name for name in names - DECIDING if len(name) > 3}
-        left_out = {text for text in left_out if re.search(r"\d\.\d", text) or not specific.isdisjoint(text.split())}
+        telling = {name for name in names - DECIDING if len(name) > 3}  # a shorter one may be any word
+        left_out = {text for text in left_out if re.search(r"\d\.\d", text) or not telling.isdisjoint(text.split())}
     return [pair for pair, (a, b) in zip(pairs, contents, strict=True) if a in too_many or b in left_out]
 
 
@@ -135,16 +132,16 @@ def in_words(pair: Pair) -> tuple[str, str]:
         one = stated or again
         assert one
         return f'"{(one.text or one.whole)[:80]}"', "is left out" if stated is None else "is not what its files give"
-    here, there = (stated.text, again.text) if stated.text != again.text else (stated.whole, again.whole)
-    at = next((k for k, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
-    begin = max(0, at - AROUND)
-    where = stated.text or stated.whole
-    return f'"{where[:60]}"', f'says "{here[begin:][:80]}", and its files give "{there[begin:][:80]}"'
+    texts = (stated.text, again.text) if stated.text != again.text else (stated.whole, again.whole)
+    begin = max(0, _count_common(*texts) - AROUND)  # a little before the first letter that differs
+    here, there = (text[begin:][:80] for text in texts)
+    return f'"{(stated.text or stated.whole)[:60]}"', f'says "{here}", and its files give "{there}"'
 
 
 def names_in(content: object) -> Iterator[str]:
     """Yield the words, in lower case, of the texts of up to three words in a JSON content: they are its names."""
     if isinstance(content, str) and content.count(" ") < 3:
         yield from TOKEN.findall(content.lower())
-    for part in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
-        yield from names_in(part)
+    elif isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from names_in(part)

@@ -108,29 +108,23 @@ def _claims_on_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
     if len(ranking.comparable) < 2:
         return
     method = f"{ranking.method}, {ranking.claims} comparisons" if ranking.method else None
-    first = ranking.cells[0].cell  # the highest rate
+    fastest = ranking.cells[0].cell
     for entry in ranking.comparable:
         if entry.relative_to_fastest:
-            yield _claim("ratio", entry.cell, entry.relative_to_fastest, first, method=method)
-        if entry.letters:
+            yield _claim("ratio", entry.cell, entry.relative_to_fastest, fastest, method=method)
+        if entry.letters:  # cells that share one are not told apart
             yield _claim("letters", entry.cell, None, word=entry.letters, method=method)
     word = "shown" if ranking.fastest_shown else "not-shown"
-    yield _claim("fastest", first, None, word=word, method=method, place=place)
-    advice = ranking.recommendation
-    if advice:
-        subject = advice.cell or advice.candidate or first
-        worst = None if advice.worst is None else _figure_without_interval(advice.worst, ranking)
-        outcome = "recommended" if advice.cell else advice.why
-        yield _claim("recommended", subject, worst, word=outcome, place=place)
-    if ranking.resolve:
-        shown_difference = _figure_without_interval(ranking.resolve.detectable, ranking)
-        yield _claim("detectable", first, shown_difference, place=place)
-
-
-def _figure_without_interval(value: float, ranking: SizeRanking) -> Estimated:
-    """Return a figure of all cells of a size, without an interval."""
+    yield _claim("fastest", fastest, None, word=word, method=method, place=place)
     n = min(entry.tokens_per_sec_global.n for entry in ranking.comparable)
-    return Estimated(value=value, low=None, high=None, n=n)
+    if advice := ranking.recommendation:
+        subject = advice.cell or advice.candidate or fastest
+        loss = None if advice.worst is None else Estimated(value=advice.worst, low=None, high=None, n=n)
+        outcome = "recommended" if advice.cell else advice.why
+        yield _claim("recommended", subject, loss, word=outcome, place=place)
+    if ranking.resolve:
+        shown = Estimated(value=ranking.resolve.detectable, low=None, high=None, n=n)
+        yield _claim("detectable", fastest, shown, place=place)
 
 
 def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
@@ -141,14 +135,11 @@ def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:
     ratio = Estimated(value=estimate.ratio, low=estimate.low, high=estimate.high, n=estimate.n)
     word = estimate.claim or ("undecided" if ratio.spans() else "within-noise")
     claim = _claim("pairs", comparison.b, ratio, comparison.a, word, method="paired", place=name)
+    claim.inputs = [name]  # the runs of the pairs, not those of the cells A and B
     noise = Estimated(value=estimate.floor, low=None, high=None, n=len(estimate.null_ratios))
     low, high = estimate.detectable
     detectable = Estimated(value=low, low=low, high=high, n=estimate.n)
-    return (
-        claim.model_copy(update={"inputs": [name]}),
-        _claim("noise", name, noise),
-        _claim("detectable", name, detectable),
-    )
+    return claim, _claim("noise", name, noise), _claim("detectable", name, detectable)
 
 
 def _claims_on_losses(cell: WaterfallCell) -> Iterator[Claim]:

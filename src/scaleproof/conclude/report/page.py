@@ -108,10 +108,9 @@ def with_signature(page: str, fingerprint: str, file: str) -> str:
 
 
 def _template_values(inputs: PageInputs) -> dict[str, Any]:
-    """Return what the template is filled with, but for the rows of runs: name in the template -> value."""
-    report, forecast = inputs.report, inputs.forecast
-    facts = inputs.facts
-    slugs = set(inputs.cells["cell"])
+    """Return what the template is filled with, name -> value; a template of its own makes the rows of runs."""
+    report, forecast, facts = inputs.report, inputs.forecast, inputs.facts
+    slugs = set(inputs.cells["cell"])  # the names of cells, whose rows the page can link to
     tables = _page_tables(inputs)
     forecast_rows = forecast_table(forecast.forecasts).to_dict("records") if forecast and forecast.forecasts else []
     context: dict[str, Any] = {
@@ -164,15 +163,16 @@ def _whole_job(report: ScalingReport) -> page_tables.PageFigure | None:
     """
     if report.question or report.status != "ok":
         return None
-    group = largest_group(report.ranking)
-    cell = (group.advice.cell or group.comparable[0].cell) if group else None
-    for series in report.series:
-        last = series.points[-1]
-        # With a group the verdict is on its cell against one device, else on the first series of several sizes.
-        is_meant = last.cell == cell and last.best_single == series.baseline if group else len(series.runs) > 1
-        if is_meant and last.speedup_by_job_wall_time:
-            job = page_tables.series_figure(last, "speedup_by_job_wall_time", last.speedup_by_job_wall_time)
-            return replace(job, source=series.baseline, undecided=last.speedup_by_job_wall_time.spans())
+    if group := largest_group(report.ranking):  # the verdict is on its cell against one device
+        cell = group.advice.cell or group.comparable[0].cell
+        ends = [(series.baseline, series.points[-1]) for series in report.series]
+        meant = [(base, last) for base, last in ends if last.cell == cell and last.best_single == base]
+    else:  # it is on the first series of several sizes
+        meant = [(series.baseline, series.points[-1]) for series in report.series if len(series.runs) > 1]
+    for baseline, last in meant:
+        if ratio := last.speedup_by_job_wall_time:
+            job = page_tables.series_figure(last, "speedup_by_job_wall_time", ratio)
+            return replace(job, source=baseline, undecided=ratio.spans())
     return None
 
 
@@ -184,7 +184,7 @@ def _scaling_values(inputs: PageInputs) -> dict[str, Any]:
         "restated": restated_time_note(inputs.cells).strip(),
         "whole_jobs": _whole_jobs(report),
         "singles": _single_devices(report),
-        "curved": [s.kind for s in report.series if len(s.runs) > 2],
+        "curved": [s.kind for s in report.series if len(s.runs) > 2],  # kinds whose table is open at first
         "laws": {kind: law_sentences(report, kind) for kind in KINDS},
         "baselines": [(s.name, s.kind, s.baseline) for s in report.series if s.kind],
         "without_baseline": [s.name for s in report.series if not s.kind] if is_scaled else [],
@@ -252,7 +252,7 @@ def _page_tables(inputs: PageInputs) -> dict[str, page_tables.PageTable]:
 
 
 def _whole_jobs(report: ScalingReport) -> list[tuple[str, page_tables.PageFigure, page_tables.PageFigure]]:
-    """Return (cell, speed-up of the whole job, speed-up in the window) of the largest size of the first series."""
+    """Return (cell, speed-up of the whole job, speed-up in the window) of the largest size of each series, a few."""
     jobs = []
     for point in (series.points[-1] for series in report.series if series.kind):
         if (of_job := point.speedup_by_job_wall_time) and (of_window := point.speedup):
@@ -272,11 +272,11 @@ def _charts_with_content(inputs: PageInputs) -> list[Drawing]:
     """Return the charts that have something to show."""
     chosen = [name for name in inputs.drawn if CATALOG[name].has_content(inputs.cells, inputs.report)]
     chosen += ["comparison"] if any(c.estimate for c in inputs.comparisons) else []
-    has_entries = {  # of charts that their own section draws
-        "waterfall": any(map(is_half_known, inputs.waterfall)),
-        "forecast": inputs.forecast is not None and any(row.forecast for row in inputs.forecast.forecasts),
-    }
-    return [_drawing(inputs, name) for name in chosen if has_entries.get(name, True)]
+    if not any(map(is_half_known, inputs.waterfall)):
+        chosen = [name for name in chosen if name != "waterfall"]
+    if not inputs.forecast or not any(row.forecast for row in inputs.forecast.forecasts):
+        chosen = [name for name in chosen if name != "forecast"]
+    return [_drawing(inputs, name) for name in chosen]
 
 
 def _trace_charts(inputs: PageInputs) -> list[Drawing]:
@@ -295,10 +295,7 @@ def _drawing(inputs: PageInputs, name: str) -> Drawing:
 
 
 def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGroup]:
-    """Group findings by code and severity, in the order in which they come: the most severe first.
-
-    `slugs`: the cells of the table.
-    """
+    """Group findings by code and severity, in their order: the most severe first. `slugs`: the cells with a row."""
     groups = group_by(findings, lambda finding: (finding.code, finding.severity))
     return [
         FindingGroup(
@@ -314,7 +311,7 @@ def _group_findings(findings: list[Finding], slugs: set[str]) -> list[FindingGro
 
 
 def _group_location(group: list[Finding]) -> str:
-    """Return which cells and runs a group of findings concerns: "zero2-n1x2, zero3-n1x2 (6 runs)"."""
+    """Return which cells and runs a group of findings concerns: "zero2-n1x2, zero3-n1x2 (6 runs)"; "" without cells."""
     cells = list(dict.fromkeys(cell for finding in group for cell in finding.cells))
     named = ", ".join(cells) if len(cells) <= MOST_CELLS else f"{len(cells)} cells"
     runs = {run for finding in group for run in finding.runs}
@@ -322,7 +319,7 @@ def _group_location(group: list[Finding]) -> str:
 
 
 def _group_occurrences(group: list[Finding]) -> list[Occurrence]:
-    """Return the findings of a group, those that say the same of several runs as one, so that it stands once."""
+    """Return what a group of findings says, each text once, with the runs (or cells) that it is said of."""
     occurrences = []
     for alike in group_by(group, lambda finding: (finding.evidence, str(finding.corrected))).values():
         names = names_of_runs([run for finding in alike for run in finding.runs or finding.cells])

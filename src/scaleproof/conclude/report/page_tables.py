@@ -95,13 +95,13 @@ def cells_view(cells: pd.DataFrame, report: ScalingReport, marked: Collection[st
 def _cell_entry(row: dict[str, Any], key: str, text: str) -> PageFigure:
     """Return one entry of the table of cells: the figure of `row` in column `key`, printed as `text`.
 
-    Only what was measured has an id and a tip. `row`: of `scaling_rows`.
+    A figure that was measured has an id, by which `scaleproof why` explains it, and a tip. `row`: of `scaling_rows`.
     """
     value, column = row.get(key), COLUMNS[key]
     is_measured = not column.is_text and key not in CONFIGURED and key != "n"
     if not is_measured or not isinstance(value, float | int) or text == "–":
         order = float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
-        return PageFigure(text, order=order)
+        return PageFigure(text, order=order)  # by which the column can be sorted
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
     n = row.get(f"{key}_n") or row["n"]
     is_compared = column.group == "ratio" and key != "scaling_efficiency"
@@ -127,16 +127,16 @@ def interval_tip(value: float, low: float | None, high: float | None, n: float, 
 def series_view(report: ScalingReport, kind: str) -> PageTable:
     """Return the table of scaling of a `kind`, strong or weak: one row per size of a series."""
     texts = series_texts(report, kind)
-    labels = [label for label in texts.columns if label not in ("series", "findings")]
-    keys = [HEADINGS[label] for label in labels]
+    keys = {label: HEADINGS[label] for label in texts.columns if label not in ("series", "findings")}
     columns = [
+        # The serial part is seen on demand.
         PageColumn(key, COLUMNS[key].series_heading, numeric=not COLUMNS[key].is_text, first=key != "karp_flatt")
-        for key in keys
+        for key in keys.values()
     ]
     points = [point for series in report.series if series.kind == kind for point in series.points]
     rows = []
     for point, text in zip(points, texts.to_dict("records"), strict=True):
-        figures = [_series_entry(point, HEADINGS[label], text[label]) for label in labels]
+        figures = [_series_entry(point, key, text[label]) for label, key in keys.items()]
         rows.append(PageRow(point.cell, list(dict.fromkeys(point.findings)), figures))
     return PageTable(kind, columns, rows, [])
 
@@ -151,8 +151,8 @@ def _series_entry(point: ScalingPoint, quantity: str, text: str) -> PageFigure:
 
 def series_figure(point: ScalingPoint, quantity: str, value: Estimated, text: str = "") -> PageFigure:
     """Return the `quantity` of a point of a series as an entry of a table, printed as `text`, by default as a ratio."""
-    name = COLUMNS[quantity].figure or quantity
-    undecided = quantity.startswith("speedup") and value.spans()
+    name = COLUMNS[quantity].figure or quantity  # as `scaleproof why` calls it
+    undecided = quantity.startswith("speedup") and value.spans()  # 1 is no difference of a speed-up alone
     tip = interval_tip(value.value, value.low, value.high, value.n)
     return PageFigure(text or estimate(value), f"cells/{point.cell}/{name}", value.value, tip, point.cell, undecided)
 

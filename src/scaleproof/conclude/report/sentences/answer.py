@@ -177,16 +177,16 @@ def _repeats_bullet(look: LookTaken | None) -> list[Bullet]:
 
 
 def _fastest_bullet(group_claims: GroupClaims) -> list[Bullet]:
-    """Return the bullet on the fastest cell and the next, or on the highest rate and the cells that may be as fast."""
+    """Return the bullet on the fastest cell and the next; if it is not shown to be it, on those that may be as fast."""
     fastest, group = group_claims.fastest, group_claims.group
     rate = group_claims.claims[f"rate/{fastest.subject}"]
     where = f"on {devices_text(group.devices)}, {number(rate.ratio.value, 4)} tokens/s"
-    if not group_claims.has_intervals:
+    if not group_claims.has_intervals:  # too few runs: nothing is said of other cells
         n = runs_text(*dict.fromkeys(entry.tokens_per_sec_global.n for entry in group.comparable))
         text = f"unknown; {fastest.subject} has the highest rate {where}"
         basis = interval_text(None, None, n)
         return [Bullet("fastest", "Fastest", text, basis, (fastest.subject,), (fastest, rate))]
-    near = group_claims.near
+    near = group_claims.near  # ratios of the next, or of those that may be as fast
     ratios, basis = _fastest_ratios_text(group_claims, near)
     if fastest.word == "shown":
         text = f"{fastest.subject} {where}; {ratios}, the next"
@@ -214,9 +214,10 @@ def _fastest_ratios_text(group_claims: GroupClaims, ratios: list[Claim]) -> tupl
     """
     group = group_claims.group
     n = runs_text(*sorted({entry.tokens_per_sec_global.n for entry in group.comparable}))
-    if group.claims == 1:  # two cells: the interval can stand beside its level
-        ratio = ratios[0].ratio.inverse
-        return f"{number(ratio.value)}x {ratios[0].subject}", interval_text(ratio.low, ratio.high, n)
+    if group.claims == 1:  # two cells have one ratio: its bounds stand in the second text
+        (claim,) = ratios
+        ratio = claim.ratio.inverse
+        return f"{number(ratio.value)}x {claim.subject}", interval_text(ratio.low, ratio.high, n)
     wide = all(_is_too_wide(claim.ratio) for claim in ratios)
     level = "95 % CIs too wide to print" if wide else "95 % CIs"
     texts = [_ratio_with_bounds(claim.ratio.inverse, f" {claim.subject}") for claim in ratios]
@@ -245,7 +246,7 @@ def _listed_or_ends(texts: list[str]) -> str:
 
 
 def _ratio_with_bounds(ratio: Estimated, of: str = "") -> str:
-    """Return a ratio with its interval: "1.17x (0.917-1.48)". `of`: text behind the x, such as " zero2-n1x2"."""
+    """Return a ratio with its interval, if that says anything: "1.17x (0.917-1.48)". `of`: text behind the x."""
     value = f"{number(ratio.value)}x{of}"
     if ratio.bounds is None or _is_too_wide(ratio):
         return value

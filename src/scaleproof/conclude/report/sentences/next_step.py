@@ -11,7 +11,7 @@ from scaleproof.ground.records.scaling_report import Resolution, ScalingReport, 
 from scaleproof.ground.snakemake_command import HERE, results_option
 
 RELIABLY = f"reliably: {POWER_IN_WORDS}"
-REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}
+REPEATED_FOR = DISTURBED | {"machine-busy", "process-starved"}  # findings that runs on a quiet machine may not have
 
 Step = tuple[str, str | None]  # what to do, and what to know about it
 
@@ -25,7 +25,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if look and look.goes_on:
         return None
     disturbed = group.advice.disturbed if group else []
-    if disturbed and not report.question:
+    if disturbed and not report.question:  # no disturbance of other cells matters to a question
         # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
         others = (point.cell for point in report.points if REPEATED_FOR & set(point.findings))
         cells = _cell_options(list(dict.fromkeys([*disturbed, *others])))
@@ -67,15 +67,15 @@ def _cell_options(names: list[str]) -> str:
 def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, n: int) -> Step | None:
     """Return what further repeats would show and how to ask for them, or that they are not worth their time.
 
-    None where nothing can be said. `resolve`: the difference that repeats show so far, that more would show, and how
-    many show the one in question (its `effect`). `n`: repeats so far, of the cell with the fewest.
+    None where nothing can be said. `resolve`: the differences that repeats show so far and that those in reach would
+    show, and how many show the one in question (its `effect`). `n`: repeats so far, of the cell with the fewest.
     """
     if resolve is None:
         if not 0 < n < FEWEST_REPEATS:
             return None
         key = f'set "repeats: {FEWEST_REPEATS}" in {_file(report)}'
         return f"{key} and {_repeats_command(report, n, FEWEST_REPEATS)}", None
-    further, enough = resolve.further, resolve.repeats  # repeats in reach; repeats that show the effect
+    in_reach, enough = resolve.further, resolve.repeats  # enough to show the effect; None: more than 1,000
     effect, now = rounded_up_percent(resolve.effect), rounded_up_percent(resolve.detectable)
     is_shown = resolve.detectable <= resolve.effect  # so that the difference which is open is a smaller one
     if enough and enough <= MOST_TIMES * n and not is_shown:
@@ -85,12 +85,11 @@ def _step_of_further_repeats(report: ScalingReport, resolve: Resolution | None, 
     if enough:
         two_digits = float(f"{enough:.2g}")
         price = f"{effect}: about {two_digits:,.0f} repeats per cell{_time_text(report, enough - n)}"
-    none_in_reach = further.repeats <= n
-    if none_in_reach or further.detectable >= 1 or further.detectable >= resolve.detectable:
+    if in_reach.repeats <= n or in_reach.detectable >= min(1, resolve.detectable):  # they would show nothing more
         text = f"further repeats are not worth their time: the {n} so far reliably show differences of {now}"
         return text if is_shown else f"{text}; for {price}", RELIABLY
-    aim = rounded_up_percent(further.detectable)
-    line = _campaign_line(report, aim, n, further.repeats)
+    aim = rounded_up_percent(in_reach.detectable)
+    line = _campaign_line(report, aim, n, in_reach.repeats)
     text = f"to show differences of {aim} reliably instead of {now}, {line}"
     return text if is_shown else f"{text}. For {price}", RELIABLY
 

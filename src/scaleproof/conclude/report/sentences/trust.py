@@ -38,7 +38,7 @@ def trust_in(
     """Return whether the answer can be trusted, by the findings above a note, and how precise it is.
 
     Only findings on runs that the answer is made from count; others are named. `lost`: how many raw files are gone.
-    None where nothing was checked.
+    None where nothing was checked. Invalid figures have no precision.
     """
     if not findings.checks:
         return None
@@ -58,8 +58,7 @@ def trust_in(
     if used:
         text = f": {_codes(used)} in {_part_text(used, runs)} {compared}."
         return Trust("with reservations", text, others, precision)
-    checks = plural(len(findings.checks), "check")
-    text = f": {checks} found nothing worse than a note in {compared}."
+    text = f": {plural(len(findings.checks), 'check')} found nothing worse than a note in {compared}."
     return Trust("yes", text, others, precision)
 
 

@@ -6,7 +6,7 @@ A claim is a figure with the word that it supports.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scaleproof.conclude.report.claims import Claims
+from scaleproof.conclude.report.claims import Claims, GroupClaims
 from scaleproof.conclude.report.sentences.next_step import rounded_up_percent
 from scaleproof.ground.campaign.strategies import STAGES, simplicity, without_offload
 from scaleproof.ground.confidence import FEWEST_REPEATS
@@ -38,7 +38,7 @@ def verdict_on(
         claim = claims.get(f"question/{report.question.subject}")
         return Verdict(*_verdict_on_question(report.question, claim), (claim,) if claim else ())
     if group:
-        return _verdict_on_group(group, claims, report.ranking.index(group))
+        return _verdict_on_group(GroupClaims(group, claims, report.ranking.index(group)))
     if first_series := next(iter(report.series_of_sizes), None):
         claim = claims.get(f"speed-up/{first_series.points[-1].cell}")
         return Verdict(*_verdict_on_series(first_series, claim), (claim,) if claim else ())
@@ -87,14 +87,15 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
     return f"No clear answer yet: {subject} against {base}: {ratio}", False
 
 
-def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict:
-    """Return the verdict on cells of one size. `place`: index of their ranking in the report."""
-    advice, fastest = claims[f"recommended/{place}"], claims[f"fastest/{place}"]
-    cell = advice.subject
-    against = claims.get(f"one-device/{cell}")
+def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
+    """Return the verdict on cells of one size: on the recommended one, else on why none is recommended."""
+    group, claims, fastest = group_claims.group, group_claims.claims, group_claims.fastest
+    advice = claims[f"recommended/{group_claims.place}"]
     if advice.word == "recommended":
-        if against:
-            return Verdict(f"{cell} pays off: {number(against.ratio.value)}x one device", True, (advice, against))
+        cell = advice.subject
+        if over_one_device := claims.get(f"one-device/{cell}"):
+            text = f"{cell} pays off: {number(over_one_device.ratio.value)}x one device"
+            return Verdict(text, True, (advice, over_one_device))
         if cell == fastest.subject:
             return Verdict(f"{cell}: the fastest", True, (advice, fastest))
         return Verdict(f"{cell}: as fast as {fastest.subject} and simpler", True, (advice, fastest))
@@ -105,20 +106,19 @@ def _verdict_on_group(group: SizeRanking, claims: Claims, place: int) -> Verdict
         return _verdict_against_one_device(group, claims, advice)
     if advice.word == "disturbed":
         return Verdict("No clear winner yet: the runs were disturbed", False, (advice,))
-    to_fastest = [claims[f"ratio/{entry.cell}"] for entry in group.comparable[1:]]
-    equals = [claim for claim in to_fastest if claim.word != "slower"]  # those that may be as fast
+    equals = [claim for claim in group_claims.others if claim.word != "slower"]  # those that may be as fast
     names = [claim.subject for claim in equals]
     named = " and ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} other cells"
-    against = claims.get(f"one-device/{fastest.subject}")
-    if against and against.ratio.above():
-        text = f"{fastest.subject} pays off: {number(against.ratio.value)}x one device; {named} may be as fast"
-        return Verdict(text, False, (against, *equals))
+    over_one_device = claims.get(f"one-device/{fastest.subject}")
+    if over_one_device and over_one_device.ratio.above():
+        text = f"{fastest.subject} pays off: {number(over_one_device.ratio.value)}x one device; {named} may be as fast"
+        return Verdict(text, False, (over_one_device, *equals))
     text = f"No clear winner yet: {fastest.subject} measured highest; {named} may be as fast"
     return Verdict(text, False, (fastest, *equals))
 
 
 def _verdict_against_one_device(group: SizeRanking, claims: Claims, advice: Claim) -> Verdict:
-    """Return the verdict on cells of one size of which none is shown to beat one device. `advice`: that claim."""
+    """Return the verdict where `advice` is that no cell of a size is shown to beat one device; decided if all lose."""
     singles = [claims.get(f"one-device/{entry.cell}") for entry in group.comparable]
     known = tuple(claim for claim in singles if claim)
     devices = devices_text(group.devices)
@@ -130,7 +130,7 @@ def _verdict_against_one_device(group: SizeRanking, claims: Claims, advice: Clai
 
 
 def _verdict_on_series(series: ScalingSeries, claim: Claim | None) -> tuple[str, bool]:
-    """Return the verdict on the scaling of a series, from its largest size. `claim`: its speed-up."""
+    """Return the verdict on a series by the speed-up of its largest size (`claim`), and whether it is decided."""
     last = series.points[-1]
     if not claim:
         return f"No answer: {last.cell} and {series.points[0].cell} are not comparable", False
@@ -190,22 +190,22 @@ def describe_recommendation(group: SizeRanking, claim: Claim, others: Sequence[C
 def _recommended_cell(group: SizeRanking, claim: Claim) -> Recommended:
     """Return the recommended cell in words, and what the recommendation rests on."""
     advice = group.advice
-    basis = None
-    if claim.subject == advice.fastest and group.fastest_shown:
+    is_fastest = claim.subject == advice.fastest and group.fastest_shown
+    if is_fastest:
         text = f"{claim.subject}, the fastest"
-    else:
-        loss = claim.estimate.value if claim.estimate else 0.0
+    elif claim.estimate and claim.estimate.value > 0:  # what it may lose at worst
         within = f"within {percent_text(advice.margin)} of the fastest: at most {_worst_loss(claim)} slower"
-        text = f"{claim.subject}{_simplest_text(group)} shown to be {within if loss else NO_SLOWER}"
-        basis = _recommendation_basis(group)
+        text = f"{claim.subject}{_simplest_text(group)} shown to be {within}"
+    else:
+        text = f"{claim.subject}{_simplest_text(group)} shown to be {NO_SLOWER}"
     if advice.simpler:
         text += f"; {advice.simpler} is simpler, but not yet shown to be as fast"
-        basis = _recommendation_basis(group)
-    return Recommended(text, basis, (claim.subject,))
+    needs_no_basis = is_fastest and not advice.simpler
+    return Recommended(text, None if needs_no_basis else _recommendation_basis(group), (claim.subject,))
 
 
 def _best_candidate(group: SizeRanking, claim: Claim, others: Sequence[Claim]) -> str:
-    """Return in words which cell is the best candidate, and what speaks against it. `others`: ratios to the fastest."""
+    """Return in words which cell is the best candidate, and which may be faster. `others`: ratios to the fastest."""
     candidate, advice = claim.subject, group.advice
     accepted = f"the campaign accepts a choice up to {percent_text(advice.margin)} slower"
     if candidate != advice.fastest:

@@ -28,7 +28,7 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
     rows = []
     for row in row_dicts(cells):
         cell = row["cell"]
-        series = series_of.get(cell)  # None without numbers, as the others
+        series = series_of.get(cell)  # of a cell without numbers all three are None
         point, entry = points.get(cell), entries.get(cell)
         row |= {"series": series.name if series else None, "kind": series.kind if series else None}
         row["overhead_only"] = point.overhead_only if point else None
@@ -84,30 +84,26 @@ def _measured_texts(row: dict[str, Any]) -> dict[str, str]:
         text[name] = column.estimate(interval_of(row, name)) if column.interval else column.text(row[name])
     if row["is_fastest"]:
         text["fastest_over"] = "1 (highest)"
+    for name, base in (("speedup", row["baseline"]), ("speedup_vs_best_single", row["best_single"])):
+        if row["cell"] == base:
+            text[name] = "1 (baseline)"
     for name in ("speedup", "scaling_efficiency", "speedup_vs_best_single"):
-        baseline, fields = row["baseline"], row["incomparable"]
-        if name == "speedup_vs_best_single":
-            baseline, fields = row["best_single"], row["best_single_incomparable"]
+        fields = row["best_single_incomparable" if name == "speedup_vs_best_single" else "incomparable"]
         if fields:
             text[name] = f"incomparable: {fields}"
-        elif row["cell"] == baseline and name != "scaling_efficiency":
-            text[name] = "1 (baseline)"
     why = row["time_to_loss_why"]
-    if why:
-        text["time_to_loss_s"] = "not reached"
-        if why.startswith("reached in the warm-up"):
-            text["time_to_loss_s"] = "in the warm-up"
-        elif why.startswith("no loss"):
-            text["time_to_loss_s"] = UNKNOWN
+    if why:  # a sentence of the analysis, which begins with the reason
+        reasons = {"reached in the warm-up": "in the warm-up", "no loss": UNKNOWN}
+        text["time_to_loss_s"] = next((word for start, word in reasons.items() if why.startswith(start)), "not reached")
     if row["task"] == "language-modelling":  # all samples have as many tokens: it would say the same twice
         text["samples_per_s"] = UNKNOWN
     return text
 
 
 def split_constant(texts: pd.DataFrame) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """Return the table `texts` (of `cell_texts`) less some columns, and the settings that have one value, with it.
+    """Return the table `texts` (of `cell_texts`) without empty and constant columns; (heading, value) of the constant.
 
-    Columns of such settings are left out, and those that are empty.
+    Constant columns are left out of settings alone: a figure may be the same in all cells by chance.
     """
     settings = [*CONFIGURED, "kind", "target_loss"]
     candidates = [COLUMNS[name].heading for name in CELLS_TABLE if name in settings]
@@ -124,9 +120,9 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
     """
     rows = scaling_rows(cells, report)
     texts, constant = split_constant(cell_texts(rows))
-    compared = [column for column in RATIOS if column.name != "scaling_efficiency"]
-    ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in compared}
-    narrow = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
+    around_1 = [column for column in RATIOS if column.name != "scaling_efficiency"]  # 1 is no difference
+    ratios = {column.heading: [interval_of(row, column.name) for row in row_dicts(rows)] for column in around_1}
+    of_paper = {COLUMNS[name].heading for name in ("strategy", "geometry", *CONFIGURED, *MAIN, "findings")}
     below = [
         f"In all rows: {', '.join(f'{name} {value}' for name, value in constant)}.",
         _table_note(report) + restated_time_note(cells),
@@ -138,7 +134,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
         caption=report.title,
         label=f"{report.campaign}-cells",
         numeric=[COLUMNS[name].heading for name in MAIN],
-        narrow=[label for label in texts.columns if label in narrow],
+        narrow=[label for label in texts.columns if label in of_paper],
         below=below,
         notes=" ".join([*below, UNDECIDED]),
         unit=report.unit,

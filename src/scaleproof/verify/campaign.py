@@ -17,7 +17,7 @@ from scaleproof.ground.errors import (
 )
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.snakemake_command import RESULTS
-from scaleproof.verify import charts, claims, derived, fields, page, pairs, reports, stated, tables
+from scaleproof.verify import charts, claims, derived, fields, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file
 from scaleproof.verify.contents import DAMAGES, csv_of, json_of, schema_of
@@ -25,17 +25,6 @@ from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, RENAMED, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
-from scaleproof.verify.recompute import (
-    Quantities,
-    RecomputedQuantity,
-    by_cell,
-    cell_quantities,
-    ratio_quantities,
-    run_quantities,
-    with_bounds,
-    with_pooled_intervals,
-    without_intervals,
-)
 from scaleproof.verify.signature import signer_of
 
 REPORT = "scaling_report.json"
@@ -89,28 +78,28 @@ def _campaign_hint(path: Path) -> str:
     return f" Results there: {', '.join(results[:10])}" if results else ""
 
 
-def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[Quantities, list[Difference]]:
+def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[recompute.Quantities, list[Difference]]:
     """Return all figures that `runs` give, and a difference for each cell that gives none.
 
     Without a readable report in `folder`, which names baselines, there are no ratios and no intervals.
     """
-    quantities: Quantities = {}
+    quantities: recompute.Quantities = {}
     differences = []
-    for cell, group in by_cell(runs).items():
+    for cell, group in recompute.by_cell(runs).items():
         try:
-            quantities |= cell_quantities(group) | run_quantities(group)
+            quantities |= recompute.cell_quantities(group) | recompute.run_quantities(group)
         except DAMAGES as error:
             problem = f"no figure can be computed from its runs: {describe_first_fault(error)}"
             differences.append(Difference(f"runs/{cell}", "", problem))
     try:
         report = json_of(folder / REPORT)
         if schema_of(report) < INTERVALS_OF_ALL_CELLS:  # each cell has an interval of its own, a ratio has none
-            return quantities | ratio_quantities(quantities, runs, report), differences
-        quantities = with_pooled_intervals(quantities, runs)
-        quantities |= ratio_quantities(quantities, runs, report)
-        return with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
+            return quantities | recompute.ratio_quantities(quantities, runs, report), differences
+        quantities = recompute.with_pooled_intervals(quantities, runs)
+        quantities |= recompute.ratio_quantities(quantities, runs, report)
+        return recompute.with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
     except (OSError, *DAMAGES):  # the check of the report says what is wrong with it
-        return without_intervals(quantities), differences
+        return recompute.without_intervals(quantities), differences
 
 
 def _check_regular(folder: Path) -> None:
@@ -143,13 +132,13 @@ def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], in
     quantities, incomputable = quantities_of(folder, sound)
     differences += incomputable
     if at_fault or incomputable:  # the interval of a rate may need the runs of other cells
-        quantities = without_intervals(quantities)
+        quantities = recompute.without_intervals(quantities)
     for file, check in _checks(folder, sound, quantities, at_fault).items():
         differences += _run_check(file, check)
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
 
 
-def _checks(folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]) -> dict[str, Check]:
+def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:
     """Return all checks, by the file (or the subject) that is named where a check cannot read it.
 
     `runs`: those of sound cells; `at_fault`: cells whose raw files differ, which is reported already: what follows from
@@ -200,7 +189,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: 
     return checks
 
 
-def _claims_differences(folder: Path, quantities: Quantities) -> Iterator[Difference]:
+def _claims_differences(folder: Path, quantities: recompute.Quantities) -> Iterator[Difference]:
     """Yield where claims.json differs from what the runs give, or that it stands beside a report older than claims."""
     report = json_of(folder / REPORT)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
@@ -210,7 +199,7 @@ def _claims_differences(folder: Path, quantities: Quantities) -> Iterator[Differ
 
 
 def _report_differences(
-    folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: set[str]
+    folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]
 ) -> Iterator[Difference]:
     """Yield the values and conclusions of scaling_report.json that the runs do not give."""
     report = json_of(folder / REPORT)
@@ -259,7 +248,7 @@ def why(path: Path, identity: str) -> str:
     if containing:
         raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")
     try:  # the report names ratios: for want of it a figure may be unknown
-        ratio_quantities(quantities, runs, json_of(folder / REPORT))
+        recompute.ratio_quantities(quantities, runs, json_of(folder / REPORT))
     except FileNotFoundError:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
@@ -267,7 +256,7 @@ def why(path: Path, identity: str) -> str:
     raise UserError(f"{unknown}.{_similar_figures(identity, quantities)}")
 
 
-def _similar_figures(identity: str, quantities: Quantities) -> str:
+def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
     """Return the name that `identity` may mean, and the figures of the same cell or run, or without these, examples."""
     is_whole = any(name.startswith(f"{identity}/") for name in quantities)  # it is a cell or a run, without a figure
     around = identity if is_whole else identity.rpartition("/")[0]
@@ -281,7 +270,7 @@ def _similar_figures(identity: str, quantities: Quantities) -> str:
     return f"{hint} Figures: {', '.join(figures)}"
 
 
-def _explain(identity: str, quantity: RecomputedQuantity, folder: Path) -> str:
+def _explain(identity: str, quantity: recompute.RecomputedQuantity, folder: Path) -> str:
     """Return a figure with its formula and the files that it is from, in lines."""
     interval = ""
     if quantity.low is not None and quantity.high is not None:

@@ -27,15 +27,14 @@ KEYS_OF_ROWS = ("cell", "repeat", "step", "name")  # of a row in a CSV file
 
 
 def check_left_out(folder: Path) -> Iterator[Difference]:
-    """Yield the fields of files of results that are not there, and that their schemas of today have."""
+    """Yield the fields that files of results lack, of those that have today's schema, or none; and a later schema."""
     for file, model in MODELS.items():
         stated = json_of(folder / file) if (folder / file).exists() else {}
-        current = model.model_fields["schema_version"].default
-        if stated and schema_of(stated) > schema_of({"schema_version": current}):
-            yield Difference(
-                file, "schema_version", f"is {stated['schema_version']}, and {current} is the latest known"
-            )
-        if stated and stated.get("schema_version") in (None, current):
+        today = model.model_fields["schema_version"].default
+        if stated and schema_of(stated) > schema_of({"schema_version": today}):
+            problem = f"is {stated['schema_version']}, and {today} is the latest known"
+            yield Difference(file, "schema_version", problem)
+        if stated and stated.get("schema_version") in (None, today):
             whole = model.model_validate(stated).model_dump(mode="json")
             yield from (Difference(file, name, "is not there") for name in _places_left_out(stated, whole))
 
@@ -44,19 +43,18 @@ def _places_left_out(stated: Any, whole: Any, at: str = "") -> Iterator[str]:
     """Yield the key path of each field that JSON leaves out. `whole`: the same JSON with all of its fields."""
     if isinstance(whole, dict):
         yield from (f"{at}{name}" for name in whole.keys() - stated.keys())
-    pairs = whole.items() if isinstance(whole, dict) else enumerate(whole) if isinstance(whole, list) else ()
-    for key, part in pairs:
-        if isinstance(stated, list) or key in stated:
-            yield from _places_left_out(stated[key], part, f"{at}{key}, ")
+        for key in filter(stated.__contains__, whole):
+            yield from _places_left_out(stated[key], whole[key], f"{at}{key}, ")
+    elif isinstance(whole, list):
+        for place, part in enumerate(whole):
+            yield from _places_left_out(stated[place], part, f"{at}{place}, ")
 
 
 def check_repeated(folder: Path) -> Iterator[Difference]:
-    """Yield entries of the files of results that stand there twice: by their names, of CSV files by cell and step."""
+    """Yield entries of files of results that stand there twice: by NAMES, and rows of CSV files by KEYS_OF_ROWS."""
     for file in MODELS:
-        if (folder / file).exists():
-            yield from (
-                Difference(file, name, "stands there twice") for name in _names_stated_twice(json_of(folder / file))
-            )
+        names = _names_stated_twice(json_of(folder / file)) if (folder / file).exists() else ()
+        yield from (Difference(file, name, "stands there twice") for name in names)
     for file in ("runs.csv", "cells.csv", "losses.csv", *(f"tables/{name}.csv" for name in TABLES)):
         rows = csv_of(folder / file) if (folder / file).exists() else []
         keys = [" ".join(row[name] for name in KEYS_OF_ROWS if name in row) for row in rows]
@@ -64,11 +62,11 @@ def check_repeated(folder: Path) -> Iterator[Difference]:
 
 
 def _names_stated_twice(content: object) -> Iterator[str]:
-    """Yield the names that two entries of one list have."""
-    inner = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
-    entries = [entry for entry in inner if isinstance(content, list) and isinstance(entry, dict)]
-    for key in NAMES:
-        names = [str(entry[key]) for entry in entries if key in entry]
-        yield from (name for name, n in Counter(names).items() if n > 1)
-    for entry in inner:
-        yield from _names_stated_twice(entry)
+    """Yield the names that two entries of one list have, wherever it stands in a JSON content."""
+    if isinstance(content, list):
+        for key in NAMES:
+            names = [str(entry[key]) for entry in content if isinstance(entry, dict) and key in entry]
+            yield from (name for name, n in Counter(names).items() if n > 1)
+    if isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from _names_stated_twice(part)

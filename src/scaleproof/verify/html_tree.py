@@ -16,7 +16,7 @@ class Element:
     children: "list[Element | str]" = field(default_factory=list)
 
     def all(self, tag: str, **attributes: str) -> "Iterator[Element]":
-        """Yield the elements inside with that tag and these attributes; `kind` is their class."""
+        """Yield the elements inside with that tag and these attributes; their `class` is called `kind` here."""
         expected = {name.replace("kind", "class"): value for name, value in attributes.items()}
         for child in self.children:
             if isinstance(child, Element):
@@ -27,7 +27,7 @@ class Element:
     @property
     def text(self) -> str:
         """All text inside, with single spaces."""
-        return " ".join("".join(self._parts()).replace("\u00a0", " ").split())
+        return " ".join(self._raw_text.replace("\u00a0", " ").split())
 
     @property
     def opening(self) -> str:
@@ -40,13 +40,10 @@ class Element:
         inner = (" ".join(child.split()) if isinstance(child, str) else child.markup for child in self.children)
         return " ".join([self.opening, *filter(None, inner)])
 
-    def _parts(self) -> Iterator[str]:
-        """Yield the texts inside, in their order."""
-        for child in self.children:
-            if isinstance(child, str):
-                yield child
-            else:
-                yield from child._parts()
+    @property
+    def _raw_text(self) -> str:
+        """All text inside, as it stands in the file."""
+        return "".join(child if isinstance(child, str) else child._raw_text for child in self.children)
 
 
 class _Parser(HTMLParser):

@@ -48,9 +48,8 @@ def check_manifest(folder: Path) -> list[Difference]:
         manifest = json_of(path)
         listed = {str(name): sha256 for name, sha256 in manifest["files"].items()}
     except FileNotFoundError:
-        return [
-            Difference(MANIFEST, "", f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}")
-        ]
+        problem = f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}"
+        return [Difference(MANIFEST, "", problem)]
     except DAMAGES as error:
         return [Difference(MANIFEST, "", f"not readable: {describe_first_fault(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
@@ -98,9 +97,10 @@ def _moved_folders(folder: Path, unlisted: list[str], missing: dict[str, str]) -
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the names of the files that the report is made from, and its own; not raw profiles, which have summaries.
+    """Return the names of the files that the report is made from, and its own: FILES, and all below FOLDERS.
 
-    Strings and not Paths, whose making takes longer than the reading of a run's files.
+    Hidden files are left out, and folders `raw`: of raw profiles the results have summaries. Strings and not Paths,
+    whose making takes longer than the reading of a run's files.
     """
     paths = []
     for path, folders, files in os.walk(folder):

@@ -40,11 +40,10 @@ def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference
         name = identity.rsplit("/", 1)[1]
         factor = COLUMNS[name].factor if name in COLUMNS else 1.0
         computed = [quantity.value, *(bound for bound in (quantity.low, quantity.high) if bound is not None)]
-        for text in (link.attributes.get("title", ""), link.text):
+        for text in (link.attributes.get("title", ""), link.text):  # "1.62 [1.20, 2.19], n=3"; without interval "1.62"
             stated = numbers(text.partition(", n=")[0])
-            if "[" not in text:  # without an interval behind the value
-                stated = stated[:1]
-            for printed, value in zip(stated, computed, strict=False):
+            in_order = computed if "[" in text else computed[:1]
+            for printed, value in zip(stated, in_order, strict=False):
                 if not stands_for(printed, value * factor):
                     gives = significant(value * factor, 7)
                     yield Difference(FILE, identity, f"is {printed}, the raw files give {gives}")
@@ -62,20 +61,20 @@ def _check_row(row: Element) -> Iterator[Difference]:
 
 
 def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[str]) -> Iterator[Difference]:
-    """Yield the rows of the table of files that name another cell, another file or another hash."""
-    unlisted = {run.path: run for run in runs}
-    hashes = {run.path: (run.cell, run.sha256[:12]) for run in runs}
+    """Yield the rows of the table of files that name another cell, file or hash than a run has, and unlisted runs."""
+    runs_by_path = {run.path: run for run in runs}
+    unlisted = dict(runs_by_path)
     for row in page.all("tr"):
         cell, path = row.attributes.get("data-cell", ""), row.attributes.get("data-file", "")
         run_path = f"runs/{path.split('runs/', 1)[-1]}"
         unlisted.pop(run_path, None)
         if "data-sha" not in row.attributes or cell in at_fault:
             continue
-        known = hashes.get(run_path)
-        if known is None or known[1] != row.attributes["data-sha"]:
+        run = runs_by_path.get(run_path)
+        if run is None or run.sha256[:12] != row.attributes["data-sha"]:
             yield Difference(FILE, path, "the page was made from another file")
-        elif known[1] not in {code.text for code in row.all("code")}:
-            yield Difference(FILE, path, f"does not show its sha256, {known[1]}")
-        elif known[0] != cell or not row.text.startswith(f"{cell}/"):
-            yield Difference(FILE, path, f"is a file of {known[0]}, not of {cell}")
+        elif run.sha256[:12] not in {code.text for code in row.all("code")}:
+            yield Difference(FILE, path, f"does not show its sha256, {run.sha256[:12]}")
+        elif run.cell != cell or not row.text.startswith(f"{cell}/"):
+            yield Difference(FILE, path, f"is a file of {run.cell}, not of {cell}")
     yield from (Difference(FILE, run.name, "is not in the table of runs") for run in unlisted.values())

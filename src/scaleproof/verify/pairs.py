@@ -12,19 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from scaleproof.verify import raw
 from scaleproof.verify.contents import json_of, schema_of
 from scaleproof.verify.intervals import DRAWS, POWER, TOLERANCE_OF_DRAWS, half_width
-from scaleproof.verify.raw import (
-    METRICS,
-    TOLERANCE,
-    Difference,
-    RawRun,
-    check_values,
-    close,
-    differing_settings,
-    rate_of,
-    read_runs,
-)
+from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import CONFIDENCE, log_interval
 
 FILE = "comparison.json"
@@ -65,13 +56,13 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
     `cells`: runs of the campaign's own cells, among which each arm names those that do its work.
     """
     report = json_of(folder / FILE)
-    yield from check_values(FILE, "confidence", report["confidence"], CONFIDENCE)
+    yield from raw.check_values(FILE, "confidence", report["confidence"], CONFIDENCE)
     for entry in report["comparisons"]:
         if not entry["estimate"]:
             if entry["status"] == "ok":
                 yield Difference(FILE, f"{entry['name']}, estimate", "is missing, and nothing forbids one")
             continue
-        runs, differences = read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
+        runs, differences = raw.read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
         if differences:  # then what follows from them is not reported as well
             yield from differences
             continue
@@ -87,13 +78,13 @@ def _check_entry(
 ) -> Iterator[Difference]:
     """Yield where a comparison states other settings, pairs or paths than its runs have. `listed`: of pairs.json."""
     configs = {run.cell: run.metrics["config"] for run in pairs.runs}
-    declared = differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
+    declared = raw.differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
     expected: dict[str, Any] = {"status": "ok", "why": None, "pairs": len(listed), "declared": declared}
     if entry.get("metrics_paths"):  # results may have been moved: the folder before compare/ is taken as stated
         moved_to = entry["metrics_paths"][0].split("compare/")[0]
         folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]
-        expected["metrics_paths"] = [f"{moved_to}{path_of_run}/{METRICS}" for path_of_run in folders]
-    yield from check_values(FILE, entry["name"], entry, expected)
+        expected["metrics_paths"] = [f"{moved_to}{path_of_run}/{raw.METRICS}" for path_of_run in folders]
+    yield from raw.check_values(FILE, entry["name"], entry, expected)
 
 
 def _check_estimate(entry: Mapping[str, Any], pairs: PairedRuns, with_bounds: bool) -> Iterator[Difference]:
@@ -102,15 +93,15 @@ def _check_estimate(entry: Mapping[str, Any], pairs: PairedRuns, with_bounds: bo
     expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
     for name, value in expected.items():
         if not _agrees(name, estimate[name], value):
-            yield from check_values(FILE, f"{entry['name']}, {name}", estimate[name], value, "the pairs give")
+            yield from raw.check_values(FILE, f"{entry['name']}, {name}", estimate[name], value, "the pairs give")
     for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
-        if len(values) != len(estimate[name]) or not all(map(close, values, estimate[name])):
+        if len(values) != len(estimate[name]) or not all(map(raw.close, values, estimate[name])):
             yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
     if with_bounds:
         # Draws decide on both detectable effects alike; their proportion is that of the spreads, exactly.
         low, high = (math.log1p(estimate[name]) for name in QUANTILES)
         of_low, of_high = (float(stats.chi2.ppf(probability, pairs.freedom)) for probability in QUANTILES.values())
-        if not close(high, low * math.sqrt(of_low / of_high), TOLERANCE):
+        if not raw.close(high, low * math.sqrt(of_low / of_high), raw.TOLERANCE):
             yield Difference(FILE, f"{entry['name']}, detectable_high", "does not follow from detectable_low")
 
 
@@ -122,7 +113,7 @@ def _paired_runs(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> 
     for pair in pairs:
         a, b = (run_of_arm.get((f"pair{pair['pair']}", arm)) for arm in "ab")
         if a and b:
-            ratios[pair["null"]].append(rate_of(b) / rate_of(a))
+            ratios[pair["null"]].append(raw.rate_of(b) / raw.rate_of(a))
             whole += [a, b]
     return PairedRuns(ratios[False], ratios[True], whole)
 
@@ -185,12 +176,12 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
     if name in ("claim", "overstated"):
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
-        return close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
+        return raw.close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
     if name.startswith("pairs") and isinstance(stated or computed, int):
         pairs, expected = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
         # They grow with the square of what draws decide, by twice its tolerance and more, and are even numbers.
         return abs(pairs - expected) <= 2 + 3 * TOLERANCE_OF_DRAWS * expected
-    return close(stated, computed, TOLERANCE)
+    return raw.close(stated, computed, raw.TOLERANCE)
 
 
 def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequence[RawRun]) -> Iterator[Difference]:
@@ -200,15 +191,15 @@ def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequenc
         yield Difference(FILE, f"{entry['name']}, arms", "are missing")
     for arm, stated in (arms or {}).items():
         arm_runs = [run for run in runs if run.cell == entry[arm]]
-        rate = rate_of(*arm_runs)
-        below, above = log_interval([rate_of(run) for run in arm_runs])  # factors
+        rate = raw.rate_of(*arm_runs)
+        below, above = log_interval([raw.rate_of(run) for run in arm_runs])  # factors
         expected = {"value": rate, "n": len(arm_runs), "low": below and rate * below, "high": above and rate * above}
         where = f"{entry['name']}, tokens/s of {arm.upper()}"
-        yield from check_values(FILE, where, stated["tokens_per_s"], expected, "the runs give")
+        yield from raw.check_values(FILE, where, stated["tokens_per_s"], expected, "the runs give")
         first = arm_runs[0]
         # On one device the work is the same by any strategy.
         may_differ = {"execution.strategy"} if first.devices == 1 else set()
-        differing = {run.cell: differing_settings(first.metrics["config"], run.metrics["config"]) for run in cells}
+        differing = {run.cell: raw.differing_settings(first.metrics["config"], run.metrics["config"]) for run in cells}
         same_work = {cell for cell, keys in differing.items() if keys.keys() <= may_differ}
         wrongly_named = same_work ^ (differing.keys() & set(stated["same_work"]))
         if wrongly_named:

@@ -138,12 +138,9 @@ def rate_of(*runs: RawRun) -> float:
 
 def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
     """Return the cells with a run whose own files are at fault: no figure follows from them."""
-    cells: set[str] = set()
-    for difference in differences:
-        parts = Path(difference.file).parts
-        if parts[0] == "runs" and len(parts) > 1:  # runs/<cell>/<repeat>/<file>, or a folder that was renamed
-            cells.add(parts[1])
-    return cells
+    places = (Path(difference.file).parts for difference in differences)
+    # Files runs/<cell>/<repeat>/<file>, and folders that were renamed.
+    return {parts[1] for parts in places if parts[0] == "runs" and len(parts) > 1}
 
 
 class _Damaged(Exception):
@@ -239,7 +236,7 @@ def _parse_row(values: list[str]) -> tuple[str, int, Row]:
 
 
 def _inconsistencies(run: RawRun) -> list[Difference]:
-    """Return where a run's metrics are not those of its steps or configuration, up to a fault that explains others."""
+    """Return where a run's metrics are not those of its steps or configuration: the first fault, as others follow."""
     steps_file = run.path.replace(METRICS, STEPS)
     expected = run.metrics["files"].get(STEPS)
     if not run.ok and expected is None:
@@ -308,7 +305,7 @@ def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, 
 
 
 def in_words(value: Any) -> str:
-    """Return a value as it stands in a message: a figure with ten digits, of a section its value."""
+    """Return a value as it stands in a message: a figure with ten digits; of a figure with its interval, the figure."""
     if isinstance(value, Mapping):
         return in_words(value.get("value", "something"))
     if isinstance(value, float):

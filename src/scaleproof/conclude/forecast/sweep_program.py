@@ -101,10 +101,10 @@ def prepare_call(
 def seconds_of_calls(
     operation: Callable[[], None], device: Any, settings: dict[str, Any], group: Any = None
 ) -> list[float]:
-    """Return the seconds of each call of `operation`, of the slowest rank (of `group`, else of all).
+    """Return the seconds of each counted call of `operation`, by the slowest rank (of `group`, else of all).
 
-    `settings`: `warmup`, so many calls do not count; then `limit_s`, the time for all that count, of which one more
-    says how many fit: at least 3, at most `calls`.
+    `settings`: the first `warmup` calls do not count, nor does one more, which says how many fit into `limit_s`
+    seconds. So many count, but at least 3, and at most `calls`.
     """
     import torch
     import torch.distributed as dist
@@ -114,11 +114,10 @@ def seconds_of_calls(
     fitting = int(settings["limit_s"] / max(_call_seconds(operation, device, group), 1e-9))
     number = torch.tensor([max(3, min(settings["calls"], fitting))], device=device)
     dist.broadcast(number, group=group, group_src=0)  # all ranks must make as many calls: the first rank's number
-    own_s = torch.tensor(
-        [_call_seconds(operation, device, group) for _ in range(int(number.item()))], device=device, dtype=torch.float64
-    )
-    dist.all_reduce(own_s, op=dist.ReduceOp.MAX, group=group)
-    return [float(seconds) for seconds in own_s.tolist()]
+    own_seconds = [_call_seconds(operation, device, group) for _ in range(int(number.item()))]
+    slowest = torch.tensor(own_seconds, device=device, dtype=torch.float64)
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX, group=group)
+    return [float(seconds) for seconds in slowest.tolist()]
 
 
 def _call_seconds(operation: Callable[[], None], device: Any, group: Any) -> float:

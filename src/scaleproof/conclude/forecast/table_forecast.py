@@ -36,7 +36,10 @@ def is_of_cpus(table: Path) -> bool:
 
 
 def disturbances_of(table: Path) -> str:
-    """Return what disturbed the runs of the campaign whose results a table is of: "machine-busy in 2 cells"; or ""."""
+    """Return which findings forbid to rely on the runs that a table is of: "machine-busy in 2 cells"; "" for none.
+
+    The table stands in the results of a campaign, or in their folder `tables`; of any other nothing is known.
+    """
     file = next((file for folder in table.resolve().parents[:2] if (file := folder / "findings.json").is_file()), None)
     findings = read_findings(file).concerning("runs") if file else []
     cells = {
@@ -88,7 +91,8 @@ def _rate_forecast(
 ) -> RateForecast:
     """Return the rate of all devices of the `target`, from the `steps` of the series `name`; or why it is refused.
 
-    `held_out`: on CPUs, the largest size of each series of the table; they say how wrong the law is there.
+    Its interval is as wide as the law was wrong on public tables. `held_out`: on CPUs, which these do not have, it is
+    as wide as the law was wrong about the largest size of each series of this table.
     """
     group = target.group
     if group in (step.group for step in steps):
@@ -98,19 +102,18 @@ def _rate_forecast(
         law.check_support(name or "the series", sizes, target)
     except law.Unsupported as refusal:
         return RateForecast(name, group.size, None, refusal.reason)
-    rate = group.size * law.expected_rate(sizes, group.size)
-    if held_out is None:
+    if held_out is not None:
+        distance = law.doublings(group.size, sizes[-1].group.size)
+        half = half_widths_by_largest_sizes([held.residual_per_doubling for held in held_out], distance)
+        construction, n = "leave-largest-out", len(held_out)
+    else:
         largest = law.hold_largest_out(steps)
         half = law.half_widths(sizes, group).times(law.stretch_factor([largest] if largest else []))
         construction, n = "public series", law.TABLES
-    else:
-        distance = law.doublings(group.size, sizes[-1].group.size)
-        by_table = half_widths_by_largest_sizes([held.residual_per_doubling for held in held_out], distance)
-        if by_table is None:
-            why = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
-            return RateForecast(name, group.size, None, why)
-        half = by_table
-        construction, n = "leave-largest-out", len(held_out)
+    if half is None:
+        why = "Public series are of GPUs and TPUs, and no series of this table has two sizes: measure a further one"
+        return RateForecast(name, group.size, None, why)
+    rate = group.size * law.expected_rate(sizes, group.size)
     with_noise = widen_by_noise(half, sizes[-1].variance or 0.0)
     return RateForecast(name, group.size, Interval.around(rate, with_noise, construction, n))
 

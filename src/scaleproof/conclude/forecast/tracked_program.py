@@ -79,6 +79,7 @@ def _track_second_step(cell: Cell) -> dict[str, Any]:
     device = torch.device("cpu")
     model = build_model(cell)
     small = [parameter for parameter in model.parameters() if parameter.numel() <= PERSISTENT]
+    # What ZeRO stage 3 keeps gathered; what it shards is not to be seen on the one device that is counted.
     small_bytes = sum(parameter.numel() * parameter.element_size() for parameter in small)
     patch.object(model, "to", return_value=model).start()  # it is there; fake tensors cannot be moved in place
     strategy = strategy_class(name)(cell, model, device)

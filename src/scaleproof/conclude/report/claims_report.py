@@ -24,28 +24,27 @@ CODE = (
 
 
 def claims_report(inputs: PageInputs) -> ClaimsReport:
-    """Return the claims of a campaign and every sentence of its page."""
+    """Return the claims of a campaign and every sentence of its page, each with the claims it rests on."""
     conclusion = answer_campaign(inputs.report, inputs.comparisons, inputs.forecast)
     claims = claims_of(inputs.report, inputs.comparisons, inputs.waterfall)
     sentences = [_sentence("verdict", conclusion.verdict, conclusion.claims)]
     bullets = conclusion.bullets_of_page(inputs.report)
     sentences += [_sentence(bullet.topic, bullet.sentence, bullet.claims) for bullet in bullets]
-    for cell in inputs.waterfall:
-        if is_half_known(cell):
-            lost = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]
-            sentences.append(_sentence("lost", loss_sentence(cell), lost))
+    for cell in filter(is_half_known, inputs.waterfall):
+        lost = [claim for claim in claims.values() if claim.kind == "lost" and claim.subject == cell.cell]
+        sentences.append(_sentence("lost", loss_sentence(cell), lost))
     for comparison in inputs.comparisons:
         sentences.append(_sentence("pairs", ab_sentence(comparison), claims_of_pairs(comparison)))
         sentences += [_sentence("drift", text, ()) for text in drift_sentences(comparison, inputs.cells)]
     sentences += [_sentence("law", text, ()) for kind in KINDS for text in law_sentences(inputs.report, kind)]
     trust = trust_in(inputs.findings, inputs.report, len(inputs.facts.lost), inputs.comparisons)
-    further = {
+    without_claims = {
         "trust": [f"Can I trust it? {trust.word}{trust.text}", trust.elsewhere, trust.precision] if trust else [],
         "forecasts": forecast_sentences(inputs.forecast) if inputs.forecast else [],
         # What two traces have in common stands there once.
         "trace": dict.fromkeys(text for profile in inputs.profiles for text in trace_sentences(profile)),
     }
-    sentences += [_sentence(topic, text, ()) for topic, texts in further.items() for text in texts if text]
+    sentences += [_sentence(topic, text, ()) for topic, texts in without_claims.items() for text in texts if text]
     return ClaimsReport(
         campaign=inputs.report.campaign,
         code_sha256=code_sha256(*CODE),

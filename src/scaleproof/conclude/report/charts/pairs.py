@@ -6,15 +6,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import (
-    COLOURS,
-    LABEL_WIDTH,
-    MOST_ROWS,
-    label_rows,
-    tip,
-    write_chart,
-    write_empty,
-)
+from scaleproof.conclude.report.charts import style
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.comparison_report import AbComparison, Paired
 
@@ -23,12 +15,12 @@ def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
     """Draw B over A of every comparison: each pair, the mean with its interval, and what A over A shows."""
     drawn = [(entry.name, entry.estimate) for entry in entries if entry.estimate]
     if not drawn:
-        write_empty(axes, "no comparison has an estimate")
+        style.write_empty(axes, "no comparison has an estimate")
         return
     for i, (name, estimate) in enumerate(drawn):
         _draw_comparison(axes, i, name, estimate, keyed=i == 0)
     axes.axvline(1, color="0.5", lw=1, ls="--")
-    label_rows(axes, [f"{name}\nn={estimate.n} pairs" for name, estimate in drawn], above=0.5)
+    style.label_rows(axes, [f"{name}\nn={estimate.n} pairs" for name, estimate in drawn], above=0.5)
     axes.set_xlabel("tokens/s of B over tokens/s of A")
     axes.set_title("A against B, in pairs")
 
@@ -46,13 +38,13 @@ def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, keyed: boo
     low, high = estimate.low, estimate.high
     axes.plot(nulls, [i + 0.22] * len(nulls), "x", ms=6, color="0.3", label=label("A against A"))
     for nth, ratio in enumerate(estimate.ratios, 1):
-        (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=COLOURS[0])
+        (dot,) = axes.plot([ratio], [i], "o", ms=6, mec="white", mew=0.6, color=style.COLOURS[0])
         dot.set_label(label("pair") if nth == 1 else None)
-        tip(dot, f"{name}, pair {nth}: B / A {number(ratio, 4)}")
+        style.tip(dot, f"{name}, pair {nth}: B / A {number(ratio, 4)}")
     axes.plot([low, high], [i - 0.22] * 2, "|-", color="black", ms=9, lw=1.6, label=label("95 % interval"))
     (mean,) = axes.plot([estimate.ratio], [i - 0.22], "D", ms=6, color="black", label=label("mean of pairs"))
     interval = f"95 % CI {number(low, 4)}-{number(high, 4)}, n={estimate.n} pairs"
-    tip(mean, f"{name}: B / A {number(estimate.ratio, 4)} ({interval})")
+    style.tip(mean, f"{name}: B / A {number(estimate.ratio, 4)} ({interval})")
 
 
 Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its interval
@@ -60,9 +52,9 @@ Ratio = tuple[str, float, float | None, float | None]  # cell, B over A, its int
 
 def draw_ratios(ratios: Sequence[Ratio], out: Path) -> None:
     """Write `out`.svg and .png with the ratios in their order; of more than MOST_ROWS those that differ most from 1."""
-    differ_most = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[:MOST_ROWS]  # [1]: B over A
+    differ_most = sorted(ratios, key=lambda ratio: abs(ratio[1] - 1), reverse=True)[: style.MOST_ROWS]  # [1]: B over A
     chosen = [ratio for ratio in ratios if ratio in differ_most]
-    write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _draw_ratios(axes, chosen, len(ratios)))
+    style.write_chart(out, 1.4 + 0.3 * max(3, len(chosen)), lambda axes: _draw_ratios(axes, chosen, len(ratios)))
 
 
 def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
@@ -72,10 +64,12 @@ def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
         if low is not None and high is not None:
             axes.plot([low, high], [i, i], "|-", color="0.2", ms=8, lw=1.4)
             interval = f" (95 % CI {number(low, 4)}-{number(high, 4)})"
-        (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=COLOURS[0])
-        tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
+        (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=style.COLOURS[0])
+        style.tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
     axes.axvline(1, color="0.5", lw=1, ls="--")
-    label_rows(axes, [textwrap.shorten(cell, LABEL_WIDTH, placeholder="...") for cell, *_ in ratios], above=0.5)
+    style.label_rows(
+        axes, [textwrap.shorten(cell, style.LABEL_WIDTH, placeholder="...") for cell, *_ in ratios], above=0.5
+    )
     axes.set_xlabel("B over A, tokens/s; 1: no difference")
     more = f", the {len(ratios)} that differ most of {total}" if len(ratios) < total else ""
     axes.set_title(f"B over A with 95 % intervals{' for all at once' if len(ratios) > 1 else ''}{more}")

@@ -46,23 +46,25 @@ def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", 
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")
     body = _replace_unknown_signs(plain.to_latex(column_format="".join(sides), hrules=True)).strip()
+    is_narrow = len(table.columns) < MANY
     # Each row stands in one line; long headings and cells are broken into several, for a table is as wide as they are.
-    width = CELL_WIDTH if len(table.columns) < MANY else HEADING_WIDTH
-    lines = body.split("\n")
-    for place, line in enumerate(lines):
-        if line.endswith(r" \\"):
-            entries = zip(line.removesuffix(r" \\").split(" & "), sides, strict=True)
-            most = HEADING_WIDTH if lines[place - 1] == r"\toprule" else width
-            lines[place] = " & ".join(_break_into_lines(entry, side, most) for entry, side in entries) + r" \\"
-    body = "\n".join(lines)
+    rows = []
+    width = HEADING_WIDTH  # of the first row, the headings
+    for line in body.split("\n"):
+        if not line.endswith(r" \\"):  # a rule, or the environment
+            rows.append(line)
+            continue
+        entries = zip(line.removesuffix(r" \\").split(" & "), sides, strict=True)
+        rows.append(" & ".join(_break_into_lines(entry, side, width) for entry, side in entries) + r" \\")
+        width = CELL_WIDTH if is_narrow else HEADING_WIDTH
     note = rf"\par\smallskip\begin{{minipage}}{{\textwidth}}\footnotesize {escape_latex(notes)}\end{{minipage}}"
-    size, gap = ("footnotesize", 3) if len(table.columns) < MANY else ("scriptsize", 2)
+    size, gap = ("footnotesize", 3) if is_narrow else ("scriptsize", 2)
     lines = [
         HEADER,
         r"\begin{table*}",
         rf"\centering\{size}\setlength{{\tabcolsep}}{{{gap}pt}}",
         rf"\caption{{{escape_latex(caption)}}}\label{{tab:{label}}}",
-        body,
+        *rows,
         *([note] if notes else []),
         r"\end{table*}",
     ]

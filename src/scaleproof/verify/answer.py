@@ -101,7 +101,7 @@ def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:
         "strategy": cells[0].strategy,
         "kind": kind,
         "law": {"law": LAW_OF[kind]} if kind else None,
-        "protocol": {key: common.get(key) for key in settings[0] if key != "evidence"},
+        "protocol": {key: common.get(key) for key in settings[0] if key != "evidence"},  # which is said of all runs
     }
 
 
@@ -305,7 +305,7 @@ def _expected_advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapp
 
 
 def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
-    """Return whether the cell of a point beats the best single device, or has none to be held against."""
+    """Return whether the cell of a point beats the best single device; True if it has none to be held against."""
     if point is None or point["devices"] < 2 or point["best_single"] in (None, point["cell"]):
         return True
     best = point["best_single"]

@@ -175,10 +175,10 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "traces.json": lambda: derived.check_traces(folder, runs),
         "waterfall.json": lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT)),
     }
-    if at_fault:  # a baseline may be among them
+    if at_fault:  # this check and all that follow need the runs of all cells
         del where_they_are["waterfall.json"]
     checks |= {file: check for file, check in where_they_are.items() if (folder / file).exists()}
-    if at_fault:  # all that follow need the runs of all cells
+    if at_fault:
         return checks
     if (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists():  # a publication has both
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)

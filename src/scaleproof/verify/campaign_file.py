@@ -24,7 +24,7 @@ def are_of_this_version(runs: Collection[RawRun]) -> bool:
 
 
 def campaign_beside(folder: Path) -> Campaign | None:
-    """Return the campaign of a publication; None for other results, or a file of another version."""
+    """Return the campaign of a publication; None for other results, or a file that this version cannot read."""
     try:
         return load_campaign(folder / CAMPAIGN)[0] if (folder / CAMPAIGN).exists() else None
     except UserError:  # check_campaign_file says so

@@ -179,6 +179,7 @@ def _check_one_of_several(
 
 def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the numbers at the axis of devices that no cell has."""
+    # Names of figures have the geometry of their cell: cells/ddp-n1x2/tokens_per_s.
     sizes = {match.groups() for name in quantities if (match := re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name))}
     device_counts = {float(nodes) * float(per_node) for nodes, per_node in sizes}
     for _, number in _numbered_ticks(axes, "x"):

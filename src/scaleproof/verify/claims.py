@@ -78,7 +78,7 @@ def _check_stated_claims(
             quantity = quantities.get(f"cells/{claim['subject']}/{COLUMN_OF.get(claim['kind'])}")
             n = quantity.n if quantity else expected[identity].get("n")
             yield from _check_claim(claim, expected[identity], n)
-        elif claim["kind"] != "lost":  # the page may have been made without the waterfall, but not without all else
+        elif claim["kind"] != "lost":  # a waterfall need not be among what the page is made from
             yield Difference(FILE, identity, "is a claim that the raw files do not support")
 
 

@@ -233,7 +233,7 @@ def _expected_parts(
 ) -> dict[str, float | None]:
     """Return what runs and traces give of the step of an entry's cell: part or field -> milliseconds.
 
-    A part is how much longer it takes than `base`, the baseline, would make it take in an ideal step.
+    Of waiting for data and of host gaps it is what exceeds those of the baseline `base`, scaled to the ideal step.
     """
     group, base_group = cells[entry["cell"]], cells[base]
     scale = base_group[0].devices / group[0].devices if kind == "strong" else 1.0  # ideal step over the baseline's

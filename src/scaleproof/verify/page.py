@@ -54,8 +54,8 @@ def _check_row(row: Element) -> Iterator[Difference]:
     heading = next(row.all("th", scope="row"), None)
     for link in row.all("a", kind="figure"):
         cell = link.attributes.get("data-cell", "")
-        named = heading.text.removesuffix("†") if heading else cell
-        linked = link.attributes.get("href", "").removeprefix("#from-")
+        named = heading.text.removesuffix("†") if heading else cell  # †: it has a footnote
+        linked = link.attributes.get("href", "").removeprefix("#from-")  # the row of the cell's files
         if not cell == named == linked:
             yield Difference(FILE, link.attributes.get("data-id", ""), f"stands in the row of {named}")
 

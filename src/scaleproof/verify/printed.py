@@ -16,4 +16,4 @@ def stands_for(printed: str, value: float) -> bool:
     mantissa, _, exponent = plain.partition("e")
     decimals = len(mantissa.partition(".")[2])
     unit = 10.0 ** (int(exponent or 0) - decimals)  # of the last digit
-    return abs(float(plain) - value) <= 0.5 * unit * (1 + 1e-6) + 1e-9 * abs(value)
+    return abs(float(plain) - value) <= 0.5 * unit * (1 + 1e-6) + 1e-9 * abs(value)  # a half may be rounded either way

@@ -287,7 +287,7 @@ def fingerprint_of(config: dict[str, Any]) -> str:
 def check_values(
     file: str, where: str, stated: Any, expected: Any, source: str = "the raw files give", tolerance: float = TOLERANCE
 ) -> Iterator[Difference]:
-    """Yield a difference where `stated` is not `expected`; of a section one for each of its expected fields.
+    """Yield a difference where `stated` is not `expected`; of sections, for each field that `expected` has.
 
     Figures may differ by `tolerance`. `source`: what gives the expected values, with its verb.
     """

@@ -118,7 +118,7 @@ def sweep_rows(sweep: Sweep) -> list[SweepRow]:
 
 def pair_rows(sweep: Sweep) -> list[NodePair]:
     """Return a row for each pair of nodes that is in every launch; launches on other nodes share no pair."""
-    size = 2 * sweep.devices_per_node
+    ranks = 2 * sweep.devices_per_node  # of a pair of nodes
     medians: dict[tuple[str, str, int], list[float]] = {}  # (node, node, bytes) -> median seconds of each launch
     for launch in sweep.launches:
         for pair in launch.pairs:
@@ -135,8 +135,8 @@ def pair_rows(sweep: Sweep) -> list[NodePair]:
                 second=second,
                 nbytes=nbytes,
                 seconds=seconds,
-                bus_bytes_per_s=bus_bandwidth("all_reduce", size, nbytes, seconds),
-                best_bus_bytes_per_s=bus_bandwidth("all_reduce", size, nbytes, min(values)),
+                bus_bytes_per_s=bus_bandwidth("all_reduce", ranks, nbytes, seconds),
+                best_bus_bytes_per_s=bus_bandwidth("all_reduce", ranks, nbytes, min(values)),
             )
         )
     return rows

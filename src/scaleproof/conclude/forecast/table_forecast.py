@@ -28,7 +28,7 @@ class RateForecast:
 
 
 def is_of_cpus(table: Path) -> bool:
-    """Return whether a table stands among the results of a campaign whose runs were on CPUs."""
+    """Return whether a table stands among the results of a campaign on CPUs, by the first of its runs."""
     folders = table.resolve().parents[:2]  # cells.csv, tables/strong.csv
     first = next((file for folder in folders for file in sorted(folder.glob(f"runs/*/rep*/{METRICS}"))), None)
     run = read_run(first.parent) if first else None
@@ -57,7 +57,8 @@ def forecast_rates(
 ) -> list[RateForecast]:
     """Return the forecast of each series at each number of `devices`; by default twice and four times its largest size.
 
-    `series`: name -> devices -> rates of one device, several where the size was measured several times.
+    `series`: name -> devices -> rates of one device, several where the size was measured several times. Their negative
+    logarithms are those of the seconds of a step, of one sample.
     """
     steps = {
         name: [

@@ -121,9 +121,9 @@ def _plan_table(plan: Plan) -> str:
     headers = ["cell", "ms/step", "tokens/s", "memory", "run", "runs", "device hours", "from"]
     rows = [_plan_row(row) for row in plan.rows]
     if plan.price:  # the cost stands before the last column
-        headers.insert(7, plan.price.currency)
+        headers.insert(-1, plan.price.currency)
         for row, cells in zip(plan.rows, rows, strict=True):
-            cells.insert(7, significant(row.plan.cost(plan.price)) if row.plan else "")
+            cells.insert(-1, significant(row.plan.cost(plan.price)) if row.plan else "")
     alignments = ("left", *["right"] * (len(headers) - 2), "left")
     return tabulate(rows, headers, disable_numparse=True, colalign=alignments)
 
@@ -271,7 +271,7 @@ def _ms_range(bounds_s: tuple[float, float]) -> str:
 
 
 def _basis_text(interval: Interval) -> str:
-    """Return what an interval comes from, and of how many, as "conformal, 21 campaigns"."""
+    """Return what an interval comes from, and how many of these there are: "conformal, 21 campaigns"."""
     if interval.construction == "conformal":
         return f"conformal, {plural(interval.n, 'campaign')}"
     if interval.construction == "public series":

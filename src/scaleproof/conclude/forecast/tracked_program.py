@@ -55,7 +55,7 @@ def track_memory(request: Request) -> dict[str, Any]:
     cell = request.cell
     dist.init_process_group("fake", rank=0, world_size=cell.world_size, store=FakeStore())
     try:
-        # A mesh reads its own ranks, which a fake tensor cannot: made before.
+        # Making a mesh reads the ranks in it, which fake tensors do not have: it is made before there are any.
         mesh = init_device_mesh("cpu", (cell.world_size,))
         with (
             FakeTensorMode(allow_non_fake_inputs=True),

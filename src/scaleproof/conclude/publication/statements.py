@@ -51,7 +51,7 @@ class Statement:
 
 
 def entries_of(text: str) -> list[Statement]:
-    """Return the statements of claims.json: its claims, its sentences, and what else it says, but for its code."""
+    """Return the statements of claims.json: whatever it says but for `code_sha256`, then claims, then sentences."""
     content = json.loads(text)
     sentences = [(f"{one['topic']}: {one['text']}", one) for one in content.pop("sentences")]
     claims = [(str(one["id"]), one) for one in content.pop("claims")]
@@ -85,9 +85,9 @@ Pair = tuple[Statement | None, Statement | None]  # what stands there, and what 
 
 def differing(stated: Sequence[Statement], again: Sequence[Statement]) -> Iterator[Pair]:
     """Yield the statements that are others, too many, or left out, in their order."""
-    start = _count_common(stated, again)
-    end = _count_common(stated[start:][::-1], again[start:][::-1])
-    stated, again = (side[start : len(side) - end] for side in (stated, again))
+    n_before = _count_common(stated, again)  # it costs much less than SequenceMatcher
+    n_after = _count_common(stated[n_before:][::-1], again[n_before:][::-1])
+    stated, again = (side[n_before : len(side) - n_after] for side in (stated, again))
     matcher = SequenceMatcher(None, stated, again, autojunk=len(stated) > MANY)
     for kind, start, end, start_again, end_again in matcher.get_opcodes():
         if kind != "equal":

@@ -92,7 +92,7 @@ def _claim(
 
 
 def _claims_on_point(series: ScalingSeries, point: ScalingPoint) -> Iterator[Claim]:
-    """Yield the claims on a size of a series."""
+    """Yield the claims on a size of a series; its speed-up in the interval that holds together with the others."""
     cell, baseline = point.cell, series.baseline
     yield _claim("rate", cell, point.tokens_per_sec_global)
     if point.speedup_in_answer:
@@ -148,4 +148,5 @@ def _claims_on_losses(cell: WaterfallCell) -> Iterator[Claim]:
     parts |= {part.name: part.ms for part in cell.parts if part.ms is not None}
     for name, ms in parts.items():
         figure = Estimated(value=ms, low=None, high=None, n=cell.n or 0)
+        # The word of such a claim is the part that it is on.
         yield _claim("lost", cell.cell, figure, cell.baseline, word=name, place=f"{cell.cell}/{name}")

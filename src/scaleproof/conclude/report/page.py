@@ -225,7 +225,7 @@ def _run_rows(runs: pd.DataFrame, findings: list[Finding], folder: Path) -> Mark
         "runs": row_dicts(runs),
         "codes_of_run": _codes_by_run(findings),
         "severity_of": _severities(findings),
-        "base": f"{folder}/",
+        "base": f"{folder}/",  # which is taken off the paths of runs.csv
     }
     return Markup(jinja_environment(HOUSE, number=number).get_template("run_rows.html.j2").render(context))
 

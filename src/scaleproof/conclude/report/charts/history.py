@@ -17,8 +17,8 @@ def draw_history(
 ) -> None:
     """Write `out`.svg and .png: each cell's rate relative to its first session, with intervals over runs.
 
-    `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `shifts`: series -> sessions before which
-    its rate changed.
+    `tracks`: cell -> its rates. `labels`: of the sessions, in their order. `shifts`: series -> places of the sessions
+    before which its rate changed.
     """
     write_chart(out, 4.2, lambda axes: _draw(axes, tracks, labels, shifts))
 

@@ -67,9 +67,8 @@ def _draw_ratios(axes: Axes, ratios: Sequence[Ratio], total: int) -> None:
         (mark,) = axes.plot([value], [i], "o", ms=7, mec="white", mew=0.6, color=style.COLOURS[0])
         style.tip(mark, f"{cell}: B / A {number(value, 4)}{interval}")
     axes.axvline(1, color="0.5", lw=1, ls="--")
-    style.label_rows(
-        axes, [textwrap.shorten(cell, style.LABEL_WIDTH, placeholder="...") for cell, *_ in ratios], above=0.5
-    )
+    labels = [textwrap.shorten(cell, style.LABEL_WIDTH, placeholder="...") for cell, *_ in ratios]
+    style.label_rows(axes, labels, above=0.5)
     axes.set_xlabel("B over A, tokens/s; 1: no difference")
     more = f", the {len(ratios)} that differ most of {total}" if len(ratios) < total else ""
     axes.set_title(f"B over A with 95 % intervals{' for all at once' if len(ratios) > 1 else ''}{more}")

@@ -232,13 +232,14 @@ def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: An
 
 
 def label_cells(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
-    """Label a row for each cell; the names of cells with findings are red where only some have any.
+    """Label a row for each cell, with "! " where it has findings, and in red where only some cells have any.
 
-    `labels`: names in the order of `cells`.
+    `labels`: texts in the order of `cells`.
     """
     marked = {point.cell for point in report.points if point.findings}
-    labels = [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
-    label_rows(axes, labels)
+    label_rows(
+        axes, [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]
+    )
     axes.locator_params(axis="x", nbins=5)  # labels of six digits stand side by side
     all_marked = set(cells["cell"]) <= marked
     for label, cell in zip(axes.get_yticklabels(), cells["cell"], strict=True):

@@ -107,7 +107,7 @@ def _verdict(report: ScalingReport, question: AnsweredQuestion, difference: floa
     """Return the verdict where both commands have rates. `difference`, `confidence`: as of `ab_verdict`."""
     ratio = question.ratio
     assert ratio is not None
-    decided_ratio = ratio.inverse if question.status == "no" else ratio  # stated above 1
+    decided_ratio = ratio.inverse if question.status == "no" else ratio  # A over B where B is slower
     interval = f"{100 * confidence:.6g} % CI {number(decided_ratio.low, 4)}-{number(decided_ratio.high, 4)}"
     bounds = "no interval" if decided_ratio.low is None else interval
     basis = f"{report.unit}/s, {bounds}, n={ratio.n}, evidence: {report.evidence}"

@@ -24,7 +24,7 @@ def forecast_sentences(forecast: ForecastReport) -> list[str]:
 def answer_sentence(forecast: ForecastReport) -> tuple[str, tuple[str, ...]]:
     """Return one sentence for the answer, and the cells that it is about; both empty where nothing was forecast.
 
-    Cells that have not run come first, because other cells have a measurement.
+    It is on the cells that have not run, of which nothing else is known; if all have run, on how forecasts turned out.
     """
     rows = forecast.forecasts
     rows_ahead = _cells_ahead(rows)

@@ -25,7 +25,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
     if look and look.goes_on:
         return None
     disturbed = group.advice.disturbed if group else []
-    if disturbed and not report.question:  # no disturbance of other cells matters to a question
+    if disturbed and not report.question:  # a question is not answered from the group
         # More repeats would repeat the disturbance. All cells are named: a comparison is as bad as its worse side.
         others = (point.cell for point in report.points if REPEATED_FOR & set(point.findings))
         cells = _cell_options(list(dict.fromkeys([*disturbed, *others])))

@@ -88,10 +88,10 @@ def ab_sentence(comparison: "AbComparison") -> str:
     floor, nulls = number(100 * floor_claim.ratio.value, 2), plural(floor_claim.ratio.n, "A/A pair")
     noise = f" Noise, by {nulls}: the mean of {n} pairs without an effect may be off by up to {floor} %."
     if claim.word in ("faster", "slower"):
-        curse = (
+        warning = (
             " An effect that is just large enough to be claimed tends to be overstated: repeat it before quoting it."
         )
-        return f"{name}: {sentence}{noise}{curse if estimate.overstated else ''}"
+        return f"{name}: {sentence}{noise}{warning if estimate.overstated else ''}"
     if claim.word == "within-noise":
         sentence = f"{sentence[:-1]}, but the effect is within the noise: nothing is claimed."
     return f"{name}: {sentence}{noise} {_power_sentence(estimate)}"

@@ -142,7 +142,7 @@ def write_tables(cells: pd.DataFrame, report: ScalingReport, folder: Path) -> No
 
 
 def restated_time_note(cells: pd.DataFrame) -> str:
-    """Return a sentence, after a space, that the time to loss says no more than the rate; "" where it does.
+    """Return a sentence, after a space, that the time to loss says no more than the rate; "" where it says more.
 
     Steps to the loss that differ by 1 count as the same. `cells`: cells.csv.
     """

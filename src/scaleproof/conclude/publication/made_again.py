@@ -14,16 +14,8 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from scaleproof import __version__
-from scaleproof.conclude.publication.statements import (
-    Statement,
-    blocks_of,
-    differing,
-    differing_contents,
-    entries_of,
-    in_words,
-    lines_of,
-    names_in,
-)
+from scaleproof.conclude.publication import statements
+from scaleproof.conclude.publication.statements import Statement
 from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.conclude.report.claims_report import CODE
 from scaleproof.conclude.report.page import claims_text, page_text, with_signature
@@ -102,7 +94,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     Where other code wrote it, only figures, names and deciding words are compared.
     """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
-    pairs = {file: list(differing(found, due)) for file, found, due in _both_versions(folder, records)}
+    pairs = {file: list(statements.differing(found, due)) for file, found, due in _both_versions(folder, records)}
     is_of_today = stated.schema_version == SCHEMA_VERSION
     if not is_of_today:  # such a file has fewer sentences, and names no code; the page has them all
         del pairs[CLAIMS]
@@ -112,14 +104,15 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     reservation = ""
     if any(pairs.values()) and stated.code_sha256 != code_sha256(*CODE):
         reports = [json.loads(text_of(folder / file)) for file in REPORTS if (folder / file).exists()]
-        names = set(names_in([*reports, *(column.heading for column in COLUMNS.values())]))
+        names = set(statements.names_in([*reports, *(column.heading for column in COLUMNS.values())]))
         n_differing = sum(map(len, pairs.values()))
-        pairs = {file: differing_contents(of_file, names, not is_of_today) for file, of_file in pairs.items()}
+        pairs = {file: statements.differing_contents(own, names, not is_of_today) for file, own in pairs.items()}
         n_in_words_alone = n_differing - sum(map(len, pairs.values()))
         if is_of_today:
-            statements = plural(n_in_words_alone, "statement")
-            reservation = f"{statements} with other words and the same figures: other code wrote the page"
-    return Rewritten([Difference(file, *in_words(pair)) for file in pairs for pair in pairs[file]], reservation)
+            how_many = plural(n_in_words_alone, "statement")
+            reservation = f"{how_many} with other words and the same figures: other code wrote the page"
+    differences = [Difference(file, *statements.in_words(pair)) for file in pairs for pair in pairs[file]]
+    return Rewritten(differences, reservation)
 
 
 def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, list[Statement], list[Statement]]]:
@@ -137,13 +130,13 @@ def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, 
     if signer:
         page_again = with_signature(page_again, signer, SIGNATURE)
     if page_again != stated_page:
-        yield PAGE, blocks_of(page), blocks_of(tree_of(page_again))
-    yield CLAIMS, entries_of(text_of(folder / CLAIMS)), entries_of(claims_text(inputs))
+        yield PAGE, statements.blocks_of(page), statements.blocks_of(tree_of(page_again))
+    yield CLAIMS, statements.entries_of(text_of(folder / CLAIMS)), statements.entries_of(claims_text(inputs))
     for file, text in _tables(folder, inputs):
         path = folder / file
         if path.exists() or path.with_suffix(".csv").exists():
             stated = text_of(path) if path.exists() else ""
-            yield file, lines_of(in_unit(stated, unit)), lines_of(in_unit(text, unit))
+            yield file, statements.lines_of(in_unit(stated, unit)), statements.lines_of(in_unit(text, unit))
 
 
 def _leave_out_machine_check(page: Element) -> None:

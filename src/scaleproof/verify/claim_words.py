@@ -115,7 +115,7 @@ def _fault_of_part(part: str, claims: Sequence[Claim]) -> str:
 
 
 def _pattern_of_verdict(claim: Claim) -> str:
-    """Return the pattern that every verdict which a claim supports begins with."""
+    """Return a pattern for the beginning of the verdicts that a claim supports, by its kind and its word."""
     subject, base = re.escape(claim["subject"]), re.escape(claim["baseline"] or "")
     word = claim["word"]
     kind = claim["kind"]

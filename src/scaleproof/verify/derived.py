@@ -66,9 +66,9 @@ class RawCurve:
 
 
 def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
-    """Return the loss curve of each of a cell's runs: its losses, and each step's mean of the latest ones, NaN aside.
+    """Return the loss curve of each of a cell's runs, smoothed: at each step it is the mean of the latest losses.
 
-    These are a tenth of the longest window, FEWEST_STEPS at least, and fewer at the beginning.
+    The latest are those of a tenth of the longest window, of FEWEST_STEPS at least; losses that are NaN do not count.
     """
     smoothed_over = max(FEWEST_STEPS, round(PART_OF_WINDOW * max(len(run.window) for run in runs)))
     made = []
@@ -162,7 +162,7 @@ def _when_reached(curves: Sequence[RawCurve], target: float) -> list[tuple[float
         in_warmup = any(loss <= target for loss in curve.smoothed[: curve.before])
         window = enumerate(zip(curve.ends, curve.smoothed[curve.before :], strict=True), 1)
         first = next(((end, step) for step, (end, loss) in window if loss <= target), None)
-        if in_warmup or first is None or math.isinf(curve.lowest):
+        if in_warmup or first is None or math.isinf(curve.lowest):  # infinite: a loss of the window is no number
             return None
         reached.append(first)
     return reached

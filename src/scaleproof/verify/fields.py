@@ -27,7 +27,7 @@ KEYS_OF_ROWS = ("cell", "repeat", "step", "name")  # of a row in a CSV file
 
 
 def check_left_out(folder: Path) -> Iterator[Difference]:
-    """Yield the fields that files of results lack, of those that have today's schema, or none; and a later schema."""
+    """Yield each field that a file of results with today's schema (or none) lacks, and a schema later than today's."""
     for file, model in MODELS.items():
         stated = json_of(folder / file) if (folder / file).exists() else {}
         today = model.model_fields["schema_version"].default

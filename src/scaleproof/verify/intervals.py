@@ -268,7 +268,8 @@ def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
     A drawn difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise.
     `noise`: of the pair, estimated so far.
     """
-    others = max(0, int(noise.freedom / (noise.n - 1)) - 1)  # cells whose noise counts beside that of the pair
+    # Freedom is n - 1 for the pair, and as much for each further cell whose noise counts beside that of the pair.
+    others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
     spread = math.sqrt(noise.variance * noise.n)  # of a ratio of two runs
     return math.expm1(_detectable_in_spreads(n, others, noise.freedom, confidence) * spread)
 

@@ -50,12 +50,12 @@ def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference
 
 
 def _check_row(row: Element) -> Iterator[Difference]:
-    """Yield the figures of a table's row that are of another cell than its heading names, or link to another."""
+    """Yield the figures in a table's row that are of another cell than its heading, or link to the files of another."""
     heading = next(row.all("th", scope="row"), None)
     for link in row.all("a", kind="figure"):
         cell = link.attributes.get("data-cell", "")
         named = heading.text.removesuffix("†") if heading else cell  # †: it has a footnote
-        linked = link.attributes.get("href", "").removeprefix("#from-")  # the row of the cell's files
+        linked = link.attributes.get("href", "").removeprefix("#from-")
         if not cell == named == linked:
             yield Difference(FILE, link.attributes.get("data-id", ""), f"stands in the row of {named}")
 

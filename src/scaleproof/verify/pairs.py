@@ -177,7 +177,7 @@ def _agrees(name: str, stated: object, computed: object) -> bool:
         return stated == computed
     if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
         return raw.close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
-    if name.startswith("pairs") and isinstance(stated or computed, int):
+    if name.startswith("pairs") and isinstance(stated or computed, int):  # None: more than MOST_PAIRS
         pairs, expected = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
         # They grow with the square of what draws decide, by twice its tolerance and more, and are even numbers.
         return abs(pairs - expected) <= 2 + 3 * TOLERANCE_OF_DRAWS * expected

@@ -71,14 +71,14 @@ def check_cells_table(
                 yield Difference(file, f"{row['cell']}, {column}", f"is {row[column]}, and no run has recorded any")
         for column, text in row.items():
             name = re.sub(r"_(?:low|high)$", "", column)  # the bounds of a figure stand in columns of their own
-            recomputed_as = (COLUMNS[name].figure if name in COLUMNS else "") or name
+            recomputed_as = (COLUMNS[name].figure if name in COLUMNS else "") or name  # a report has names of its own
             quantity = quantities.get(f"cells/{row['cell']}/{recomputed_as}")
             if quantity is None:
                 continue
             computed = {name: quantity.value, f"{name}_low": quantity.low, f"{name}_high": quantity.high}[column]
             if column != name and computed is None:  # a bound that may need the runs of other cells
                 continue
-            if not is_figure(text, computed, 1e-9 if column == name else 1e-6):
+            if not is_figure(text, computed, 1e-9 if column == name else 1e-6):  # bounds are by other quantiles
                 yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
 
 

@@ -117,7 +117,7 @@ def sweep_rows(sweep: Sweep) -> list[SweepRow]:
 
 
 def pair_rows(sweep: Sweep) -> list[NodePair]:
-    """Return a row for each pair of nodes that is in every launch; launches on other nodes share no pair."""
+    """Return a row for each pair of nodes that every launch has timed: by its median launch, and by its fastest."""
     ranks = 2 * sweep.devices_per_node  # of a pair of nodes
     medians: dict[tuple[str, str, int], list[float]] = {}  # (node, node, bytes) -> median seconds of each launch
     for launch in sweep.launches:

@@ -27,7 +27,7 @@ def time_collectives(request: Request) -> Any:
     from scaleproof.measure.machine import accelerator
     from scaleproof.measure.trainer.session import Session
 
-    settings = json.loads((Path(request.out) / SETTINGS).read_text())
+    settings = json.loads((Path(request.out) / SETTINGS).read_text())  # collectives, sizes in bytes, when to stop
     session = Session(request.cell, timeout_s=request.time_limit, hosts=request.hosts, gpus=request.gpus)
     calls = []
     for name in settings["collectives"]:
@@ -36,7 +36,7 @@ def time_collectives(request: Request) -> Any:
             times = seconds_of_calls(operation, session.device, settings)
             calls.append({"collective": name, "nbytes": message_bytes, "seconds": times})
             accelerator.release_memory(session.device)
-    places = session.gather(session.place)
+    places = session.gather(session.place)  # of each rank
     names = {short_host(host): host for host in request.hosts}  # as the scheduler calls them
     hosts = [names.get(short_host(place["host"]), place["host"]) for place in places]
     rank_pairs = time_node_pairs(session.rank, hosts, session.device, settings)

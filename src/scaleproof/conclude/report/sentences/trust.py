@@ -38,7 +38,7 @@ def trust_in(
     """Return whether the answer can be trusted, by the findings above a note, and how precise it is.
 
     Only findings on runs that the answer is made from count; others are named. `lost`: how many raw files are gone.
-    None where nothing was checked. Invalid figures have no precision.
+    None where nothing was checked. The precision of invalid figures is not stated.
     """
     if not findings.checks:
         return None

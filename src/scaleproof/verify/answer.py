@@ -189,7 +189,7 @@ def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
         yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
     else:
         faster = [other.name for other in same_work if other.rate > best.rate and other.program == best.program]
-        if faster:
+        if faster:  # by the same program on the same machine
             yield from check_values(REPORT, where, stated, faster[0])
 
 

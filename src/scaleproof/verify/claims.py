@@ -347,11 +347,11 @@ def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Differe
         value, low, high = figure or (None, None, None)
         figure = tuple(bound and 1 / bound for bound in (value, high, low))
     if claim["kind"] == "one-device":
-        quoted = rf"(?<![\w-]){name} at ([\d.,]+)x"
+        quoted = rf"(?<![\w-]){name} at ([\d.,]+)x"  # "A at 1.2x (1.1-1.3) is faster"
     elif claim["kind"] == "ratio":
-        quoted = rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"
+        quoted = rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"  # of the fastest cell over A: "1.2x A (1.1-1.3)"
     elif _is_stated_inverted(claim):
-        quoted = r", which has ([\d.,]+)x its [\w/]+"
+        quoted = r", which has ([\d.,]+)x its [\w/]+"  # "A is slower than B, which has 1.2x its tokens/s"
     else:
         return
     match = re.search(rf"{quoted}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)

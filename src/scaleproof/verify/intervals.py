@@ -172,7 +172,7 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     if k < 2 or n < FEWEST:
         return None
     matched = len({frozenset(cell) for cell in logs.values()}) == 1
-    if matched:
+    if matched:  # what all cells of a round share is no noise of their ratios
         squares_of_cells = squares(list(logs.values()))
         freedom = (k - 1) * (n - 1)
         pooled = math.sqrt(2 * sum(squares_of_cells) / freedom / n)

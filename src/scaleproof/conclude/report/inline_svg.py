@@ -94,10 +94,9 @@ class _Chart:
         if name == "id":
             return [(name, f"{self.name}-{value}")]
         if name == "style":
-            pairs = [pair.partition(":") for pair in value.split(";")]
-            return [
-                (name, ";".join(f"{key}:{self._with_prefix(text)}" for key, _, text in pairs if _only_draws(key, text)))
-            ]
+            pairs = (pair.partition(":") for pair in value.split(";"))
+            drawing = [f"{key}:{self._with_prefix(text)}" for key, _, text in pairs if _only_draws(key, text)]
+            return [(name, ";".join(drawing))]
         is_tip = (name, value) == ("class", "tip")  # marks what has a text on hover
         return [(name, self._with_prefix(value))] if _only_draws(name, value) or is_tip else []
 

@@ -24,25 +24,28 @@ def read_inputs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, ScalingReport
     """
     report = read_scaling_report(folder / "scaling_report.json")
     runs = read_csv(folder / "runs.csv", "cell", "repeat", "status", "sha256")
-    before_levels = report.schema_version == "5.0"  # all runs were those of our own trainer
+    before_levels = report.schema_version == "5.0"  # of evidence: all runs were of our own trainer, "built"
     printed = [name for name in PRINTED if not (before_levels and name == "evidence")]
     cells = read_csv(folder / "cells.csv", "cell", "n", "runs", "failures", "findings", *printed)
     if before_levels:
         cells["evidence"] = "built"
     cells[["failures", "findings"]] = cells[["failures", "findings"]].astype(object).fillna("")
+    _check_tables(folder, runs, cells, report)
+    return runs, cells, report
+
+
+def _check_tables(folder: Path, runs: pd.DataFrame, cells: pd.DataFrame, report: ScalingReport) -> None:
+    """Raise UserError where a table lacks a run or a cell of the report, or a column has values that it cannot have."""
     reported = {(point.cell, repeat) for point in report.points for repeat in point.repeats}
-    reported_cells = {cell for cell, _ in reported}
-    if not reported_cells <= set(cells["cell"]) or cells["n"].isna().any():
+    if not {cell for cell, _ in reported} <= set(cells["cell"]) or cells["n"].isna().any():
         raise damaged_file(folder / "cells.csv", "it ends too early")
-    runs_of_table = set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True))
-    if not reported <= runs_of_table:
+    if not reported <= set(zip(runs["cell"].tolist(), runs["repeat"].tolist(), strict=True)):
         raise damaged_file(folder / "runs.csv", "it ends too early")
     for file, table in (("runs.csv", runs), ("cells.csv", cells)):
         for name in table:
             fault = COLUMNS[name].fault_of(table[name]) if name in COLUMNS else ""
             if fault:
                 raise damaged_file(folder / file, fault)
-    return runs, cells, report
 
 
 def read_losses(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

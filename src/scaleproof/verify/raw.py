@@ -164,7 +164,10 @@ def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -
 
 
 def _parse_metrics(data: bytes) -> dict[str, Any]:
-    """Return the metrics as they stand in the file's content `data`. Raises where they are not of our schema."""
+    """Return the metrics in the file's content `data` as plain JSON, versions by the names that they have today.
+
+    Raises where they are not of our schema.
+    """
     metrics: dict[str, Any] = parse_json(data)
     if not isinstance(metrics, dict):
         raise TypeError(f"{METRICS} is no object")

@@ -21,7 +21,7 @@ class Chart:
     planned: Callable[["LoadedCampaign"], bool] = always_drawn  # known before anything ran: the workflow draws it
     has_content: Callable[[Any, "ScalingReport"], bool] = always_drawn  # from cells.csv and scaling_report.json
     rule: str = "charts"  # of the workflow, which draws it
-    row: float = 0.0  # inches a cell; without them a chart is as high as all others
+    inches_per_cell: float = 0.0  # of a chart with a row for each; without them a chart is as high as all others
     panels: int = 1  # pairs of axes side by side
     banded: bool = False  # forecasts stand beside what was measured
 
@@ -90,20 +90,20 @@ def _has_column(column: str) -> Callable[[Any, "ScalingReport"], bool]:
 
 
 CATALOG = {
-    "ranking": Chart(has_content=_has_runs, row=0.3),
+    "ranking": Chart(has_content=_has_runs, inches_per_cell=0.3),
     "throughput": Chart(_has_sizes, _is_scaled, banded=True),
     "speedup": Chart(_has_sizes, _has_three_sizes, banded=True),
     "efficiency": Chart(_has_sizes, _has_three_sizes),
     "waterfall": Chart(_has_sizes, _is_scaled, rule="waterfall"),
     "forecast": Chart(lambda loaded: loaded.campaign.forecast.enabled, rule="forecast_report"),
-    "step_time": Chart(has_content=_has_runs, row=0.4),
-    "job_time": Chart(has_content=_has_runs, row=0.3),
+    "step_time": Chart(has_content=_has_runs, inches_per_cell=0.4),
+    "job_time": Chart(has_content=_has_runs, inches_per_cell=0.3),
     "loss_step": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),  # programs may print no loss
     "loss_seconds": Chart(has_content=_has_column("loss_last"), rule="loss_charts"),
-    "memory": Chart(_is_trained, _has_runs, row=0.3),
+    "memory": Chart(_is_trained, _has_runs, inches_per_cell=0.3),
     # By the column of GPUs: a process on a CPU is busy whenever it runs.
-    "utilization": Chart(_is_trained, _has_column("max_cuda_mem_allocated_bytes"), row=0.3),
-    "energy": Chart(_may_count_energy, _has_column("joules_per_token"), row=0.3),
+    "utilization": Chart(_is_trained, _has_column("max_cuda_mem_allocated_bytes"), inches_per_cell=0.3),
+    "energy": Chart(_may_count_energy, _has_column("joules_per_token"), inches_per_cell=0.3),
     "batch_size": Chart(_has_batches, _has_several_cells, panels=2),
     "seq_len": Chart(lambda loaded: _count_values(loaded, "seq_len") > 1, _has_several_cells, panels=2),
 }

@@ -106,11 +106,11 @@ class _Chart:
 
 
 def _only_draws(name: str, value: str) -> bool:
-    """Return whether a property only draws: without escapes, unknown functions or addresses of other files."""
+    """Return whether an attribute, or a property of `style`, only draws: without escapes or any unknown function."""
     functions = re.findall(r"([\w-]*)\s*\(", value)
     return (
         DRAWING.fullmatch(name.strip()) is not None
         and "\\" not in value
         and set(functions) <= FUNCTIONS
-        and functions.count("url") == len(OWN.findall(value))
+        and functions.count("url") == len(OWN.findall(value))  # every address is of something in this file
     )

@@ -233,7 +233,7 @@ def test_an_entry_of_the_catalog_is_complete_and_drawn(name):
     assert name in TIPS or name not in CHARTS or name in no_hover, "verify reads no hover of it: TIPS"
     not_labelled = ("energy", *no_hover)  # of which these results have nothing
     assert name in UNITS or name not in CHARTS or name in not_labelled, "its labels are not looked at: UNITS here"
-    assert name in CHARTS or (chart.row, chart.panels, chart.banded) == (0, 1, False), "nothing reads it"
+    assert name in CHARTS or (chart.inches_per_cell, chart.panels, chart.banded) == (0, 1, False), "nothing reads it"
     assert name not in CHARTS or ("forecasts" in inspect.signature(CHARTS[name]).parameters) == chart.banded
 
 

@@ -58,8 +58,8 @@ def draw(
     """
     chart = CATALOG[name]
     more = {"forecasts": forecasts} if chart.banded else {}
-    rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))
-    inches = 1.4 + chart.row * rows if chart.row else HEIGHT  # around the rows, and of each row
+    rows = min(MOST_ROWS, max(3, int((cells["n"] > 0).sum())))  # of cells with numbers; room for three at least
+    inches = 1.4 + chart.inches_per_cell * rows if chart.inches_per_cell else HEIGHT  # 1.4: title and axis
 
     def draw_on(axes: Any) -> None:  # one pair of axes, or a list of them
         CHARTS[name](axes, runs, cells, report, **more)

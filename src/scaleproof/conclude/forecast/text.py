@@ -256,7 +256,7 @@ def _energy_text(plan: Plan) -> str:
 
 
 def spent_text(result: Spent) -> str:
-    """Return how the plan turned out: "planned on ...: 12 runs in 85 s, ...; they took 91 s, ... (... off by -6.6 %)"."""
+    """Return how the plan turned out: "planned on ...: 12 runs in 85 s, ...; they took 91 s, ... (... by -6.6 %)"."""
     return (
         f"planned on {result.made_utc}: {plural(result.runs, 'run')} in {_duration_text(result.planned_s)}, "
         f"{significant(result.planned_device_hours)} device hours; they took {_duration_text(result.spent_s)}, "

@@ -55,7 +55,7 @@ def test_touching_does_nothing(built):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("conclude/report/charts/style.py", Counter(waterfall=1, charts=1, loss_charts=1, report=1)),
+        ("conclude/report/chart_style.py", Counter(waterfall=1, charts=1, loss_charts=1, report=1)),
         ("conclude/report/tables/cells.py", Counter(tables=1, report=1)),
         ("conclude/report/templates/report.html.j2", Counter(report=1)),
         ("ground/confidence.py", AFTER_TRAINING),

@@ -331,12 +331,12 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
 
 def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
     """Return the status of a question by the interval of its ratio; without an interval it is undecided."""
-    asked = 1 + question["by"] if question["better_than"] else 1 - question["by"]
+    aim = 1 + question["by"] if question["better_than"] else 1 - question["by"]  # the ratio that is asked for
     low, high = bounds or (0.0, math.inf)
-    if low > asked or high < asked:
-        return "yes" if low > asked else "no"
-    factor = 1 + (question["within"] or 0.0)  # "near" has no bound that is further from the ratio asked for
-    return "near" if asked / factor < low and high < asked * factor else "undecided"
+    if low > aim or high < aim:
+        return "yes" if low > aim else "no"
+    factor = 1 + (question["within"] or 0.0)  # "near" has no bound that is further from the aim
+    return "near" if aim / factor < low and high < aim * factor else "undecided"
 
 
 def _check_resolve(
@@ -368,9 +368,9 @@ def _check_resolution(
     now = shown_by(n, answer.confidence)
     later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
     differences = {"detectable": (stated, now), "further, detectable": (stated["further"], later)}
-    for name, (holder, shown) in differences.items():
-        if not close(math.log1p(holder["detectable"]), math.log1p(shown), TOLERANCE_OF_DRAWS):
-            yield from check_values(REPORT, f"{where}, {name}", holder["detectable"], shown)
+    for name, (section, difference) in differences.items():
+        if not close(math.log1p(section["detectable"]), math.log1p(difference), TOLERANCE_OF_DRAWS):
+            yield from check_values(REPORT, f"{where}, {name}", section["detectable"], difference)
     enough = stated["repeats"]  # None: more than MOST_REPEATS
     effect = stated["effect"]
     fewer = max((repeats for repeats in looks if repeats < (enough or math.inf)), default=None)

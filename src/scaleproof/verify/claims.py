@@ -163,8 +163,8 @@ def _claims_on_ranking(quantities: Quantities, index: int, ranking: Mapping[str,
         claim = _claim("recommended", subject, None, loss, "recommended" if advice["cell"] else advice["why"])
         yield claim | {"id": f"recommended/{index}", "margin": advice["margin"]}
     if ranking["resolve"]:
-        shown = (ranking["resolve"]["detectable"], None, None)
-        yield _claim("detectable", fastest, None, shown, None) | {"id": f"detectable/{index}"}
+        difference = (ranking["resolve"]["detectable"], None, None)
+        yield _claim("detectable", fastest, None, difference, None) | {"id": f"detectable/{index}"}
 
 
 def _claim(kind: str, subject: str, baseline: str | None, figure: Figure, word: str | None) -> dict[str, Any]:

@@ -183,7 +183,8 @@ def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: flo
     unequal = _are_unequal(squares_of_cells, [count - 1 for count in runs.values()], NOISY_CELLS)
     level_alone = 1 - (1 - confidence) / (k * (k - 1) // 2 if unequal else 1)  # of all pairs, by Bonferroni
     quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
-    log_ratio, half, own = {}, {}, {}
+    log_ratio, half = {}, {}
+    own = {}
     for a, b in combinations(runs, 2):
         # Of one method for all pairs: some may have matching repeats where others have not.
         noise = pair_noise(logs[a], logs[b]) if matched else welch_noise([logs[a], logs[b]], min(runs[a], runs[b]))
@@ -278,7 +279,8 @@ def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
 def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> float:
     """Return the log ratio that a pair shows beside `others` cells, in standard deviations of a ratio of two runs."""
     random = np.random.default_rng(7)
-    own_freedom, other_freedom, level = n - 1, others * (n - 1), (1 + confidence) / 2
+    own_freedom, other_freedom = n - 1, others * (n - 1)
+    level = (1 + confidence) / 2
     own_chi2 = random.chisquare(own_freedom, DRAWS)
     thresholds = stats.t.ppf(level, own_freedom) * np.sqrt(own_chi2 / own_freedom)
     if others:

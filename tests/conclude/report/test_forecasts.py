@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from result_models import forecast_row
 
 from scaleproof.conclude.analysis.campaign_findings import with_forecasts
+from scaleproof.conclude.report.chart_style import chart_style
 from scaleproof.conclude.report.charts import CHARTS, draw
 from scaleproof.conclude.report.charts.forecast import LABEL, bands_of_series, draw_forecast
-from scaleproof.conclude.report.charts.style import chart_style
 from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.read_results import read_inputs
 from scaleproof.conclude.report.sentences.answer import answer_campaign

@@ -7,7 +7,7 @@ import pytest
 from scaleproof.auditor.read import words
 from scaleproof.conclude.checks import control
 from scaleproof.conclude.forecast.memory import MemoryInputs, buffer_bytes
-from scaleproof.conclude.report.charts.style import colour
+from scaleproof.conclude.report.chart_style import colour
 from scaleproof.ground.campaign.strategies import STAGES, StrategyName, is_deepspeed, is_offloaded, without_offload
 from scaleproof.ground.facts.memory import state_bytes
 from scaleproof.ground.facts.traffic import step_traffic

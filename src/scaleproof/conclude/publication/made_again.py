@@ -94,7 +94,7 @@ def _compare(folder: Path, records: Sequence[Run]) -> Rewritten:
     Where other code wrote it, only figures, names and deciding words are compared.
     """
     stated = read_record(folder / CLAIMS, ClaimsReport.model_validate_json)
-    pairs = {file: list(statements.differing(found, due)) for file, found, due in _both_versions(folder, records)}
+    pairs = {file: list(statements.differing(*sides)) for file, *sides in _both_versions(folder, records)}
     is_of_today = stated.schema_version == SCHEMA_VERSION
     if not is_of_today:  # such a file has fewer sentences, and names no code; the page has them all
         del pairs[CLAIMS]

@@ -123,8 +123,8 @@ def _claims_on_ranking(place: int, ranking: SizeRanking) -> Iterator[Claim]:
         outcome = "recommended" if advice.cell else advice.why
         yield _claim("recommended", subject, loss, word=outcome, place=place)
     if ranking.resolve:
-        shown = Estimated(value=ranking.resolve.detectable, low=None, high=None, n=n)
-        yield _claim("detectable", fastest, shown, place=place)
+        difference = Estimated(value=ranking.resolve.detectable, low=None, high=None, n=n)
+        yield _claim("detectable", fastest, difference, place=place)
 
 
 def claims_of_pairs(comparison: AbComparison) -> tuple[Claim, ...]:

@@ -109,7 +109,8 @@ def with_signature(page: str, fingerprint: str, file: str) -> str:
 
 def _template_values(inputs: PageInputs) -> dict[str, Any]:
     """Return what the template is filled with, name -> value; a template of its own makes the rows of runs."""
-    report, forecast, facts = inputs.report, inputs.forecast, inputs.facts
+    report, forecast = inputs.report, inputs.forecast
+    facts = inputs.facts
     slugs = set(inputs.cells["cell"])  # the names of cells, whose rows the page can link to
     tables = _page_tables(inputs)
     forecast_rows = forecast_table(forecast.forecasts).to_dict("records") if forecast and forecast.forecasts else []

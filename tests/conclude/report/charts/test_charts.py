@@ -13,8 +13,8 @@ from PIL import Image
 from result_models import comparison, paired, point, series
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
+from scaleproof.conclude.report.chart_style import ALARM, COLOURS, WIDTH, chart_style, places_side_by_side
 from scaleproof.conclude.report.charts import CHARTS, draw, draw_comparison, draw_losses
-from scaleproof.conclude.report.charts.style import ALARM, COLOURS, WIDTH, chart_style, places_side_by_side
 from scaleproof.conclude.report.charts.sweeps import AGAINST, losses
 from scaleproof.conclude.report.read_results import read_inputs, read_losses
 from scaleproof.ground.chart_words import CHART_WORDS

@@ -10,8 +10,8 @@ from synthetic_traces import trace
 
 from scaleproof.conclude.analysis.campaign_findings import campaign_findings
 from scaleproof.conclude.analysis.traces import traces_report
+from scaleproof.conclude.report.chart_style import WIDTH, chart_style
 from scaleproof.conclude.report.charts import traces
-from scaleproof.conclude.report.charts.style import WIDTH, chart_style
 from scaleproof.conclude.report.charts.traces import CHARTS, draw_trace
 from scaleproof.conclude.report.page_tables import trace_row
 from scaleproof.conclude.report.read_results import read_traces

@@ -3,8 +3,8 @@
 import pytest
 from PIL import Image
 
+from scaleproof.conclude.report.chart_style import WIDTH
 from scaleproof.conclude.report.charts import draw_waterfall
-from scaleproof.conclude.report.charts.style import WIDTH
 from scaleproof.conclude.report.sentences.scaling import loss_sentence
 from scaleproof.conclude.report.tables.waterfall import waterfall_rows, write_waterfall
 from scaleproof.ground.records.waterfall_report import WaterfallCell, WaterfallPart

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from scaleproof.conclude.report.chart_catalog import CATALOG
+from scaleproof.conclude.report.chart_style import MOST_ROWS, write_chart
 from scaleproof.conclude.report.charts import cells as by_cell
 from scaleproof.conclude.report.charts import scaling, sweeps
 from scaleproof.conclude.report.charts.cells import ranking
 from scaleproof.conclude.report.charts.pairs import comparison
-from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
 from scaleproof.conclude.report.charts.sweeps import losses
 from scaleproof.conclude.report.charts.waterfall import chart_height, waterfall
 from scaleproof.ground.findings.forecast_report import ForecastRow

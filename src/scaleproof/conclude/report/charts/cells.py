@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts import style
+from scaleproof.conclude.report import chart_style as style
 from scaleproof.ground.number_format import fixed, number
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import ScalingReport

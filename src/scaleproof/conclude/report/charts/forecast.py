@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts import style
+from scaleproof.conclude.report import chart_style as style
 from scaleproof.ground.findings.forecast_report import ForecastRow, StepForecast
 from scaleproof.ground.number_format import fixed, number
 from scaleproof.ground.records.scaling_report import ScalingSeries

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, SMALL, tip, write_chart
+from scaleproof.conclude.report.chart_style import ALARM, COLOURS, LINES, MARKERS, MOST_LINES, SMALL, tip, write_chart
 from scaleproof.ground.number_format import fixed, number
 
 Rate = tuple[float, float | None, float | None]  # tokens/s of a session with its interval over runs

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import MOST_ROWS, write_chart
+from scaleproof.conclude.report.chart_style import MOST_ROWS, write_chart
 from scaleproof.ground.findings.forecast_report import NodePair
 from scaleproof.ground.number_format import integer
 

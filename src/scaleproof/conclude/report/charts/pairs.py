@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts import style
+from scaleproof.conclude.report import chart_style as style
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.comparison_report import AbComparison, Paired
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts import style
+from scaleproof.conclude.report import chart_style as style
 from scaleproof.conclude.report.charts.forecast import Band, bands_of_series, draw_bands
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.forecast_report import ForecastRow

@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import fastest_cells, line_styles, runs_text, write_empty
+from scaleproof.conclude.report.chart_style import fastest_cells, line_styles, runs_text, write_empty
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.scaling_report import ScalingReport
 

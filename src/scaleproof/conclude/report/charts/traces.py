@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import COLOURS, SMALL, label_rows, tip, write_chart, write_empty
+from scaleproof.conclude.report.chart_style import COLOURS, SMALL, label_rows, tip, write_chart, write_empty
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.traces_report import CellTrace, TracesReport
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from scaleproof.conclude.report.charts.style import SMALL, bar_style, colour, label_rows, runs_text, write_empty
+from scaleproof.conclude.report.chart_style import SMALL, bar_style, colour, label_rows, runs_text, write_empty
 from scaleproof.ground.number_format import number
 from scaleproof.ground.records.waterfall_report import WaterfallCell
 

@@ -89,7 +89,8 @@ def _verdict_on_question(question: AnsweredQuestion, claim: Claim | None) -> tup
 
 def _verdict_on_group(group_claims: GroupClaims) -> Verdict:
     """Return the verdict on cells of one size: on the recommended one, else on why none is recommended."""
-    group, claims, fastest = group_claims.group, group_claims.claims, group_claims.fastest
+    group, claims = group_claims.group, group_claims.claims
+    fastest = group_claims.fastest
     advice = claims[f"recommended/{group_claims.place}"]
     if advice.word == "recommended":
         cell = advice.subject

@@ -164,10 +164,7 @@ def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -
 
 
 def _parse_metrics(data: bytes) -> dict[str, Any]:
-    """Return the metrics in the file's content `data` as plain JSON, versions by the names that they have today.
-
-    Raises where they are not of our schema.
-    """
+    """Return the metrics in `data`, as JSON, versions by today's names. Raises where they are not of our schema."""
     metrics: dict[str, Any] = parse_json(data)
     if not isinstance(metrics, dict):
         raise TypeError(f"{METRICS} is no object")

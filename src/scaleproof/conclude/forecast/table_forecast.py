@@ -36,10 +36,7 @@ def is_of_cpus(table: Path) -> bool:
 
 
 def disturbances_of(table: Path) -> str:
-    """Return which findings forbid to rely on the runs that a table is of: "machine-busy in 2 cells"; "" for none.
-
-    The table stands in the results of a campaign, or in their folder `tables`; of any other nothing is known.
-    """
+    """Return which findings spoil the runs of the campaign that a table is of: "machine-busy in 2 cells"; or ""."""
     file = next((file for folder in table.resolve().parents[:2] if (file := folder / "findings.json").is_file()), None)
     findings = read_findings(file).concerning("runs") if file else []
     cells = {

@@ -144,7 +144,7 @@ ROW = {"trace-timeline": 0.85, "trace-communication": 0.6, "trace-steps": 0.6, "
 def draw_trace(name: str, report: TracesReport, spans: dict[str, pd.DataFrame], folder: Path) -> None:
     """Write the chart `name` as `folder`/`name`.svg and .png. `spans`: timeline.csv of each cell."""
     rows = len(report.ok)
-    if name == "trace-kernels":  # a row for each kernel of one trace
+    if name == "trace-kernels":  # a row for each kernel of a trace
         rows = 10
     elif name == "trace-timeline":
         rows = min(MOST_RANKS, sum(len(trace.ranks) for trace in report.ok))

@@ -129,7 +129,9 @@ def _both_versions(folder: Path, records: Sequence[Run]) -> Iterator[tuple[str, 
     signer, _ = signer_of(folder)
     if signer:
         page_again = with_signature(page_again, signer, SIGNATURE)
-    if page_again != stated_page:
+    if page_again == stated_page:
+        yield PAGE, [], []
+    else:
         yield PAGE, statements.blocks_of(page), statements.blocks_of(tree_of(page_again))
     yield CLAIMS, statements.entries_of(text_of(folder / CLAIMS)), statements.entries_of(claims_text(inputs))
     for file, text in _tables(folder, inputs):

@@ -45,10 +45,7 @@ def _summed_up_groups(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
 
 
 def _is_from_to(group: Sequence[Claim], ends: Sequence[str]) -> bool:
-    """Return whether a group of claims goes from the cell in the first of two texts to the cell in the second.
-
-    The texts begin as "1.2x A (1.1-1.3)" or "A at 1.2x".
-    """
+    """Return whether two texts, "1.2x A (1.1-1.3)" or "A at 1.2x", are of the first and the last cell of a group."""
     cells = group[0]["subject"], group[-1]["subject"]
     return len(ends) == len(cells) and all(
         re.match(rf"(?:[\d.,]+x )?{re.escape(cell)}(?![\w-])", end) for cell, end in zip(cells, ends, strict=True)
@@ -56,13 +53,10 @@ def _is_from_to(group: Sequence[Claim], ends: Sequence[str]) -> bool:
 
 
 def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
-    """Return what a sentence says that its claims do not support, or does not say; "" where it says what they do.
-
-    The first of its claims has the word that decides.
-    """
+    """Return what a sentence says that its claims do not support, or does not say; "" where it says what they do."""
     if not claims:
         return ""
-    first = claims[0]
+    first = claims[0]  # its word decides
     subject, word = first["subject"], first["word"]
     if topic == "verdict":
         return _unsupported(first, _pattern_of_verdict(first), text)

@@ -38,7 +38,7 @@ def measured(tmp_path, repository, monkeypatch) -> tuple[Path, Path]:
 
 def test_nothing_is_stale_after_the_runs(measured):
     answer = stale_runs(*measured)
-    assert (answer.runs, answer.planned) == (0, 4)
+    assert (answer.runs, answer.planned) == ([], 4)
     assert stale_text(answer) == "sizes: no finished run would be measured again"
 
 
@@ -46,13 +46,13 @@ def test_runs_of_other_code_and_another_configuration(measured):
     path, results = measured
     path.write_text(TEXT.replace("steps: 25", "steps: 26"))
     changed = stale_runs(path, results)
-    assert changed.reasons == {"its configuration changed": 4}
+    assert [run.reason for run in changed.runs] == ["its configuration changed"] * 4
     assert f"scaleproof retry {path} --cell ddp-n1x1 --cell ddp-n1x2 --results {results} && snakemake" in stale_text(
         changed
     )
     assert "--touch" not in stale_text(changed)
     assert "scaleproof keep" not in stale_text(changed)
-    assert changed.device_hours == pytest.approx((2 * 36 + 2 * 2 * 36) / 3600)
+    assert sum(run.device_hours for run in changed.runs) == pytest.approx((2 * 36 + 2 * 2 * 36) / 3600)
 
     path.write_text(TEXT)
     from scaleproof.ground.records.run import read_run
@@ -60,7 +60,7 @@ def test_runs_of_other_code_and_another_configuration(measured):
     run = read_run(results / "sizes/runs/ddp-n1x2/rep1")
     rewrite(run, lambda data: data.update(code_sha256="0" * 64))
     answer = stale_runs(path, results)
-    assert answer.reasons == {"code that takes part in a run changed": 1}
+    assert [run.reason for run in answer.runs] == ["code that takes part in a run changed"]
     assert "1 of 4 runs would be measured again (0.02 device hours)" in stale_text(answer)
     assert f"to keep them: scaleproof keep {path} --results {results}\n" in stale_text(answer)
     assert f"to measure them again: snakemake --cores 2 {results}/sizes/report.html" in stale_text(answer)
@@ -69,7 +69,7 @@ def test_runs_of_other_code_and_another_configuration(measured):
 def test_an_added_cell_is_not_stale(measured):
     path, results = measured
     path.write_text(TEXT.replace("[1x1, 1x2]", "[1x1, 1x2, 1x4]"))
-    assert stale_runs(path, results).runs == 0
+    assert stale_runs(path, results).runs == []
 
 
 def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
@@ -79,7 +79,7 @@ def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):
     (folder / "runs.csv").write_text("\n".join(["cell,repeat", *rows, ""]))
     for run in LoadedCampaign(path).runs(results):
         (run / "launcher_metadata.json").write_text("{}")
-    assert stale_runs(path, results).lost == ()
+    assert stale_runs(path, results).lost == []
     (folder / "runs/ddp-n1x2/rep1/steps.csv").unlink()
     text = stale_text(stale_runs(path, results))
     assert f"sizes: {folder}/runs/ddp-n1x2/rep1 is no longer complete" in text
@@ -125,7 +125,7 @@ def test_runs_of_a_job_that_snakemake_holds_for_done_are_not_stale(measured, mon
     for pending, number in ((False, 0), (True, 4)):
         view = dict.fromkeys(records, Seen("shared_job", pending, recorded=True))
         monkeypatch.setattr("scaleproof.driver.stale.ask_snakemake", lambda targets, view=view: view)
-        assert stale_runs(path, results).runs == number
+        assert len(stale_runs(path, results).runs) == number
 
 
 def test_a_campaign_that_ended_early_says_how_it_goes_on(measured):

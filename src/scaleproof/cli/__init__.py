@@ -53,9 +53,9 @@ class _Stop:
     """What stopped the command: Ctrl-C (SIGINT) or SIGTERM, whose exceptions a library may turn into others."""
 
     def __init__(self) -> None:
-        """Catch SIGINT and SIGTERM, unless they are ignored, and errors that Python cannot raise."""
+        """Catch SIGINT and SIGTERM, unless they are ignored, and exceptions that Python only prints (`_unraisable`)."""
         self.number: signal.Signals | None = None
-        self._process = os.getpid()
+        self._process = os.getpid()  # a process that is forked from this one has the handlers as well
         self._before: dict[signal.Signals, Any] = {}
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
             if signal.getsignal(number) is usual:  # not where they are ignored, as behind nohup
@@ -94,11 +94,11 @@ class _Stop:
         Timer(0.01, os.kill, (self._process, self.number)).start()
 
     def end(self) -> None:
-        """Restore the handlers as they were; while Python ends, signals end it silently."""
+        """Restore what was there before; from the end of Python on, Ctrl-C ends the process without a traceback."""
         sys.unraisablehook = self._hook
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if self._before and self._process == os.getpid():
+        if self._before and self._process == os.getpid():  # signals were caught, and by this process
             import atexit
 
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -118,7 +118,7 @@ def _report_error(error: BaseException) -> int | None:
             return _report_error(closed)
         if error.code is None or isinstance(error.code, int):
             return error.code or 0
-        return None
+        return None  # no command of ours ends with a text
     if isinstance(error, UserError):
         _say(printable(str(error), besides=LINE_END))
         return WRONG

@@ -64,7 +64,7 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
     if len(patterns) < len(args.pattern) or (patterns and args.figures != "auto"):
         raise UserError("--pattern is given once for each figure, and without --figures, which it would replace")
     a, b = split(args.programs)
-    if not a or not b or SEPARATOR in b:
+    if not a or not b or SEPARATOR in b:  # none, one or three
         raise UserError(f"two commands are compared, each behind {SEPARATOR}: {USAGE}")
     _check_program("A", a)
     _check_program("B", b)
@@ -86,24 +86,28 @@ def _checked_request(args: argparse.Namespace) -> "AbRequest":
 
 def _check_program(name: str, words: Sequence[str]) -> None:
     """Check that the command `name` (A, B) has a program, and an interpreter its script. Raises UserError."""
-    program = words[0]
-    script = next((word for word in words[1:2] if word.endswith(".py") and "{" not in word), None)
+    program, *arguments = words
     if not shutil.which(program):
-        hint = f"; without quotes: {SEPARATOR} {program}" if " " in program else ""
-        if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
-            hint = f"; to set a variable: env {program} ..."
-        elif os.path.isfile(program):
-            hint = f"; the file may not be executed: python {program}, or chmod +x"
-        elif program in SHELL_WORDS or SHELL_SIGNS & set(program):
-            hint = f"; no shell reads the command: bash -c '{program}{'' if ' ' in program else ' ...'}'"
-        elif os.path.isdir(program):
-            hint = "; it is a folder"
-        on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
-        raise UserError(
-            f'command {name}: there is no program "{program}"{hint or f".{did_you_mean(program, on_path)}"}'
-        )
-    if script and not os.path.exists(script):
+        raise UserError(f'command {name}: there is no program "{program}"{_missing_program_hint(program)}')
+    script = arguments[0] if arguments else ""
+    if script.endswith(".py") and "{" not in script and not os.path.exists(script):
         raise UserError(f"command {name}: {script}{path_fault(Path(script))}")
+
+
+def _missing_program_hint(program: str) -> str:
+    """Return what to write in place of a first word that is no program: what the word is, else the nearest program."""
+    if "=" in program.partition(" ")[0] and not SHELL_SIGNS & set(program):
+        return f"; to set a variable: env {program} ..."
+    if os.path.isfile(program):
+        return f"; the file may not be executed: python {program}, or chmod +x"
+    if program in SHELL_WORDS or SHELL_SIGNS & set(program):
+        return f"; no shell reads the command: bash -c '{program}{'' if ' ' in program else ' ...'}'"
+    if os.path.isdir(program):
+        return "; it is a folder"
+    if " " in program:
+        return f"; without quotes: {SEPARATOR} {program}"
+    on_path = {file.name for folder in os.get_exec_path() for file in Path(folder).glob("*")}
+    return f".{did_you_mean(program, on_path)}"
 
 
 def _pattern(given: str) -> tuple[str, str]:
@@ -115,11 +119,11 @@ def _pattern(given: str) -> tuple[str, str]:
 
 
 def _per_step(args: argparse.Namespace) -> tuple[str, Sequence[int]] | None:
-    """Return the unit and the amounts of a step's work: one, or A's and B's; None where logs say it.
+    """Return the unit and the amounts of a step's work: one, or A's and B's; None where the programs' logs say it.
 
     Raises UserError for another metric, or more than two amounts.
     """
-    if not args.per_step:
+    if not args.per_step:  # runs of two lengths (--steps) count their steps
         return ("steps", [1]) if args.metric == "steps/s" and not args.steps else None
     unit = args.metric.removesuffix("/s") if args.metric else "tokens"
     if unit not in ("tokens", "samples"):

@@ -62,8 +62,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             if isinstance(action, argparse._SubParsersAction):
-                strange = [word for word in sys.argv[1:2] if word.startswith("-")]
-                hint = "".join(f' "{word}" is no option before a command.' for word in strange)
+                first = next(iter(sys.argv[1:]), "")  # of an unknown option, the value may be taken for the command
+                hint = f' "{first}" is no option before a command.' if first.startswith("-") else ""
                 hint += _command_hint(self.prog, action, str(value))
             else:
                 hint = did_you_mean(value, choices)
@@ -77,25 +77,25 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError:
             what = f"allowed: {', '.join(map(str, action.choices))}" if action.choices else f"{action.help}"
             values = f"{action.nargs} values" if isinstance(action.nargs, int) else "a value"
-            pairs = zip(sys.argv, sys.argv[1:], strict=False)
-            what += "".join(f'; not "{after}"' for name, after in pairs if name in action.option_strings)
+            pairs = zip(sys.argv, sys.argv[1:], strict=False)  # a word, and the one that was no value of it
+            what += "".join(f'; not "{after}"' for word, after in pairs if word in action.option_strings)
             raise argparse.ArgumentError(action, f"needs {values}, {_value_placeholder(action)}: {what}") from None
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2 and argparse's `message`, in clearer words where it is of a known kind."""
+        """End with exit code 2 and argparse's `message`, in clearer words where it is one of three known ones."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         known = self._option_string_actions
         options = [word for word in sys.argv[1:] if re.match("--?[a-z]", word)]
-        strange = [word for word in options if word.partition("=")[0] not in known]
+        unknown = [word for word in options if word.partition("=")[0] not in known]  # why a word may seem to be missing
         if message.endswith("required: COMMAND") and groups:
-            what = f"{_describe_strange_option(strange[0], known)} A" if strange else "a"
+            what = f"{_describe_strange_option(unknown[0], known)} A" if unknown else "a"
             message = f"{what} command is missing; allowed: {', '.join(groups[0].choices)}"
         elif "are required:" in message:
-            hints = " ".join(_describe_strange_option(word, known) for word in strange[:3])
-            swallows = [word for word in options if getattr(known.get(word), "nargs", None) == "+"]
-            hints += "".join(f"{word} takes all words after it: write it at the end." for word in swallows)
+            hints = " ".join(_describe_strange_option(word, known) for word in unknown[:3])
+            greedy = [word for word in options if getattr(known.get(word), "nargs", None) == "+"]
+            hints += "".join(f"{word} takes all words after it: write it at the end." for word in greedy)
             message = " ".join(part for part in (hints, f"{message}.", self._example()) if part)
-        elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):
+        elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):  # --json=1
             message = f"argument {match[1]}: takes no value, and {match[2]} is one; leave it out"
         super().error(shortened(message, 1000))
 
@@ -114,7 +114,7 @@ class Parser(argparse.ArgumentParser):
     def check_order(self, args: argparse.Namespace) -> None:
         """End with exit code 2 where the two words of a command, a path and a name, are in the wrong order."""
         words = [action for action in self._actions if not action.option_strings and action.nargs is None]
-        if len(words) == 2 and words[1].type is None:
+        if len(words) == 2 and words[1].type is None:  # the second is no path, but a name
             first, second = (str(getattr(args, action.dest)) for action in words)
             if os.path.exists(second) and not os.path.exists(first):
                 self.error(f"the words are in the wrong order: {self.prog} {shortened(second)} {shortened(first)}")
@@ -173,14 +173,13 @@ def _command_hint(prog: str, group: Group, word: str) -> str:
         for action in parser._actions
         if isinstance(action, argparse._SubParsersAction) and word in action.choices
     ]
-    if inside:
+    if inside:  # the second word of a command without the first
         return f" Did you mean {' or '.join(inside[:3])}?"
-    if "/" in word or "." in word:
+    if word.endswith(".yaml") and "campaign" in group.choices:
+        return f" A command comes first: {prog} campaign show {word}."
+    if "/" in word or "." in word:  # a file: one command that reads files
         rest = " ".join(sys.argv[sys.argv.index(word) :]) if word in sys.argv else word
-        is_campaign = word.endswith(".yaml") and "campaign" in group.choices
         first = "audit" if "audit" in group.choices else next(iter(group.choices))
-        if is_campaign:
-            first, rest = "campaign show", word
         return f" A command comes first: {prog} {first} {rest}."
     return did_you_mean(word, [*group.choices, "--help", "--version"])
 

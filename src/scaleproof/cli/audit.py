@@ -40,7 +40,7 @@ def audit_results(args: argparse.Namespace) -> None:
     from scaleproof.auditor.audit import NoResult, audit_paths
     from scaleproof.auditor.waivers import WAIVER_FILE, read_waivers, without_waived
 
-    given = _stated_of_runs(args)
+    given = _stated_of_runs(args)  # part of a run's name -> what it says of itself nowhere
     for place in args.paths:
         if place != STANDARD_INPUT and place.exists() and (fault := path_fault(place)):
             raise UserError(f"{place}{fault}; what a program prints is read like this: PROGRAM | scaleproof audit -")
@@ -61,7 +61,7 @@ def audit_results(args: argparse.Namespace) -> None:
     for remark in waived.remarks:
         print(f"{WAIVER_FILE}: {remark}", file=sys.stderr)
     _output_audit(args, waived.audit)
-    if not result.formats:
+    if not result.formats:  # no file could be read
         raise SystemExit(2)
     counted = SEVERITIES[: SEVERITIES.index(args.fail_on) + 1]
     raise SystemExit(1 if any(waived.audit.count(severity) for severity in counted) else 0)

@@ -31,7 +31,7 @@ def sweep_groups(args: argparse.Namespace) -> None:
 
     Raises UserError where a campaign has no group, or files are given for several.
     """
-    from scaleproof.conclude.forecast.collective import Group as Ranks
+
     from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure_sweep
     from scaleproof.conclude.forecast.sweep_file import merge_sweeps, pair_rows, read_nccl_tests
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs
@@ -46,19 +46,19 @@ def sweep_groups(args: argparse.Namespace) -> None:
     if not groups:
         raise UserError(f"{args.campaign}: every cell is one device; there is no communication to sweep")
     folder = args.results / loaded.name / "sweep"
+    if args.nccl_tests and len(groups) > 1:
+        names = ", ".join(str(group) for group in groups)
+        raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
     if args.nccl_tests:
-        if len(groups) > 1:
-            names = ", ".join(str(group) for group in groups)
-            raise UserError(f"--nccl-tests needs --group: which ranks did it run on? Groups: {names}")
-        group: Ranks = next(iter(groups))
+        (group,) = groups
         _publish_sweep(merge_sweeps([read_nccl_tests(file, group) for file in args.nccl_tests]), folder / str(group))
         return
     link = SweepLink(bytes_per_s=args.link * 1e9, source=args.link_source) if args.link else None
-    for ranks, cell in groups.items():
+    for group, cell in groups.items():  # of ranks -> a cell that trains on them
         with stoppable("the sweep will be made again"):
-            made = measure_sweep(loaded, ranks, cell, folder / str(ranks), args.launches, link)
-        _publish_sweep(made, folder / str(ranks))
-        draw_node_pairs(pair_rows(made), folder / str(ranks))
+            made = measure_sweep(loaded, group, cell, folder / str(group), args.launches, link)
+        _publish_sweep(made, folder / str(group))
+        draw_node_pairs(pair_rows(made), folder / str(group))
 
 
 def sweep(args: argparse.Namespace) -> None:
@@ -116,7 +116,7 @@ def _forecast_table(args: argparse.Namespace) -> None:
 
 
 def forecast(args: argparse.Namespace) -> None:
-    """Forecast the held-out cells before they run, and write the file that their runs wait for."""
+    """Forecast the held-out cells before they run; `--out`, for which their runs wait, names the file of forecasts."""
     from scaleproof.conclude.forecast.campaign_forecast import make_forecasts
     from scaleproof.conclude.forecast.ledger import write_forecasts
 
@@ -201,9 +201,10 @@ def frontier(args: argparse.Namespace) -> None:
 
     loaded = LoadedCampaign(args.campaign, args.results)
     (cell,) = look_up_planned(args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)])
-    limit_of(cell, cuda_devices(), _stated_limit_bytes(loaded))  # raises UserError where there is none
+    limit = _stated_limit_bytes(loaded)
+    limit_of(cell, cuda_devices(), limit)  # raises UserError where nothing limits the memory of a device
     try:
-        _find_frontier(loaded, cell, args.tokens, args.out, _stated_limit_bytes(loaded), cell.searched == "fastest")
+        _find_frontier(loaded, cell, args.tokens, args.out, limit, cell.searched == "fastest")
     except NoTrial as error:
         print(f"{cell.slug}: no trial, {error}; its run will say so as well")
         smallest = micro_batches(cell, 0)[0]
@@ -216,7 +217,7 @@ def _find_frontier(
 ) -> None:
     """Find the largest micro-batch of a cell by trials; write it to `out` and print it.
 
-    `limit`: memory of a device in bytes; None: that of the GPU. `compare_speed`: also time a half and a quarter.
+    `limit`: memory of a device in bytes; None: that of the GPU. `compare_speed`: also time its half and its quarter.
     """
     from dataclasses import asdict
 
@@ -259,8 +260,8 @@ def _score(evidence: "ForecastEvidence", results: Path) -> None:
     from scaleproof.conclude.forecast.ledger import LEDGER, add_to_ledger, read_forecasts, score_forecasts
 
     measured, nodes = measured_outcomes(evidence)
-    folder = results / evidence.loaded.name / "forecasts"
-    scores = [score for made in read_forecasts(folder) for score in score_forecasts(made, measured, nodes)]
+    files = read_forecasts(results / evidence.loaded.name / "forecasts")
+    scores = [score for forecasts in files for score in score_forecasts(forecasts, measured, nodes)]
     if scores:
         add_to_ledger(results / "forecasts" / LEDGER, scores)
         inside = sum(score.inside for score in scores)

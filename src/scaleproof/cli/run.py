@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scaleproof.ground.campaign.shared_jobs import SharedJob
     from scaleproof.ground.records.metrics import Failed, Timed
     from scaleproof.ground.records.printed_log import PrintedLog
+    from scaleproof.measure.trainer.request import PlannedRun
 
 Planned = TypeVar("Planned", "Cell", "SharedJob")
 
@@ -34,12 +35,11 @@ Planned = TypeVar("Planned", "Cell", "SharedJob")
 
 
 def train(args: argparse.Namespace) -> None:
-    """Make one run of a cell and print its rate. Raises UserError, which the run's log has too."""
+    """Make one run of a cell and print its rate. Raises UserError, whose message is in the run's log as well."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.ground.records.metrics import Failed
     from scaleproof.ground.records.run import LOG
     from scaleproof.measure.launch.run import run_cell
-    from scaleproof.measure.trainer.request import PlannedRun
 
     try:
         loaded = LoadedCampaign(args.campaign, args.results)
@@ -47,8 +47,7 @@ def train(args: argparse.Namespace) -> None:
             args.campaign, f"cell {args.cell}", args.fingerprints, lambda: [loaded.cell(args.cell)]
         )
         with stoppable("this run will be repeated"):
-            witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if args.repeat == 1 else 0
-            plan = PlannedRun(cell, loaded.name, args.tokens, loaded.time_limit_s, args.repeat, witness_steps)
+            plan = _plan_run(loaded, cell, args.repeat, args.tokens)
             metrics = run_cell(plan, args.out, read=args.read_log)
     except UserError as error:
         if args.out.is_dir():  # Snakemake makes it, and shows the log that it finds there
@@ -61,6 +60,14 @@ def train(args: argparse.Namespace) -> None:
     else:
         rate = f"{number(metrics.window.tokens_per_s, 4)} {metrics.unit}/s"
         print(f"{name}: {rate}{_remaining_text(loaded, args.results, metrics)}")
+
+
+def _plan_run(loaded: "LoadedCampaign", cell: "Cell", repeat: int, tokens: Path) -> "PlannedRun":
+    """Return the plan of a run of `cell`; the first repeat makes the witness of all."""
+    from scaleproof.measure.trainer.request import PlannedRun
+
+    witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
+    return PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
 
 
 def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") -> str:
@@ -79,15 +86,12 @@ def _remaining_text(loaded: "LoadedCampaign", results: Path, latest: "Timed") ->
 
 
 def look_up_planned(
-    file: Path,
-    what: str,
-    planned: Sequence[str] | None,
-    look_up: Callable[[], Sequence[Planned]],
+    file: Path, what: str, planned: Sequence[str] | None, look_up: Callable[[], Sequence[Planned]]
 ) -> Sequence[Planned]:
     """Return what `look_up` finds in the campaign's file now, if it still has the fingerprints that were `planned`.
 
-    `planned`: by the workflow; None where a command was typed by hand, and nothing is compared. `what`: its name in the
-    message. Raises UserError where the campaign was edited while the job waited.
+    `planned`: by the workflow, one each; None where a command was typed by hand, and nothing is compared. `what`: what
+    is looked up, for the message. Raises UserError where the campaign was edited while the job waited.
     """
     try:
         present = look_up()
@@ -165,16 +169,13 @@ def shared_job(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.loaded import LoadedCampaign, run_dir, tokens_of_run
     from scaleproof.measure.launch.run import run_one_of_several
     from scaleproof.measure.launch.shared_job import run_shared_job
-    from scaleproof.measure.trainer.request import PlannedRun
 
     loaded = LoadedCampaign(args.campaign, args.results)
     (job,) = look_up_planned(args.campaign, f"job {args.job}", args.fingerprints, lambda: [loaded.shared_job(args.job)])
 
     def make(cell: "Cell", repeat: int, out: Path) -> "Timed | Failed":
         """Make one run of the job, and publish it in `out`."""
-        tokens = tokens_of_run(args.results, cell)
-        witness_steps = loaded.count_witness_steps(cell, loaded.campaign.fewest_repeats) if repeat == 1 else 0
-        plan = PlannedRun(cell, loaded.name, tokens, loaded.time_limit_s, repeat, witness_steps)
+        plan = _plan_run(loaded, cell, repeat, tokens_of_run(args.results, cell))
         return run_one_of_several(plan, out, args.read_log)
 
     with stoppable("the runs that this job has finished are kept; it will be sent once more for the others"):
@@ -195,20 +196,20 @@ def retry(args: argparse.Namespace) -> None:
     runs = _chosen_runs(loaded, args)
     traces = [folder / "traces" / cell.slug for cell in loaded.traced if not args.cell or cell.slug in cells]
     before = sorted(folder.iterdir())
-    again = snakemake_command(folder / "report.html")  # their records know by which profile they were made
+    again = snakemake_command(folder / "report.html")  # before their records are removed, which know the profile
     if (folder / "report.pdf").exists():
         again += f" {folder / 'report.pdf'}"
     removed = remove_failed(folder, runs, bool(args.cell), traces)
     for place in removed:
         print(f"removed {place}")
-    if removed:
-        computed = ", ".join(place.name for place in before if not place.exists())
-        if computed:
-            print(f"removed what was computed with them, which is made again: {computed}")
-        amount = plural(len(removed), "run")  # a traced one is a run too
-        print(f"{amount} will be repeated by: {again}")
-    else:
+    if not removed:
         print("no run failed: there is nothing to remove")
+        return
+    computed = ", ".join(place.name for place in before if not place.exists())
+    if computed:
+        print(f"removed what was computed with them, which is made again: {computed}")
+    amount = plural(len(removed), "run")  # a traced one is a run too
+    print(f"{amount} will be repeated by: {again}")
 
 
 def _chosen_runs(loaded: "LoadedCampaign", args: argparse.Namespace) -> list[Path]:
@@ -275,8 +276,8 @@ def add(commands: Group) -> None:
 def _read_log(log: Path, reader: str) -> "PrintedLog | None":
     """Read the log of somebody's program with the auditor's `reader`; None where no reader knows a line of it.
 
-    It is handed to whoever measures, so that a reader is no code of a measurement: another one measures nothing again.
-    Each record names the reader that has read it.
+    Whoever measures is handed this function. If it imported the readers, they would be code of the measurement, and an
+    edit of one would have all runs measured again. Each record names the reader that has read it.
     """
     from scaleproof.auditor.read.printed_log import printed_log
 
@@ -311,7 +312,7 @@ def add_stages(stages: Group) -> None:
 
 
 def _add_training_options(stage: argparse.ArgumentParser) -> None:
-    """Add the options of a stage that trains: where results are, and its tokens."""
+    """Add the options of a stage that trains: results and tokens; and the function that reads logs of commands."""
     add_results_option(stage)
     stage.set_defaults(read_log=_read_log)
     help_text = "folder of train.bin, val.bin and tokens.json; not for a command"

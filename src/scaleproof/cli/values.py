@@ -191,14 +191,18 @@ class Number:
             pass
         least = f"a whole number from {self.least}" if self.whole else "a number above 0, up"
         unit = f" ({self.unit})" if self.unit else ""
-        written = re.fullmatch(r"([$€£¥]? ?)([0-9]+(?:\.[0-9]+|,[0-9]{1,2})?)( ?(?:[$€£¥]|[A-Z]{3}))?", text)
-        meant = ""
-        if written and not self.whole and not (self.unit and (written[1] or written[3])):
-            amount = written[2].replace(",", ".")
-            meant = f"; write {amount}" if amount != text and 0 < float(amount) <= self.most else ""
-        if self.whole and re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text):
-            meant = "; without commas, several with blanks between them"
-        raise refused(text, f"{least} to {integer(self.most)}{unit}{meant}")
+        raise refused(text, f"{least} to {integer(self.most)}{unit}{self._hint(text)}")
+
+    def _hint(self, text: str) -> str:
+        """Return what to write for whole numbers with commas, or for an amount of money or with a comma; else ""."""
+        if self.whole:
+            are_several = re.fullmatch(r"[0-9]+(, ?[0-9]+)+", text)
+            return "; without commas, several with blanks between them" if are_several else ""
+        match = re.fullmatch(r"([$€£¥]? ?)([0-9]+(?:\.[0-9]+|,[0-9]{1,2})?)( ?(?:[$€£¥]|[A-Z]{3}))?", text)
+        if match is None or (self.unit and (match[1] or match[3])):  # money is in no other unit
+            return ""
+        amount = match[2].replace(",", ".")
+        return f"; write {amount}" if amount != text and 0 < float(amount) <= self.most else ""
 
 
 count = Number(least=1, most=10**6, whole=True)

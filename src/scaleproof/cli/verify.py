@@ -29,8 +29,8 @@ SHOWN = 5  # differences of a file, or of a folder of results: many have one cau
 def verify(args: argparse.Namespace) -> None:
     """Recompute a campaign, make its checks again and print the differences. Raises SystemExit(1) if there are any.
 
-    Where what the checks need is not installed, only files are compared, and a line says so. Where the rules of the
-    checks have changed since, what only today's find is printed, and does not count.
+    Where what the checks need is not installed, only files are compared, and a line says so. Findings that only today's
+    rules of the checks make, and not those that the report was made by, are printed, and do not count.
     """
     from scaleproof.verify.campaign import folder_of, verify
     from scaleproof.verify.signature import signer_of
@@ -70,35 +70,38 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     gone = [d for d in differences if d.problem == MISSING and not d.where]
     at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
     at_fault |= {difference.file for difference in gone}
+    own = [difference for difference in differences if not (at_fault and _may_follow(difference, at_fault))]
     missing = group_by((d.file for d in gone), lambda file: _folder_of_missing(folder, file))
-    lines: dict[str, dict[str, None]] = {}  # file or folder of results -> its lines in order, each once
-    following = 0
-    for difference in differences:
-        is_read = difference.where or UNREADABLE in difference.problem  # what a file says, and not that it is there
-        misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", of what is read besides
-        if at_fault and (misses_another or (is_read and difference.file not in at_fault)):
-            following += 1
-            continue
-        line = str(difference)
-        if difference in gone:
-            place = _folder_of_missing(folder, difference.file)
-            names = [os.path.relpath(file, place) for file in missing[place]]
-            if len(names) > 1:
-                listed = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
-                line = f"{place or 'results'}: {len(names)} files are missing: {listed}"
-        lines.setdefault(difference.file.partition("/")[0], {})[line] = None
+
+    def line_of(difference: "Difference") -> str:
+        """Return the line on a difference: one line for all files that are missing from its folder."""
+        place = _folder_of_missing(folder, difference.file)
+        names = [os.path.relpath(file, place) for file in missing[place]] if difference in gone else []
+        if len(names) < 2:
+            return str(difference)
+        listed = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+        return f"{place or 'results'}: {len(names)} files are missing: {listed}"
+
     printed = []
-    for place, of_place in lines.items():
-        printed += list(of_place)[:SHOWN]
-        if len(of_place) > SHOWN:
-            printed.append(f"{place}: and {len(of_place) - SHOWN} more")
-    return printed, following
+    for place, of_place in group_by(own, lambda difference: difference.file.partition("/")[0]).items():
+        lines = list(dict.fromkeys(map(line_of, of_place)))  # each once
+        printed += lines[:SHOWN]
+        if len(lines) > SHOWN:
+            printed.append(f"{place}: and {len(lines) - SHOWN} more")
+    return printed, len(differences) - len(own)
 
 
 def _folder_of_missing(folder: Path, file: str) -> str:
     """Return the folder that misses a file: the topmost that is not there itself, else the one around the file."""
     above = [str(place) for place in Path(file).parents if place != Path()]  # from the file upwards
     return next((place for place in reversed(above) if not (folder / place).is_dir()), above[0] if above else "")
+
+
+def _may_follow(difference: "Difference", at_fault: set[str]) -> bool:
+    """Return whether a difference may follow from the files `at_fault`, as another file says other things than they."""
+    is_read = difference.where or UNREADABLE in difference.problem  # what a file says, and not that it is there
+    misses_another = difference.problem.endswith(f" {MISSING}")  # "scaling.md is missing", of what is read besides
+    return misses_another or bool(is_read and difference.file not in at_fault)
 
 
 def why(args: argparse.Namespace) -> None:

@@ -115,22 +115,21 @@ def make_campaign(
         unit, amounts = request.per_step
         workload["per_step"] = {unit: amounts[0]}
         if len(set(amounts)) > 1:
+            # `vary` gives each program each amount: the other program's are excluded.
             workload["per_step"] = {unit: "{micro_batch}"}
             vary["micro_batch"] = list(amounts)
             campaign["exclude"] = [{"program": A, "micro_batch": amounts[1]}, {"program": B, "micro_batch": amounts[0]}]
-    work: dict[str, Any] = {"steps": list(request.steps)} if request.steps else {}
-    if request.warmup_steps is not None:
-        work["warmup_steps"] = request.warmup_steps
-    if seconds is not None:
-        work["seconds"] = seconds
-    if work:
+    steps = list(request.steps) if request.steps else None
+    work = {"steps": steps, "warmup_steps": request.warmup_steps, "seconds": seconds}
+    if work := {key: value for key, value in work.items() if value is not None}:
         campaign["work"] = work
-    limit = max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)  # minutes
+    # Minutes until a run is stopped: longer than the seconds after which the user has it ended.
+    limit = max(LONGEST_RUN * request.minutes, 1.5 * (request.seconds or 0.0) / 60)
     return campaign | {
         "execution": {"geometry": request.geometry},
         "vary": vary,
         "question": {"is": B, "better_than": A},
-        # All repeats up to a look at the results in one job: fewer starts, and closer together.
+        # Jobs may take a week: one makes all repeats up to a look at the results, with fewer starts, closer together.
         "resources": {"same_allocation": True, "minutes_per_job": 10_000, "time_limit": limit},
         "repeats": _repeats(request, rounds, chance),
     }
@@ -143,14 +142,15 @@ def _run_lengths_to_try(request: AbRequest) -> list[float | None]:
     if request.seconds:
         return [request.seconds]
     short_s, long_s, longest_s = (60 * request.minutes * part for part in (SHORT_RUN, LONG_RUN, SLOW_START))
-    short_s = min(max(short_s, LEAST_RUN_S), longest_s)
-    return [short_s, *(length for length in (long_s, longest_s) if length >= FURTHER * short_s)]
+    first_s = min(max(short_s, LEAST_RUN_S), longest_s)  # of few minutes all may be shorter than a program's start
+    return [first_s, *(length for length in (long_s, longest_s) if length >= FURTHER * first_s)]
 
 
 def _repeats(request: AbRequest, rounds: int, chance: float | None) -> int | dict[str, float]:
     """Return the key `repeats`: a number for few rounds, else a rule that stops once A and B are told apart."""
-    if rounds < FIRST_LOOK:
-        return rounds if chance is None else 1  # a fixed number is judged at 5 %, which is more than a series gives
+    if rounds < FIRST_LOOK:  # a number is judged at 5 %, which is more than a series gives; one run claims nothing
+        return rounds if chance is None else 1
+    # The first look must come before the last round.
     repeats = {"resolve": request.difference, "at_least": min(FIRST_LOOK, rounds - 1), "at_most": min(MOST, rounds)}
     return repeats if chance is None else repeats | {"chance": chance}
 
@@ -164,25 +164,25 @@ def run_comparison(
     of false claims. Raises UserError for another comparison in this file, a command that cannot be run here, a failure
     of Snakemake, and damaged results.
     """
-    text = json.dumps(make_campaign(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
-    path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(text.encode()).hexdigest()[:8]}'}.yaml"
-    level_file = results / SERIES / f"{series}.json" if series else None
-    if level_file:
-        _read_series(level_file)  # it is read before anything is written
+    content = json.dumps(make_campaign(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
+    path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(content.encode()).hexdigest()[:8]}'}.yaml"
+    budget = results / SERIES / f"{series}.json" if series else None
+    if budget:
+        _read_series(budget)  # raises where it is damaged, before anything is written
     _write_first_campaign(path, request)
-    chance = _level_in_series(level_file, path.stem) if level_file else None
+    chance = _level_in_series(budget, path.stem) if budget else None
     _make_first_round(path, request, chance, results)
     run_snakemake(path, [results / path.stem / "report.html"])
     verdict = read_verdict(path, request, results)
-    if level_file:
-        entries = _read_series(level_file)
+    if budget:
+        entries = _read_series(budget)  # with the level of this comparison
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
-        write_json(level_file, entries)
+        write_json(budget, entries)
     return path, verdict
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> None:
-    """Write the campaign of `request` to `path`, unless it is there.
+    """Write the campaign of `request` to `path`, unless it is there, and check it as every campaign is.
 
     Raises UserError where it is wrong or not for this machine, and removes the file if this call wrote it.
     """
@@ -216,12 +216,12 @@ def _name_options(message: str, path: Path) -> str:
 def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path) -> None:
     """Run both commands once, then write the campaign with as many rounds as there is time for.
 
-    The round is made again with longer runs while one of them had hardly begun when it was ended; after LONG_RUN only
-    for a run without a figure. Nothing is done where an earlier call has already written the number of rounds.
+    The round is made again with longer runs while one of them had hardly begun when it was ended. Runs as long as
+    LONG_RUN suffice if all have printed a figure. Nothing is done where an earlier call has written how many rounds.
     """
-    started = time.monotonic()
+    began = time.monotonic()
     for seconds in _run_lengths_to_try(request):
-        began = time.monotonic()
+        round_began = time.monotonic()
         if not write_campaign(path, make_campaign(request, 1, chance, seconds), request):
             return
         loaded = LoadedCampaign(path, results)
@@ -234,7 +234,8 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
             break
     if not any(run.failure for run in runs):  # a program that fails once is not started again
         now = time.monotonic()
-        pace = Pace(now - began, sum(run.total_wall_time_s or 0.0 for run in runs), began - started)
+        runs_s = sum(run.total_wall_time_s or 0.0 for run in runs)
+        pace = Pace(elapsed_s=now - round_began, runs_s=runs_s, spent_s=round_began - began)
         rounds = pace.rounds_in(request.minutes)
         write_campaign(path, make_campaign(request, rounds, chance, seconds), request)
         print(f"scaleproof: {_describe_rounds(_repeats(request, rounds, chance))}", file=sys.stderr)
@@ -251,14 +252,14 @@ def _describe_rounds(repeats: int | dict[str, float]) -> str:
 
 def _had_hardly_begun(run: Timed | Failed, seconds: float | None) -> bool:
     """Return whether a run that was ended after `seconds` trained for too short a time to say anything."""
-    if run.failure:
+    if run.failure:  # it had printed no figure by then
         was_ended = seconds is not None and (run.total_wall_time_s or 0.0) >= seconds
         return was_ended and run.failure.failure_class == "no_figures" and LONGER in run.failure.reason
     return isinstance(run, Printed) and trained_s(run) < BEGUN * (run.reading.ended_after_s or 0.0)
 
 
 def write_campaign(path: Path, campaign: Mapping[str, Any], request: AbRequest) -> bool:
-    """Write `campaign` as a YAML file, unless one with more than one repeat is there; return whether it was written.
+    """Write `campaign` as a YAML file; return whether it was written. One with its number of rounds is left as it is.
 
     Raises UserError where another comparison than that of `request` is there.
     """
@@ -361,7 +362,7 @@ def _read_series(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _level_in_series(path: Path, campaign: str) -> float:
-    """Return the level of significance that a comparison has in its series.
+    """Return the level of significance that a comparison has in its series, whose file is `path`.
 
     The level is noted before the comparison begins, so that one that is given up has spent it.
     """

@@ -23,12 +23,12 @@ class CampaignsAsSent:
     """The campaigns of one Snakemake: read from their files where it plans, from copies of them in its jobs."""
 
     def __init__(self, plans: bool, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Begin without campaigns; in a job, with the copies that `environment` names.
+        """Begin without campaigns; in a job, with the copies that `environment` names (VARIABLE).
 
-        `plans`: whether this is the user's Snakemake, which may itself run in a job of another one.
+        `plans`: whether this is the Snakemake that the user has started, not that of one of its jobs.
         """
         self._plans, self._environment = plans, environment
-        if plans:
+        if plans:  # the user's Snakemake may itself run in a job of another one, whose copies are not meant
             environment[VARIABLE] = ""
         self._copies = dict(word.split("=", 1) for word in environment.setdefault(VARIABLE, "").split())
         self._campaigns: dict[str, LoadedCampaign] = {}
@@ -55,11 +55,12 @@ class CampaignsAsSent:
         return loaded
 
     def send(self) -> None:
-        """Keep a copy of each campaign for the jobs that follow. Raises UserError where one was edited meanwhile."""
+        """Copy each campaign's file for the jobs. Raises UserError where it was edited after it was loaded."""
         for name, loaded in self._campaigns.items():
             text = loaded.path.read_text()
             self._copies[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
             write_atomic(_copy(name, self._copies[name]), text)
+
             if self._load_copy(name, RESULTS).campaign != loaded.campaign:
                 raise UserError(f"{loaded.path} was changed while the workflow was planned; start snakemake again")
         self._environment[VARIABLE] = " ".join(f"{name}={digest}" for name, digest in sorted(self._copies.items()))

@@ -32,13 +32,13 @@ MEASURED |= {rule: rule for rule in ("reference", "sweep")}
 def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
     """Have Snakemake take a campaign's finished runs, traces and pairs as they are; return the runs' folders.
 
-    Raises UserError where one is not a run of this campaign on these tokens, as it was written.
+    Raises UserError where one is of another configuration or other tokens, or its files were changed since.
     """
     runs = [(folder, cell, k) for folder, cell, k in loaded.planned(results) if (folder / METRICS).is_file()]
     if not runs:
         raise UserError(f"{results / loaded.name}: no finished run of {loaded.path} is there; there is nothing to keep")
     changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
-    records = []
+    records = []  # (run, cell) of each
     for folder, cell, repeat in runs:
         try:
             run = read_planned(folder, cell.slug, repeat, cell.fingerprint)
@@ -48,7 +48,9 @@ def keep(loaded: LoadedCampaign, results: Path) -> list[Path]:
             changed.setdefault(cell.slug, str(error))
     _raise_if_changed(loaded, results, changed)
     _check_tokens(loaded, results, records)
-    snakemake_view.mark_up_to_date(_measured_files(loaded, results))
+    outputs = loaded.records(results) if loaded.shared_jobs else [folder / METRICS for folder in loaded.runs(results)]
+    files = [path for path in (*outputs, *measured_beside(loaded, results)) if path.is_file()]
+    snakemake_view.mark_up_to_date(files)
     return [folder for folder, *_ in runs]
 
 
@@ -62,7 +64,7 @@ def _check_seal(run: Run) -> None:
     if seal and hashlib.sha256((run.folder / METRICS).read_bytes()).hexdigest() != seal:
         raise UserError(f"{run.folder / METRICS} was changed after the run: {LAUNCHER} has another sha256 of it")
     if run.ok:
-        run.steps_file()
+        run.steps_file()  # raises where steps.csv is not of these metrics
 
 
 def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tuple[Run, Cell]]) -> None:
@@ -71,13 +73,13 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
     Tokens that are missing, or are of local files, are made first. Raises UserError where a run has others.
     """
     trained = [(run, cell, tokens_dir(results, cell)) for run, cell in records if cell.command is None]
-    outdated = set()  # texts of one's own may have changed; downloaded ones have their revision in their name
+    to_make = set()  # local texts may have changed; a folder of downloaded ones has their revision in its name
     for _, cell, folder in trained:
         name = cell.workload.corpus
         if local_files(name, loaded.corpora[name]) or not (folder / TOKENS).is_file():
-            outdated.add(folder / TOKENS)
-    if outdated:
-        snakemake_view.make_files(sorted(outdated))
+            to_make.add(folder / TOKENS)
+    if to_make:
+        snakemake_view.make_files(sorted(to_make))
     changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
     for run, cell, folder in trained:
         tokens, data = json.loads((folder / TOKENS).read_bytes()), run.metrics.data
@@ -87,7 +89,7 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
 
 
 def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, str]) -> None:
-    """Raise UserError if runs were `changed` (cell -> what is wrong with one of its runs): these cannot be kept."""
+    """Raise UserError where a run cannot be kept. `changed`: slug of a cell -> what is wrong with one of its runs."""
     if changed:
         raise UserError(
             f"nothing was kept: {next(iter(changed.values()))}. Of {plural(len(changed), 'cell')} runs cannot be kept; "
@@ -95,18 +97,12 @@ def _raise_if_changed(loaded: LoadedCampaign, results: Path, changed: dict[str, 
         )
 
 
-def _measured_files(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return the measured files that are there: of runs or of jobs that hold several, and those beside them."""
-    runs = loaded.records(results) if loaded.shared_jobs else [run / METRICS for run in loaded.runs(results)]
-    return [path for path in (*runs, *measured_beside(loaded, results)) if path.is_file()]
-
-
 def measured_beside(loaded: LoadedCampaign, results: Path) -> dict[Path, str]:
     """Return file -> its rule, of what was measured beside the runs: files that are there and fit the campaign."""
     folder = results / loaded.name
     traces = {folder / "traces" / cell.slug / CAPTURE: cell for cell in loaded.traced}
     rules = {trace: "trace_capture" for trace, cell in traces.items() if _is_record_of(cell, trace)}
-    for name, (comparison, a, b) in loaded.comparisons.items():
+    for name, (comparison, a, b) in loaded.comparisons.items():  # the first pair shows of which configuration all are
         pair = folder / "compare" / name / f"pair{first_pair(comparison)}"
         if _is_record_of(a, pair / "a" / METRICS) and _is_record_of(b, pair / "b" / METRICS):
             rules[pair.with_name(PAIRS)] = "pairs"
@@ -134,14 +130,13 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
     It names the files, and the commands to keep them or measure them again. Runs that do not fit the campaign any more
     are measured again without a warning.
     """
-    records = records_of_runs(loaded, results)
-    lost = [
-        folder
-        for folder, cell, repeat in loaded.planned(results)
-        if records.get(folder, folder / METRICS) in outputs and _fits_campaign(folder, cell, repeat)
-        if not (folder in records and finished_run(folder, cell))  # else it is not measured again
-    ]
-    files = dict.fromkeys(lost, "shared_job" if records else "train")
+    records = records_of_runs(loaded, results)  # {} where each run is a job
+    runs = []
+    for folder, cell, repeat in loaded.planned(results):
+        is_sound_output = records.get(folder, folder / METRICS) in outputs and _fits_campaign(folder, cell, repeat)
+        if is_sound_output and not (folder in records and finished_run(folder, cell)):  # which its job would take
+            runs.append(folder)
+    files = dict.fromkeys(runs, "shared_job" if records else "train")  # run or file -> its rule
     files |= {path: rule for path, rule in measured_beside(loaded, results).items() if path in outputs}
     if not files:
         return None

@@ -20,8 +20,9 @@ TRACE_S = 5.0  # writing and reading a trace
 TRIALS, TRIAL_S = 4, 5.0  # of a search for a micro-batch, and the steps of one
 SWEEP_S = 15.0  # of one launch over all sizes
 CORPUS_S = 5.0  # tokenising a small corpus
-SET_UP_S, PROBED = 0.5, 1.5  # of a witness; how many times as long a step takes under a probe
-BESIDE = 7  # its further steps on CPUs, plain ones and some under Python's profiler
+WITNESS_S = 0.5  # setting up a witness, and the bare loop beside it
+PROBED = 1.5  # how many times as long a step of a witness takes, as a probe looks at it
+BARE_STEPS = 7  # of the bare loop, on CPUs alone: plain ones, and some under Python's profiler
 TABLES_S = 2.6  # a table, a chart or another file of the report, on one core
 UNKNOWN = "the time of a command is not known before its first run; of each this counts the start alone"
 ANALYSES = 7  # jobs of the report beside its tables and charts
@@ -77,6 +78,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
     trained = [cell for cell in loaded.cells if cell.command is None]
+
     workloads = cells_by_workload(loaded.cells)
     references = results / loaded.name / FOLDER
     witnesses_s = _witnesses_s(loaded, times)
@@ -93,7 +95,7 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
         (times.speed.start_s() + SWEEP_S) * swept * forecast.launches,
         sum(TRIALS * (times.outside(cell) + TRIAL_S) for cell in searched),
         CORPUS_S * sum(not (folder / "train.bin").is_file() for folder in corpora),
-        TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES),
+        TABLES_S * (drawn + ANALYSES) / min(available_cores(), drawn + ANALYSES),  # side by side
     )
     return Planned(
         timed=len(timed),
@@ -127,16 +129,19 @@ def _time_limit_warning(loaded: LoadedCampaign, times: RunTimes) -> str:
 
 
 def _witnesses_s(loaded: LoadedCampaign, times: RunTimes) -> list[float]:
-    """Estimate the seconds of each witness with its bare loop: steps under a probe, and setting up twice."""
+    """Estimate the seconds of each witness (steps that are made once more, each looked at), with its bare loop."""
     repeats = [(cell, loaded.campaign.fewest_repeats) for cell in loaded.cells]
     repeats += [(arm, c.pairs) for c, a, b in loaded.comparisons.values() for arm in (a, b)]
-    steps = [(cell, loaded.count_witness_steps(cell, number)) for cell, number in repeats]
-    further = {cell.slug: BESIDE if times.device(cell) == "cpu" else 0 for cell, _ in steps}
-    return [SET_UP_S + (PROBED * n + further[cell.slug]) * times.step_s(cell) for cell, n in steps if n]
+    seconds = []
+    for cell, number in repeats:
+        if steps := loaded.count_witness_steps(cell, number):
+            bare_steps = BARE_STEPS if times.device(cell) == "cpu" else 0
+            seconds.append(WITNESS_S + (PROBED * steps + bare_steps) * times.step_s(cell))
+    return seconds
 
 
 def _replay_s(path: Path, cell: Cell, times: RunTimes) -> float:
-    """Return the seconds of a replay, as the file `path` records; without one, estimated from FLOPs."""
+    """Return the seconds of a workload's reference, by the file `path` of an earlier one, else estimated from FLOPs."""
     start_s = times.speed.start_s()
     try:
         return start_s + read_reference(path).seconds

@@ -34,7 +34,13 @@ class _StaleRun:
     cell: Cell
     reason: str
     metrics: Timed | Failed | None = None  # None where its files are damaged
-    file: Seen | None = None  # how Snakemake sees the file of its job
+    seen: Seen | None = None  # how Snakemake sees what the run's job makes; None where that is not known
+
+    @property
+    def device_hours(self) -> float:
+        """What the run took when it was measured."""
+        seconds = self.metrics.total_wall_time_s if self.metrics else None
+        return (seconds or 0.0) * self.cell.execution.geometry.n_devices / 3600
 
 
 @dataclass(frozen=True)
@@ -44,23 +50,27 @@ class StaleRuns:
     loaded: LoadedCampaign
     results: Path
     planned: int
-    reasons: dict[str, int]  # why -> number of runs
-    cells: tuple[str, ...]  # whose runs cannot be kept, as they are of another configuration
-    damaged: tuple[str, ...]  # runs of other cells that cannot be kept: CELL/repK
-    device_hours: float  # what they took when they were measured
-    commits: tuple[str, ...]  # that they were measured at
-    beside: tuple[str, ...] = ()  # rules, one for each trace, comparison, ... that would be measured again
-    unrecorded: tuple[str, ...] = ()  # rules of what Snakemake has no record of: it makes that only when forced
-    lost: tuple[Path, ...] = ()  # what results were made from, and is missing now
-    view: Mapping[Path, Seen] | None = None  # of Snakemake
+    runs: list[_StaleRun]
+    beside: dict[Path, str]  # file -> its rule, of traces, comparisons, ... that would be measured again
+    lost: list[Path]  # what results were made from, and is missing now
+    view: Mapping[Path, Seen]  # of Snakemake
 
     @property
-    def campaign(self) -> str:
-        return self.loaded.name
+    def cells(self) -> list[str]:
+        """The cells whose runs cannot be kept, as they are of another configuration."""
+        return list(dict.fromkeys(run.cell.slug for run in self.runs if run.reason == CONFIGURATION))
 
     @property
-    def runs(self) -> int:
-        return sum(self.reasons.values())
+    def damaged(self) -> list[str]:
+        """The runs of other cells that cannot be kept: CELL/repK."""
+        damaged = [run for run in self.runs if run.reason == DAMAGED and run.cell.slug not in self.cells]
+        return [f"{run.cell.slug}/{run.folder.name}" for run in damaged]
+
+    @property
+    def unrecorded(self) -> list[str]:
+        """The rules of what Snakemake has no record of: it makes that only when forced."""
+        seen = [*(run.seen for run in self.runs if run.seen), *(self.view[path] for path in self.beside)]
+        return list(dict.fromkeys(file.rule for file in seen if not file.recorded))
 
 
 def stale_runs(path: Path, results: Path) -> StaleRuns:
@@ -72,47 +82,24 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     planned = loaded.planned(results)
     finished = [(folder, cell) for folder, cell, _ in planned if (folder / METRICS).is_file()]
     lost = lost_files(loaded, results, {*tables_of(loaded), *charts_of(loaded)})
-    view = ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None
-    seen = view or {}
+    view = (ask_snakemake([results / loaded.name / "report.html"]) if finished or lost else None) or {}
     records, code = records_of_runs(loaded, results), code_sha256(*MEASURING)
     judged = [
-        _judge_run(folder, cell, code, seen.get(records.get(folder, folder / METRICS))) for folder, cell in finished
+        _judge_run(folder, cell, code, view.get(records.get(folder, folder / METRICS))) for folder, cell in finished
     ]
-    runs = [run for run in judged if run]
-    changed = dict.fromkeys(run.cell.slug for run in runs if run.reason == CONFIGURATION)
-    damaged = [run for run in runs if run.reason == DAMAGED and run.cell.slug not in changed]
-    sound = [(run.metrics, run.cell.execution.geometry.n_devices) for run in runs if run.metrics]
-    pending = {path: file for path, file in seen.items() if file.pending}
-    beside = {path: rule for path, rule in measured_beside(loaded, results).items() if path in pending}
-    unrecorded = [run.file.rule for run in runs if run.file and not run.file.recorded]
-    unrecorded += [pending[path].rule for path in beside if not pending[path].recorded]
-    return StaleRuns(
-        loaded=loaded,
-        results=results,
-        planned=len(planned),
-        reasons=dict(Counter(run.reason for run in runs)),
-        cells=tuple(changed),
-        damaged=tuple(f"{run.cell.slug}/{run.folder.name}" for run in damaged),
-        device_hours=sum((metrics.total_wall_time_s or 0.0) * devices for metrics, devices in sound) / 3600,
-        commits=tuple(sorted({metrics.git_commit[:10] for metrics, _ in sound})),
-        beside=tuple(beside.values()),
-        unrecorded=tuple(dict.fromkeys(unrecorded)),
-        lost=tuple(lost),
-        view=view,
-    )
+    beside = measured_beside(loaded, results).items()
+    pending = {path: rule for path, rule in beside if path in view and view[path].pending}
+    return StaleRuns(loaded, results, len(planned), [run for run in judged if run], pending, lost, view)
 
 
-def _judge_run(folder: Path, cell: Cell, current_code: str, file: Seen | None) -> _StaleRun | None:
-    """Return a finished run with the reason to measure it again; None where there is no reason.
-
-    `file`: how Snakemake sees the file of the job; None where that is not known.
-    """
+def _judge_run(folder: Path, cell: Cell, current_code: str, seen: Seen | None) -> _StaleRun | None:
+    """Return a finished run with the reason to measure it again; None where none is. `seen`: as in _StaleRun."""
     try:
         metrics = _sound_metrics(folder)
     except UserError:
         return _StaleRun(folder, cell, DAMAGED)
-    reason = _reason_to_measure_again(metrics, cell.fingerprint, current_code, file)
-    return _StaleRun(folder, cell, reason, metrics, file) if reason else None
+    reason = _reason_to_measure_again(metrics, cell.fingerprint, current_code, seen)
+    return _StaleRun(folder, cell, reason, metrics, seen) if reason else None
 
 
 def _sound_metrics(folder: Path) -> Timed | Failed:
@@ -124,21 +111,21 @@ def _sound_metrics(folder: Path) -> Timed | Failed:
 
 
 def _reason_to_measure_again(
-    metrics: Timed | Failed, fingerprint: str, current_code: str, file: Seen | None
+    metrics: Timed | Failed, fingerprint: str, current_code: str, seen: Seen | None
 ) -> str | None:
     """Return why a run would be measured again; None if it would not.
 
-    `file`: how Snakemake sees the file of the job; None where that is not known.
+    `seen`: how Snakemake sees what the run's job makes, its metrics or a record; None where that is not known.
     """
     if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION
-    if file and not file.pending:
+    if seen and not seen.pending:
         return None
     if metrics.code_sha256 != current_code:
         return CODE
-    if file is None or file.rule.endswith("shared_job"):  # such a job takes runs of the same code as they are
+    if seen is None or seen.rule.endswith("shared_job"):  # such a job takes runs of the same code as they are
         return None
-    return INPUT if file.recorded else UNRECORDED
+    return INPUT if seen.recorded else UNRECORDED
 
 
 def stale_text(stale: StaleRuns) -> str:
@@ -147,56 +134,62 @@ def stale_text(stale: StaleRuns) -> str:
 
 
 def _lost_files_text(stale: StaleRuns) -> str:
-    """Return which files behind results are lost, and the shortest command that makes them again; "" if none is.
-
-    The command names one file of each lost job: on the way to another target, Snakemake does not notice files that are
-    lost.
-    """
+    """Return which files behind results are lost, and the command that makes them again; "" if none is."""
     if not stale.lost:
         return ""
+    text = f"{stale.loaded.name}: {lost_text(stale.lost)}"
     if stale.cells or stale.damaged:  # the command that measures these again makes all of the rest
-        return f"{stale.campaign}: {lost_text(stale.lost)}"
-    loaded, view = stale.loaded, stale.view or {}
-    folder = stale.results / loaded.name
+        return text
+    return f"{text}\n  to make what is missing again: snakemake {' '.join(_words_for_lost_files(stale))}"
+
+
+def _words_for_lost_files(stale: StaleRuns) -> list[str]:
+    """Return Snakemake's options and targets, as few as possible, by which it makes the lost files again.
+
+    A file of each job is a target: on the way to another target, Snakemake does not notice what is lost.
+    """
+    folder = stale.results / stale.loaded.name
     report = folder / "report.html"
-    records = records_without_runs(loaded, stale.results)  # of jobs that Snakemake holds for done
+    records = records_without_runs(stale.loaded, stale.results)  # of jobs that Snakemake holds for done: forced
     of_records = {path for missing in records.values() for path in missing}
-    targets: dict[tuple[str, Path], Path] = {}  # rule and folder -> the first file
-    for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):
+    targets: dict[tuple[str, Path], Path] = {}  # a job, by its rule and folder -> one of its files
+    for path in sorted(stale.lost, key=lambda path: path.suffix == ".png"):  # of a chart rather the .svg
         if path not in of_records:
-            rule = view[path].rule if path in view else path.stem
+            rule = stale.view[path].rule if path in stale.view else path.stem
             targets.setdefault((rule, path.parent), path)
     forced, files = [str(record) for record in records], [str(path) for path in targets.values()]
-    if len(forced) + len(files) > MOST_NAMED:
+    if len(forced) + len(files) > MOST_NAMED:  # the jobs that read these make all that they miss, if forced
         of_runs = forced if len(forced) <= MOST_NAMED else ["shared_job"]
         forced, files = [*of_runs, str(folder / "runs.csv"), str(folder / "findings.json")], []
     if forced or any(path.parent.name not in DRAWN for path in stale.lost):
         files.append(str(report))
-    words = [options_for(report), *(["--forcerun", *forced, "--"] if forced else []), *files]
-    return f"{loaded.name}: {lost_text(stale.lost)}\n  to make what is missing again: snakemake {' '.join(words)}"
+    return [options_for(report), *(["--forcerun", *forced, "--"] if forced else []), *files]
 
 
 def _measured_again_text(stale: StaleRuns) -> str:
     """Return how many finished runs would be measured again, why, and what to type for or against it."""
-    if not stale.runs and stale.beside:
+    beside = counted_text(stale.beside.values())
+    if stale.runs:
+        reasons = Counter(run.reason for run in stale.runs)
+        why = "; ".join(f"{count} because {reason}" for reason, count in reasons.items())
+        hours = sum(run.device_hours for run in stale.runs)
+        commits = sorted({run.metrics.git_commit[:10] for run in stale.runs if run.metrics})
+        head = (
+            f"{len(stale.runs)} of {stale.planned} runs would be measured again ({hours:.3g} device hours): {why}; "
+            f"measured at {', '.join(commits) or 'an unknown commit'}{'; with them ' if beside else ''}{beside}"
+        )
+    elif beside:
         why = UNRECORDED if stale.unrecorded else f"{INPUT}, or its code"
-        head = f"{stale.campaign}: {counted_text(stale.beside)} would be measured again, because {why}\n"
-        return head + choices_text(stale.loaded, stale.results, *stale.unrecorded)
-    if not stale.runs:
-        return "" if stale.lost else f"{stale.campaign}: no finished run would be measured again"
-    why = "; ".join(f"{count} because {reason}" for reason, count in stale.reasons.items())
-    commits = ", ".join(stale.commits) or "an unknown commit"
-    head = (
-        f"{stale.campaign}: {stale.runs} of {stale.planned} runs would be measured again "
-        f"({stale.device_hours:.3g} device hours): {why}; measured at {commits}"
-        f"{'; with them ' if stale.beside else ''}{counted_text(stale.beside)}\n"
-    )
+        head = f"{beside} would be measured again, because {why}"
+    else:
+        return "" if stale.lost else f"{stale.loaded.name}: no finished run would be measured again"
+    head = f"{stale.loaded.name}: {head}\n"
     path = stale.loaded.path
-    if stale.cells or stale.damaged:
+    if stale.cells or stale.damaged:  # nobody can choose to keep these
         again = retry_command(path, (*stale.cells, *stale.damaged), stale.results)
         undo = f"undo the change in {path}, and make it in a copy of the file under another name"
         return f"{head}  to measure them again: {again}" + (f"\n  to keep the old ones: {undo}" if stale.cells else "")
     code = ""
-    if CODE in stale.reasons:
+    if any(run.reason == CODE for run in stale.runs):
         code = "\n  each run keeps the hash of its code; no ratio is formed between runs of different code"
     return head + choices_text(stale.loaded, stale.results, *stale.unrecorded) + code

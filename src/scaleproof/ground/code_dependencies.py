@@ -73,8 +73,9 @@ def code_sha256(*entries: str) -> str:
     """Return one hash over the code of some files and of all that they import; equal code at two commits has one."""
     n_known = len(_known_hashes())
     hashes = "".join(code_hash(Path(path)) for path in import_closure(*entries))
-    if len(_known_hashes()) > n_known:
-        _keep_hashes()
+    if len(_known_hashes()) > n_known and HASHES.parents[1].is_dir():  # not where somebody calls one command by hand
+        with contextlib.suppress(OSError):  # for the next process: each job reads the Snakefile, and parsing takes time
+            write_atomic(HASHES, json.dumps(_known_hashes()))
     return hashlib.sha256(hashes.encode()).hexdigest()
 
 
@@ -98,13 +99,6 @@ def _known_hashes() -> dict[str, str]:
         return known
     except (OSError, ValueError):
         return {}
-
-
-def _keep_hashes() -> None:
-    """Write the known hashes for the next process: each job reads the Snakefile, and parsing all takes a second."""
-    if HASHES.parents[1].is_dir():  # not where somebody calls one command by hand
-        with contextlib.suppress(OSError):
-            write_atomic(HASHES, json.dumps(_known_hashes()))
 
 
 def documented_nodes(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -74,22 +74,15 @@ class Column:
         if self.is_text:
             return ""
         for value in values:
-            if value is not None and not isinstance(value, int | float):
-                if _is_number(str(value)):  # a column has text for all where one is none
-                    continue
-                return f"{self.name} is {str(value)[:40]!r}, no number"
-            if value is not None and (value < self.least or value > self.most):
-                return f"{self.name} is {value}"
+            if isinstance(value, int | float):
+                if value < self.least or value > self.most:
+                    return f"{self.name} is {value}"
+            elif value is not None:
+                try:
+                    float(str(value))  # a text: all values of a column are texts where one of them is no number
+                except ValueError:
+                    return f"{self.name} is {str(value)[:40]!r}, no number"
         return ""
-
-
-def _is_number(text: str) -> bool:
-    """Return whether a text is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 # `heading`: empty for a column that is printed in no table. `more`: further fields of the column.

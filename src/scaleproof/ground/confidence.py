@@ -51,7 +51,7 @@ def pooled_rate(own: Estimate, rates: Mapping[int, float], others: Sequence[Mapp
         return own
     logs = np.log([[of_cell[repeat] for repeat in sorted(rates)] for of_cell in (rates, *matching)])
     cells, rounds = logs.shape
-    # A run's variance is a part that its round shares and a part of its own. Mean squares of both, over all cells:
+    # What varies is in part shared by all runs of a round, in part a run's own. Mean squares of both, over all cells:
     by_round = cells * float(logs.mean(axis=0).var(ddof=1))
     by_run = float((remove_means(logs) ** 2).sum()) / ((cells - 1) * (rounds - 1))
     total = by_round + (cells - 1) * by_run  # the sum of the cells' variances of a run
@@ -105,16 +105,16 @@ def paired_ratio(
     """Return the ratio `value` of two rates, with an interval from the ratios of their repeats, taken in pairs.
 
     `top`, `bottom`: repeat -> rate. Repeat k of both ran in the same round, so what the machine did in that round
-    cancels. `others`: further cells of the campaign, whose noise counts as well (`pooled_variance`). None where the
-    repeats of both do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states, two runs of a
-    cell are in the same state every other time.
+    cancels. `others`: further cells of the campaign, from which the noise of a run is known better (`pooled_variance`).
+    None where the repeats of both do not match, or are fewer than FEWEST_REPEATS: on a machine with two clock states,
+    two runs of a cell are in the same state every other time.
     """
     if set(top) != set(bottom) or len(top) < FEWEST_REPEATS:
         return None
     repeats = sorted(top)
     matching = [rates for rates in others if set(rates) == set(top)]
     logs = np.log([[rates[repeat] for repeat in repeats] for rates in (top, bottom, *matching)])
-    variance, freedom = pooled_variance(logs)
+    variance, freedom = pooled_variance(logs)  # of one run's logarithm; that of a ratio has the noise of two
     return _t_interval(value, 2 * variance / len(repeats), freedom, len(repeats), confidence)
 
 
@@ -130,7 +130,7 @@ def pooled_variance(logs: np.ndarray) -> tuple[float, int]:
     squares = (remove_means(logs) ** 2).sum(axis=1)
     all_squares = float(squares.sum())
     all_freedom = (cells - 1) * (rounds - 1)
-    own = float((logs[0] - logs[1]).var(ddof=1)) / 2
+    own = float((logs[0] - logs[1]).var(ddof=1)) / 2  # of a run of the first two cells
     own_freedom = rounds - 1
     rest_freedom = all_freedom - own_freedom
     if rest_freedom == 0:

@@ -83,22 +83,27 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
         return None
     if (same := same_name(name, by_letters.values())) is not None:
         return same
-    # `close`: keys of `by_letters`, first by a common beginning, then by difflib's ratio, last by the number of edits.
-    close = []
-    if "/" not in str(name) and len(letters) >= 2:  # zero2, of zero2-n1x2
-        close = [choice for choice in reversed(by_letters) if choice.startswith(letters)][:1]
-    if not close and len(letters) >= 3:  # one letter for another: ddp rather than dp, of dpp
-        slips = [choice for choice in by_letters if len(choice) == len(letters) and edit_distance(letters, choice) == 1]
-        close = slips if len(slips) == 1 else []
-    close = close or difflib.get_close_matches(letters, by_letters, n=1, cutoff=CUTOFF)
-    if not close and len(letters) >= 3:
-        most_edits = 2 if len(letters) >= 5 else 1
-        near = [choice for choice in by_letters if edit_distance(letters, choice) <= most_edits]
-        close = sorted(near, key=lambda choice: edit_distance(letters, choice))[:1]
-    if not close and len(letters) >= 4:  # a word of one name alone: hours, of device_hours
-        whole = [choice for choice in by_letters if letters in re.split(r"[\W_]+", by_letters[choice].casefold())]
-        close = whole if len(whole) == 1 else []
-    return by_letters[close[0]] if close else None
+    if len(letters) >= 2 and "/" not in str(name):  # zero2, of zero2-n1x2
+        for choice in choices:
+            if _letters(choice).startswith(letters):
+                return choice
+    if (nearest := _nearest_letters(letters, list(by_letters))) is not None:
+        return by_letters[nearest]
+    # A word of one name alone: hours, of device_hours.
+    with_word = [choice for choice in by_letters.values() if letters in re.split(r"[\W_]+", choice.casefold())]
+    return with_word[0] if len(letters) >= 4 and len(with_word) == 1 else None
+
+
+def _nearest_letters(letters: str, choices: list[str]) -> str | None:
+    """Return the nearest of `choices`, all written as `_letters` does; None if none is near."""
+    slips = [choice for choice in choices if len(choice) == len(letters) and edit_distance(letters, choice) == 1]
+    if len(letters) >= 3 and len(slips) == 1:  # one letter for another: ddp rather than dp, of dpp
+        return slips[0]
+    if close := difflib.get_close_matches(letters, choices, n=1, cutoff=CUTOFF):
+        return close[0]
+    edits = {choice: edit_distance(letters, choice) for choice in choices}
+    most_edits = min(2, (len(letters) - 1) // 2)  # 1 in three letters, 2 in five
+    return min((choice for choice in choices if edits[choice] <= most_edits), key=edits.__getitem__, default=None)
 
 
 def same_name(name: object, allowed: Iterable[str]) -> str | None:
@@ -151,8 +156,10 @@ def path_fault(path: Path) -> str:
     if path.is_symlink() and not path.exists():
         return link_fault(path)
     if not path.exists():
-        cause = _fault_above(path)
-        return f": {cause}" if cause else f": no such file or folder.{nearest_path(path)}"
+        above = next((place for place in path.parents if os.path.lexists(place)), Path())
+        if not above.is_dir():
+            return f": {above}{path_fault(above) or ' is a file, not a folder'}"
+        return f": no such file or folder.{nearest_path(path)}"
     kinds = {"is_fifo": "pipe", "is_socket": "socket", "is_char_device": "device", "is_block_device": "device"}
     kind = next((word for name, word in kinds.items() if getattr(path, name)()), "special file")
     return f" is a {kind}, not a regular file"
@@ -166,12 +173,6 @@ def link_fault(path: Path) -> str:
         if error.errno == errno.ELOOP:
             return " is a link that leads back to itself"
     return f" is a link to {os.readlink(path)}, which leads nowhere"
-
-
-def _fault_above(path: Path) -> str:
-    """Return what is wrong with the nearest path above that exists: `x is a file, not a folder`; "" for a folder."""
-    above = next((place for place in path.parents if os.path.lexists(place)), Path())
-    return "" if above.is_dir() else f"{above}{path_fault(above) or ' is a file, not a folder'}"
 
 
 def nearest_path(path: Path) -> str:
@@ -226,28 +227,25 @@ def describe_first_fault(error: Any) -> str:
     if not hasattr(error, "errors"):  # not of pydantic
         return _fault_of_parsing(error)
     faults = error.errors()
-    unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
-    first = faults[0]
-    # Of a union, the name of the alternative stands before the place.
-    *around, name = [str(part) for part in first["loc"] if part not in ("ok", "failed")] or [""]
-    place = ".".join([*around, name])
-    message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "missing":
-        misspelt = [str(loc[-1]) for loc in unknown if loc[:-1] == first["loc"][:-1]]
-        similar = nearest_name(name, misspelt)
+    first, kind = faults[0], faults[0]["type"]
+    # The status of a run chooses the model of its record; pydantic puts it before the place.
+    steps = [str(step) for step in first["loc"] if step not in ("ok", "failed")]
+    if kind.startswith("union_tag"):  # the key whose value chooses a model has another one, or is missing
+        steps.append(first["ctx"]["discriminator"].strip("'"))
+    place, message = ".".join(steps), str(first["msg"]).removeprefix("Value error, ")
+    if kind in ("missing", "union_tag_not_found"):
+        beside = [fault for fault in faults if fault["loc"][:-1] == first["loc"][:-1]]
+        unknown = [str(fault["loc"][-1]) for fault in beside if fault["type"] == "extra_forbidden"]
+        similar = nearest_name(steps[-1], unknown)
         return shortened(f"{place} is missing" + (f'; it has "{similar}" instead' if similar else ""), 300)
-    if first["type"] == "extra_forbidden":
+    if kind == "union_tag_invalid":
+        tag, allowed = shortened(repr(first["ctx"]["tag"]), 80), first["ctx"]["expected_tags"]
+        return shortened(f"{place} cannot be {tag}; allowed: {allowed}", 300)
+    if kind == "extra_forbidden":
         return shortened(f"unknown key {place}", 300)
-    if first["type"] == "json_invalid":
+    if kind == "json_invalid":
         return _json_fault(first["input"], message.removeprefix("Invalid JSON: "))
-    if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
-        # A key of the place decides between the alternatives of a union; without it there are no expected tags.
-        key, tags = first["ctx"]["discriminator"].strip("'"), first["ctx"].get("expected_tags")
-        place = ".".join(filter(None, (place, key)))
-        if tags is None:
-            return shortened(f"{place} is missing", 300)
-        return shortened(f"{place} cannot be {shortened(repr(first['ctx']['tag']), 80)}; allowed: {tags}", 300)
-    if first["type"] == "too_short":
+    if kind == "too_short":
         return f"{shortened(place, 100)} is empty"
     return _fault_of_value(place, first, message)
 
@@ -260,8 +258,8 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
     if not message.startswith("Input should be "):
         return shortened(f"{place}: {message}", 300)
     allowed = message.removeprefix("Input should be ").replace("valid integer", "whole number")
-    if fault["type"] not in ("literal_error", "enum"):  # whose commas are between values that are allowed
-        allowed = allowed.partition(",")[0]
+    if fault["type"] not in ("literal_error", "enum"):  # of these, commas part the values that are allowed
+        allowed = allowed.partition(",")[0]  # "a whole number, unable to parse ..."
     return f"{shortened(place, 100)} cannot be {shortened(repr(fault['input']), 80)}; allowed: {allowed}"
 
 
@@ -316,12 +314,12 @@ def _how_to_make(path: Path, words: str) -> str:
     below_results: tuple[str, ...] = ()
     if "results" in parts:  # the last folder of that name counts
         below_results = parts[len(parts) - parts[::-1].index("results") :]
+    if len(below_results) < 2 or below_results[0] in UNMADE:
+        return "no rule makes it there: the results of a campaign are in results/NAME"
     campaigns = [] if path.is_absolute() else [file.stem for file in Path("config/campaigns").glob("*.yaml")]
-    if campaigns and len(below_results) > 1 and below_results[0] not in (*UNMADE, "corpora", *campaigns):
+    if campaigns and below_results[0] not in ("corpora", *campaigns):
         return f'there is no campaign "{below_results[0]}" here.{did_you_mean(below_results[0], campaigns)}'
-    if len(below_results) > 1 and below_results[0] not in UNMADE:
-        return f"{words}{snakemake_command(target)}"
-    return "no rule makes it there: the results of a campaign are in results/NAME"
+    return f"{words}{snakemake_command(target)}"
 
 
 def check_counts(**numbers: int) -> None:

@@ -117,10 +117,8 @@ def read_regular(path: Path) -> bytes:
                 raise UserError(f"{path} has {amount} bytes; no file of results has more than {limit}")
             if stat.S_ISREG(status.st_mode):
                 return file.read()
-    except IsADirectoryError:
-        pass
     except OSError as error:
-        if error.errno != errno.ENXIO:  # a socket
+        if error.errno not in (errno.EISDIR, errno.ENXIO):  # a folder, a socket
             raise
     raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
 
@@ -140,12 +138,12 @@ def read_record(path: Path, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 def os_fault(error: OSError) -> str:
     """Return an OSError in words: the path that was read or written, and why that failed."""
-    if error.filename is None and error.errno == errno.ENOENT:
+    if error.filename is None and error.errno == errno.ENOENT:  # os.getcwd alone says so
         return "the folder that this shell is in was removed, or replaced by another one: cd to it again"
     if error.filename is None:
         return f"output: {error.strerror or error}"
     is_full = error.errno in DISK_FULL
-    name = error.filename2 if is_full and error.filename2 else error.filename  # of a copy the second one is written
+    name = error.filename2 if is_full and error.filename2 else error.filename  # a copy is written to `filename2`
     path = Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else Path("output")
     if is_full:
         return full_disk_text(path)
@@ -211,14 +209,14 @@ def scrub(text: str) -> str:
 
 
 @lru_cache
-def _machine_paths(*paths: str) -> list[tuple[str, str]]:
-    """Return (path, what replaces it) of working folder, environment, its Python and the home: ("/home/ann", "~").
+def _machine_paths(folder: str, environment: str, python: str, home: str) -> list[tuple[str, str]]:
+    """Return (path, what replaces it) of these four places: ("/home/ann", "~").
 
     The longest come first, so that a folder inside another is replaced before it. Each stands as called and with links
     resolved: a home is often a link into a file system whose paths name the user, too.
     """
-    names = dict(zip(paths, (".", "<env>", "<python>", "~"), strict=True))
-    real = {str(Path(place).resolve()): name for place, name in reversed(names.items())}
-    written = real | names
+    names = {folder: ".", environment: "<env>", python: "<python>", home: "~"}
+    resolved = {str(Path(path).resolve()): name for path, name in reversed(names.items())}  # of equal ones the first
+    names = resolved | names
     # "/" stays: as a home directory it would be replaced in every path.
-    return [(place, written[place]) for place in sorted(written, key=len, reverse=True) if len(place) > 1]
+    return [(path, names[path]) for path in sorted(names, key=len, reverse=True) if len(path) > 1]

@@ -76,20 +76,18 @@ def read_stats_output(path: Path) -> dict[str, list[ReportLine]]:
         raise UserError(f"{path}: not a text of nsys stats: not UTF-8 (byte {error.start})") from None
     reports: dict[str, list[ReportLine]] = {}
     report = None  # name of the last title, until its table comes
-    index = 0
-    while index < len(lines):
-        line = lines[index]
-        title = TITLE.match(line)
-        if title:
+    behind_table = 0  # index of the first line that is not in a table that was read
+    for index, line in enumerate(lines):
+        if index < behind_table:
+            continue
+        if title := TITLE.match(line):
             report = NEWER_NAMES.get(title["report"], title["report"])
-        elif "Time (%)" in line or "Total (MB)" in line:  # the header of a table
+        elif "Time (%)" in line or "Total (MB)" in line:  # the header of a table, which ends with an empty line
             block = list(takewhile(str.strip, lines[index:]))
             is_csv = CSV_HEAD.match(line.strip()) and "," in line
             rows = _read_csv_table(path, block, index) if is_csv else _read_column_table(path, block, index)
             reports.setdefault(report or _guess_report(line), []).extend(rows)
-            index += len(block) - 1
-            report = None
-        index += 1
+            report, behind_table = None, index + len(block)
     if not reports:
         skipped = next((line.strip() for line in lines if "SKIPPED" in line or "no data" in line), None)
         reason = f"every report is empty ({skipped[:160]})" if skipped else "it has no table of nsys stats"
@@ -186,18 +184,12 @@ def sum_kernels(lines: list[ReportLine], ranks: int | None = None) -> KernelSums
     unknown = None  # why nothing can be said about communication
     if share is not None and share < LEAST_CLASSIFIED:
         unknown = f"{percent(1 - share, 1)} of the kernel time is in kernels of no known class ({', '.join(top)})"
-    elif not of_collectives and (ranks or 2) > 1:
+    elif not of_collectives and ranks != 1:
         unknown = "no kernel of a collective was found; their names may not be known"
     by_kernel, by_collective = Counter[str](), Counter[str]()
     for line, collective in of_collectives:
         by_kernel[line.name] += line.count
         by_collective[collective] += line.count
-    return KernelSums(
-        total,
-        share,
-        top,
-        sum(line.total_ns for line, _ in of_collectives),
-        dict(sorted(by_kernel.items())),
-        dict(sorted(by_collective.items())) if unknown is None else {},
-        unknown,
-    )
+    communication_ns = sum(line.total_ns for line, _ in of_collectives)
+    kernels, collectives = dict(sorted(by_kernel.items())), dict(sorted(by_collective.items()))
+    return KernelSums(total, share, top, communication_ns, kernels, collectives if unknown is None else {}, unknown)

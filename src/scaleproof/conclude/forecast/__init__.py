@@ -3,7 +3,6 @@
 __all__ = [
     "campaign_forecast",
     "codes",
-    "collective",
     "frontier",
     "ledger",
     "plan",

@@ -17,7 +17,8 @@ def group_into_arrays(jobs: Iterable[Any], rules: Collection[str]) -> list[list[
     for job in jobs:
         # The tasks of an array get the same nodes; what has failed must not get its node again.
         single = job.is_group() or job.attempt > 1 or not {job.rule.name, "all"} & set(rules)
-        key = id(job) if single else (job.rule.name, _request(job))
+        resources = sorted((name, str(value)) for name, value in job.resources.items() if name not in UNLIKE)
+        key = id(job) if single else (job.rule.name, *resources)
         alike.setdefault(key, []).append(job)
     return [group[start : start + LARGEST] for group in alike.values() for start in range(0, len(group), LARGEST)]
 
@@ -29,8 +30,3 @@ def batch_script(commands: Sequence[str]) -> str:
         cases = "".join(f"{task})\n{command}\n;;\n" for task, command in enumerate(commands, 1))
         body = f'case "$SLURM_ARRAY_TASK_ID" in\n{cases}esac'
     return f"#!/bin/bash\n{CLEAN}\n{body}\n"
-
-
-def _request(job: Any) -> tuple[tuple[str, str], ...]:
-    """Return (name, value) of the resources that sbatch is asked for, to compare jobs by."""
-    return tuple(sorted((name, str(value)) for name, value in job.resources.items() if name not in UNLIKE))

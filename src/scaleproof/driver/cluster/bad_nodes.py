@@ -73,8 +73,8 @@ class BadNodes:
 
     def note_failed(self, number: str, state: str, end: JobEnd) -> None:
         """Remember on which nodes a job failed. `number`: the scheduler's id of the job; `state`: how it ended."""
-        if end.unstarted:
-            state = NODE_STATES[0]
+        if end.unstarted:  # the node did not start it: as if the scheduler had blamed the node
+            state = "NODE_FAIL"
         if state not in FAILED_STATES:
             return
         for node in end.nodes:

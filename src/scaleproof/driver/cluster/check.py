@@ -102,7 +102,7 @@ def _trial_request(partition: list[Nodes], with_devices: bool) -> JobRequest:
 
 
 def _nodes_by_partition() -> dict[str, list[Nodes]]:
-    """Return partition -> its groups of equal nodes, as sinfo lists them."""
+    """Return partition -> its groups of equal nodes, as sinfo lists them: a column for each field of Nodes."""
     partitions: dict[str, list[Nodes]] = {}
     for row in allocation.ask_for_table("sinfo", "--exact", columns=("%R", "%a", "%D", "%l", "%G", "%c", "%m")):
         nodes = Nodes(*row)
@@ -122,7 +122,7 @@ def _judge_named_partition(name: str, rules: list[str], partitions: Mapping[str,
 def _judge_job(
     request: QueueRequest, profile: SnakemakeProfile, partitions: Mapping[str, list[Nodes]]
 ) -> list[Verdict]:
-    """Judge a job of a campaign: would Slurm accept it, and is its time between both limits?
+    """Judge a job of a campaign: would Slurm accept it, and is its time within the partition's, and enough for runs?
 
     The partition's limit is compared here as well: some clusters accept a longer job, which then waits forever.
     """
@@ -198,13 +198,13 @@ def _judge_training_partition(name: str, partitions: Mapping[str, list[Nodes]], 
         return [judged(False, f'partition "{name}" of the profile does not exist', fix)]
     count = sum(int(nodes.number) for nodes in own)
     text = f"partition {name}: {count} nodes, at most {own[0].longest}; there are {names}"
-    gres = sorted({nodes.devices for nodes in own})
-    devices = any(nodes.gpus for nodes in own)
+    devices = ", ".join(sorted({nodes.devices for nodes in own}))  # in Slurm's words: gpu:h100:4
+    has_gpus = any(nodes.gpus for nodes in own)
     return [
         judged(any(nodes.state == "up" for nodes in own), text, "it is down: ask the site"),
         judged(
-            devices or not with_devices,
-            f"devices of a node: {', '.join(gres)}" if devices else f"partition {name} has no GPUs",
+            has_gpus or not with_devices,
+            f"devices of a node: {devices}" if has_gpus else f"partition {name} has no GPUs",
             "to train on CPUs, let the campaign say `execution: {device: cpu}`, or the profile "
             "`config: {gpu_option: none}` (profiles/slurm/README.md); or choose another partition",
         ),

@@ -135,9 +135,8 @@ class Executor(RemoteExecutor):
                 self._stop_where_all_end_alike()
             return
         several = len(jobs) > 1
-        self.logger.info(
-            f"{self._scheduler.name} job {number}: {submission.name}" + (f", {len(jobs)} tasks" if several else "")
-        )
+        tasks = f", {len(jobs)} tasks" if several else ""
+        self.logger.info(f"{self._scheduler.name} job {number}: {submission.name}{tasks}")
         for task, job in enumerate(jobs, 1):
             identity = f"{number}_{task}" if several else number
             self._ledger.note_submitted(identity, job)
@@ -175,7 +174,8 @@ class Executor(RemoteExecutor):
         if not refused.passing:
             return False
         since = self._first_refused.setdefault(outputs_text(jobs[0]), time.monotonic())
-        return bool(self._ledger.open) or not self._too_long(since)
+        own_jobs_may_make_room = bool(self._ledger.open)
+        return own_jobs_may_make_room or not self._too_long(since)
 
     def _too_long(self, since: float) -> bool:
         """Return whether `give_up_after` has passed `since` a moment of the monotonic clock."""

@@ -36,15 +36,7 @@ class SnakemakeProfile:
         """Read the profile in `folder`. Raises UserError where it is missing or has unknown options."""
         settings_files = [folder / name for name in NAMES if (folder / name).is_file()]
         if not settings_files:
-            what = f": {NAMES[0]} is missing there"
-            profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
-            if not os.path.lexists(folder):
-                by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
-                meant = by_name.get(folder.name) or by_name.get(nearest_name(folder.name, by_name) or "")
-                what = ": no such profile." + (f' Did you mean "{meant}"?' if meant else "")
-            elif not folder.is_dir():
-                what = path_fault(folder) or " is a file, not the folder of a profile"
-            raise UserError(f"{folder}{what} (profiles: {', '.join(['slurm', *profiles])})")
+            raise _no_profile_error(folder)
         self.path = settings_files[0]
         data, self._lines = read_yaml(self.path)
         if not isinstance(data, Mapping | None):
@@ -62,8 +54,8 @@ class SnakemakeProfile:
         self._check_names(("executor",), [str(self.settings.get("executor"))], EXECUTORS, "there is no executor")
         for name, value in self.settings.items():
             word = WORDS_FOR_ALL.get(name)
-            is_number = word or getattr(options.get(f"--{name}"), "type", None) is int
-            if is_number and value != word and not str(value).isdecimal():
+            takes_number = word or getattr(options.get(f"--{name}"), "type", None) is int
+            if takes_number and value != word and not str(value).isdecimal():
                 raise self._wrong((name,), value, f"a whole number{f' or {word}' if word else ''}")
         rules = {name for file in SNAKEFILE.parent.glob("rules/*.smk") for name in RULE.findall(file.read_text())}
         for setting in ("set-resources", "set-threads"):
@@ -84,7 +76,8 @@ class SnakemakeProfile:
 
     def resources(self, rule: str) -> dict[str, str]:
         """Return what the profile says of a rule's resources. Of what the rule says itself, only `replaced` counts."""
-        return self._defaults | self.replaced(rule)
+        defaults = self._parsed_pairs(("default-resources",), self.settings.get("default-resources"))
+        return defaults | self.replaced(rule)
 
     def replaced(self, rule: str) -> dict[str, str]:
         """Return what set-resources puts in the place of what the rule asks for: name -> value."""
@@ -106,10 +99,6 @@ class SnakemakeProfile:
             return Site.from_config(self._parsed_pairs(("config",), self.settings.get("config")))
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from None
-
-    @cached_property
-    def _defaults(self) -> dict[str, str]:
-        return self._parsed_pairs(("default-resources",), self.settings.get("default-resources"))
 
     @cached_property
     def _set_resources(self) -> dict[str, dict[str, str]]:
@@ -134,25 +123,38 @@ class SnakemakeProfile:
 
         Values lose the quotes that keep Snakemake from evaluating them. `key_path`: of the profile, for messages.
         """
-        entries: dict[str, Any] = dict(setting) if isinstance(setting, Mapping) else {}
+        pairs: list[tuple[str, Any]] = list(setting.items()) if isinstance(setting, Mapping) else []
         for entry in [] if isinstance(setting, Mapping) else _list_of(setting):
             name, equals, value = str(entry).partition("=")
             if not equals:
                 raise self._wrong(key_path, entry, "NAME: VALUE, or a list of NAME=VALUE")
-            entries[name] = value
-        for name, value in entries.items():
+            pairs.append((name, value))
+        for name, value in pairs:
             if value in (None, "") or isinstance(value, Mapping | list):
                 raise self._wrong((*key_path, name), value, "a word or a number")
-            if key_path != ("config",):
+            if key_path != ("config",):  # whose names are no resources
                 check_resource_names([name], self._lines.place_prefix(self.path, (*key_path, name)))
                 if name in UNITS and not IS_AMOUNT.fullmatch(str(value).strip("'\"")):
                     raise self._wrong((*key_path, name), value, f"a whole number ({UNITS[name]})")
-        return {name: str(value).strip("'\"") for name, value in entries.items()}
+        return {name: str(value).strip("'\"") for name, value in pairs}
 
     def _wrong(self, place: tuple, value: object, allowed: str) -> UserError:
         """Return the error for a value that a key of the profile cannot have. `place`: the keys down to it."""
         where = f"{self._lines.place_prefix(self.path, place)}{dotted(place)}"
         return UserError(f"{where} cannot be {shortened(repr(value))}; allowed: {allowed}")
+
+
+def _no_profile_error(folder: Path) -> UserError:
+    """Return the error for a folder that holds no profile, with the profile that was meant, or all profiles."""
+    profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
+    what = f": {NAMES[0]} is missing there"
+    if not os.path.lexists(folder):
+        by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}
+        meant = by_name.get(folder.name) or by_name.get(nearest_name(folder.name, by_name) or "")
+        what = ": no such profile." + (f' Did you mean "{meant}"?' if meant else "")
+    elif not folder.is_dir():
+        what = path_fault(folder) or " is a file, not the folder of a profile"
+    return UserError(f"{folder}{what} (profiles: {', '.join(['slurm', *profiles])})")
 
 
 def _list_of(setting: Any) -> list[Any]:

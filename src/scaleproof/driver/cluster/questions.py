@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaleproof.driver.cluster.profile import SnakemakeProfile
 from scaleproof.driver.cluster.request import (
@@ -76,18 +76,13 @@ class QueueRequest:
 
 def queue_requests(loaded: LoadedCampaign, profile: SnakemakeProfile) -> list[QueueRequest]:
     """Return each different request among the jobs of a campaign that measure, with the number of its jobs."""
-    grouped: dict[tuple[str, tuple[tuple[str, int | str], ...]], list[tuple[str, int]]] = {}
+    requests: dict[tuple[object, ...], QueueRequest] = {}  # by rule and resources
     for rule, request, name, jobs in measuring_jobs(loaded):
         sent = with_profile_values(profile.site.resources(request), profile.replaced(rule))
-        grouped.setdefault((rule, tuple(sent.items())), []).append((name, jobs))
-    result = []
-    for (rule, items), entries in grouped.items():
-        sent = dict(items)
-        names = tuple(name for name, _ in entries)
-        total = sum(jobs for _, jobs in entries)
-        reason = complaint_on_job_time(rule, int(sent["runtime"]), loaded.campaign.resources)
-        result.append(QueueRequest(rule, sent, names, total, reason))
-    return result
+        too_short = complaint_on_job_time(rule, int(sent["runtime"]), loaded.campaign.resources)
+        same = requests.get((rule, *sent.items()), QueueRequest(rule, sent, (), 0, too_short))
+        requests[rule, *sent.items()] = replace(same, names=(*same.names, name), jobs=same.jobs + jobs)
+    return list(requests.values())
 
 
 def ask_why_refused(request: QueueRequest, profile: SnakemakeProfile) -> str | None:
@@ -111,12 +106,8 @@ def measuring_jobs(loaded: LoadedCampaign) -> Iterator[tuple[str, JobRequest, st
     resources, repeats = loaded.campaign.resources, loaded.campaign.most_repeats
     for shared in loaded.shared_jobs.values():
         runs = [cell for cell, _ in shared.runs]
-        yield (
-            "shared_job",
-            request_of_shared_job(runs, resources),
-            f"the {plural(len(runs), 'run')} of job {shared.name}",
-            1,
-        )
+        name = f"the {plural(len(runs), 'run')} of job {shared.name}"
+        yield "shared_job", request_of_shared_job(runs, resources), name, 1
     for cell in () if loaded.shared_jobs else loaded.cells:
         yield "train", request_of_run(cell, resources), cell.slug, repeats
     for name, (comparison, a, b) in loaded.comparisons.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scaleproof.driver.cluster.scheduler import (
+    NO_ANSWER,
     JobEnd,
     JobState,
     Phase,
@@ -50,7 +51,7 @@ class Queue:
         lines = printed.split()
         if code or not lines:
             words = " ".join((errors or printed).split()) or f"the submit command ended with exit code {code}"
-            raise Refused(words, passing=code == 124)
+            raise Refused(words, passing=code == NO_ANSWER)
         return lines[-1]
 
     def would_take(self, job: Submission) -> bool:
@@ -66,7 +67,7 @@ class Queue:
         states = {}
         for job in jobs:
             self._missed[job] = self._missed.get(job, 0) + 1
-            if self._missed[job] >= FORGOTTEN:
+            if self._missed[job] >= FORGOTTEN:  # unless this answer has it again: below
                 states[job] = JobState("forgotten", "unknown")
         for line in printed.splitlines():
             job, state, words = [*line.split(maxsplit=2), "", ""][:3]

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 Phase = Literal["waiting", "running", "done", "failed", "cancelled", "unknown"]
 OVER: tuple[Phase, ...] = ("done", "failed", "cancelled", "unknown")
+NO_ANSWER = 124  # the exit code of timeout(1)
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,14 @@ def run_scheduler_command(
 ) -> tuple[int, str, str]:
     """Run a command of a scheduler; return its exit code, its output and its errors.
 
-    124 where it does not answer within `timeout` seconds, 127 where it cannot be started.
+    NO_ANSWER where it does not answer within `timeout` seconds, 127 where it cannot be started.
     """
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", env=dict(environment), timeout=timeout
         )
     except subprocess.TimeoutExpired:
-        return 124, "", f"{command[0]} does not answer within {timeout:g} s"
+        return NO_ANSWER, "", f"{command[0]} does not answer within {timeout:g} s"
     except OSError as error:
         return 127, "", str(error)
     return done.returncode, done.stdout, done.stderr

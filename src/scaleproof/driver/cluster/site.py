@@ -45,17 +45,19 @@ def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> 
     `where`: the place that the message begins with.
     """
     for name in names:
-        nearest = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
-        if (of_slurm := f"slurm_{name}") in RESOURCE_NAMES:
-            nearest = of_slurm
-        if name != nearest and (of_slurm == nearest or (edit_distance(name, nearest) <= 2 and len(name) > 4)):
-            raise UserError(f'{where}no scheduler knows "{shortened(name)}". Did you mean "{nearest}"?')
+        meant = f"slurm_{name}"
+        if meant not in RESOURCE_NAMES:
+            meant = min(RESOURCE_NAMES, key=lambda known: edit_distance(name, known))
+            if edit_distance(name, meant) > 2 or len(name) <= 4:  # short names are alike by chance
+                meant = name
+        if name != meant:
+            raise UserError(f'{where}no scheduler knows "{shortened(name)}". Did you mean "{meant}"?')
 
 
 def _check_keys(config: Mapping[str, Any], known: Sequence[str]) -> None:
     """Check that a profile's `config` has only `known` keys. Raises UserError, which says where another belongs."""
     for key in config:
-        if key in Campaign.model_fields:
+        if key in Campaign.model_fields:  # told before other keys: such a config is not needed at all
             raise UserError(
                 f'"{key}" is a key of a campaign, which needs no --configfile and no --config: write it into '
                 f"config/campaigns/NAME.yaml and ask for its report, {snakemake_command(REPORT)}"
@@ -84,16 +86,14 @@ class Site:
         _check_keys(config or {}, [*known, *OTHER_KEYS])
         # A key without a value is as good as none; true and false come from --config as text.
         given = {key: str(value) for key, value in (config or {}).items() if value is not None}
-        for key in ("exclusive", "anonymous"):
+        for key in ("exclusive", "anonymous"):  # the Snakefile reads `anonymous`
             truth = given.get(key, "true").lower()
             if truth not in ("true", "false"):
                 raise UserError(f'config of {PLACES}: {key} is "{shortened(truth)}"; allowed: true, false')
         exclusive = given.pop("exclusive", "true").lower() == "true"
         site = cls(**{key: text for key, text in given.items() if key in known}, exclusive=exclusive)
-        for key, value, allowed in (
-            ("scheduler", site.scheduler, SCHEDULERS),
-            ("gpu_option", site.gpu_option, GPU_OPTIONS),
-        ):
+        for key, allowed in (("scheduler", SCHEDULERS), ("gpu_option", GPU_OPTIONS)):
+            value = getattr(site, key)
             if value not in allowed:
                 hint = did_you_mean(value, allowed)
                 raise UserError(
@@ -117,19 +117,21 @@ class Site:
         }
         if self.scheduler == "slurm":
             gres, options = self._gpus(request.devices)
-            own = [ALWAYS, *([EXCLUSIVE] if self._whole_nodes(request) else []), *options]
-            return common | {"tasks": request.nodes, "gres": gres, "slurm_extra": " ".join(own)}
+            further = [ALWAYS, *([EXCLUSIVE] if self._whole_nodes(request) else []), *options]
+            return common | {"tasks": request.nodes, "gres": gres, "slurm_extra": " ".join(further)}
         common["nodes"] = 1  # nothing starts the ranks of several nodes: such a run ends as `not_applicable`
         if self.scheduler == "lsf":
             common["lsf_extra"] = self._lsf_extra(request)
         return common
 
     def _gpus(self, devices: int) -> tuple[str, list[str]]:
-        """Return the generic resource, or "", and the further options by which this site's Slurm gives GPUs."""
+        """Return by what this site's Slurm gives GPUs: the generic resource, or "", and further options of sbatch."""
         if not devices or self.gpu_option == "none":
             return "", []
         number = f"{self.gpu_type}:{devices}" if self.gpu_type else str(devices)
-        return ("", [f"--gpus-per-node={number}"]) if self.gpu_option == "gpus-per-node" else (f"gpu:{number}", [])
+        if self.gpu_option == "gpus-per-node":
+            return "", [f"--gpus-per-node={number}"]
+        return f"gpu:{number}", []
 
     def _whole_nodes(self, request: JobRequest) -> bool:
         """Return whether nobody else gets the nodes of a job: it asks for that, and the site grants it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.driver.cluster.scheduler import (
+    NO_ANSWER,
     JobEnd,
     JobState,
     Phase,
@@ -91,7 +92,7 @@ class Slurm:
         self._queue_read_at = time.monotonic()
 
     def submit(self, job: Submission) -> str:
-        """Send a job and return its number. Raises Refused with all that sbatch says."""
+        """Send a job and return its number; one that shares nodes waits for the last such job. Raises Refused."""
         shares = shares_nodes(job.resources)
         chain = [f"--dependency=afterany:{self._last_shared}"] if shares and self._last_shared else []
         options = _submit_options(job)
@@ -109,7 +110,8 @@ class Slurm:
             return number
         words = join_error_lines(errors + printed) or f"sbatch ended with exit code {code}"
         too_many = bool(TOO_MANY.search(words)) and not FOR_EVER.search(words)
-        raise Refused(words, passing=too_many or bool(AWAY.search(words)) or code == 124, too_many=too_many)
+        is_away = bool(AWAY.search(words)) or code == NO_ANSWER
+        raise Refused(words, passing=too_many or is_away, too_many=too_many)
 
     def would_take(self, job: Submission) -> bool:
         """Return whether there are nodes for this job."""
@@ -144,7 +146,8 @@ class Slurm:
         Slurm drops such a task at once, but still lists other tasks of its array.
         """
         arrays = self._arrays & {job.partition("_")[0] for job in states if "_" in job}
-        return [job for job in missing - self._nodes.keys() if job.partition("_")[0] in arrays]
+        never_ran = missing - self._nodes.keys()
+        return [job for job in never_ran if job.partition("_")[0] in arrays]
 
     def _has_lost(self, job: str, batch_host: str, nodes: str) -> bool:
         """Return whether a running job has lost the node of its script: with --no-kill it would hold the others."""
@@ -153,7 +156,8 @@ class Slurm:
     def end_of(self, job: str, state: JobState, log: Path) -> JobEnd:
         """Return how a job has ended, as the controller describes it, else by `state`; with the last error of its log.
 
-        Errors of Slurm's daemons in the log come before those of Python.
+        Errors of Slurm's daemons in the log come before those of Python. A cancelled job was cancelled by hand, unless
+        its node did not start it (AT_ONCE), or it ended itself as its first node was lost.
         """
         facts = describe_job(job, patience=(0,)) or {"JobState": state.name}
         text = log.read_text(errors="replace") if log.is_file() else ""

@@ -43,13 +43,13 @@ def try_nodes(profile: Path, resources: Resources, results: Path) -> list[Verdic
     folder = results.absolute() / f".cluster-check-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
     token, count = folder / "token", int(resources["nodes"])
-    token.write_text(token.name)
+    token.write_text(token.name)  # a node that can read it writes token.HOST beside it
     program = f"{sys.executable} -m scaleproof.driver.cluster.compute_node {token}"
     command = f"srun --nodes={count} --ntasks={count} --ntasks-per-node=1 {program}"
     (folder / "Snakefile").write_text(WORKFLOW.format(resources=dict(resources), command=command))
     printed = _run_trial_workflow(folder, profile)
     answers = _read_answers(folder / "answers")
-    writers = {path.suffix[1:] for path in folder.glob("token.*")}  # hosts
+    writers = {path.suffix[1:] for path in folder.glob("token.*")}
     if len(answers) == count:
         shutil.rmtree(folder)
         others = _judge_network(answers)

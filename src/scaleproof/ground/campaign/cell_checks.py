@@ -87,7 +87,7 @@ def _check_strategies(campaign: Campaign) -> None:
     named = [getattr(choice, "strategy", None) for choice in choices]
     varied = getattr(campaign.vary, "strategy", None) or [campaign.execution.strategy]
     known = {without_offload(name) for name in (*named, *varied) if name}
-    for name, of_strategies in MATTERS_TO.items():
+    for name, of_strategies in MATTERS_TO.items():  # key of `execution` -> the strategies that read it
         given = getattr(campaign.execution, name)
         if given != Execution.model_fields[name].default and known.isdisjoint(of_strategies):
             raise UserError(
@@ -114,17 +114,18 @@ def _check_beside_command(campaign: Campaign) -> None:
 
 
 def check_command(cell: Checked) -> None:
-    """Check that the command of a cell can be started as it is written. Raises UserError."""
+    """Check that the command of a cell needs no shell, and that the keys beside it go together. Raises UserError."""
     assert cell.command is not None
     if cell.searched:
         raise UserError("work.micro_batch: a command needs a number; nothing looks for one", ("work", "micro_batch"))
-    _check_words(cell.words)  # reading them raises where a quote is open
-    cell.per_step  # noqa: B018  (raises where it is no product)
+    _check_words(cell.words)
+    cell.per_step  # noqa: B018  (raises where workload.per_step is no product of whole numbers)
     is_timed_as_whole = cell.workload.figures == "whole"
-    if cell.work.fewer_steps is not None and "{steps}" not in cell.command:
-        raise UserError("workload.command has no {steps}, so that work.steps changes nothing", ("work", "steps"))
-    if not is_timed_as_whole and cell.work.fewer_steps is not None:
-        raise UserError("work.steps: two lengths are for workload.figures: whole", ("work", "steps"))
+    if cell.work.fewer_steps is not None:  # work.steps: [fewer, more]: the step's time is the difference of two runs
+        if "{steps}" not in cell.command:
+            raise UserError("workload.command has no {steps}, so that work.steps changes nothing", ("work", "steps"))
+        if not is_timed_as_whole:
+            raise UserError("work.steps: two lengths are for workload.figures: whole", ("work", "steps"))
     if is_timed_as_whole and cell.work.seconds is not None:
         raise UserError(
             "work.seconds ends a program early, and workload.figures: whole times it to its end; give one of the two",
@@ -148,7 +149,7 @@ def _check_words(words: list[str]) -> None:
 
 def check_cell(cell: Checked) -> None:
     """Check that the keys of a cell of the trainer go together. Raises UserError at the first that do not."""
-    cell.batch  # noqa: B018  (raises where the arithmetic fails)
+    cell.batch  # noqa: B018  (raises where micro-batch x accumulation x devices is not the global batch)
     if cell.work.seconds is not None:
         raise UserError(
             "work.seconds is for workload.command; work.steps says how long ours train", ("work", "seconds")

@@ -104,7 +104,8 @@ class Cell:
     def batch(self) -> Batch:
         """The batch of the cell with all of its numbers resolved. Raises UserError where they disagree."""
         work, n_devices = self.work, self.execution.geometry.n_devices
-        if self.command is not None and "{global_batch}" not in self.command:  # nothing says what its batch is
+        if self.command is not None and "{global_batch}" not in self.command:
+            # Its batch is unknown, or what it is told of it; 1 stands for a micro-batch that is not a number.
             micro = work.micro_batch if isinstance(work.micro_batch, int) else 1
             work = work.model_copy(update={"global_batch": "derive", "micro_batch": micro})
         return resolve_batch(work, n_devices)
@@ -161,31 +162,30 @@ class Cell:
 
     def _config_of_command(self, command: str) -> dict[str, Any]:
         """Return the configuration of a cell that runs `command`; keys whose value only the program knows are None."""
-        workload, execution = self.workload.model_dump(mode="json"), self.execution
-        named = placeholders(command)
-        settings = ", ".join(setting.label for setting in self.settings.values())
-        absent = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer", "bucket_elements")
+        execution, passed = self.execution, placeholders(command)
+        labels = ", ".join(setting.label for setting in self.settings.values())
+        of_trainer = ("precision", "attention", "compile", "activation_checkpointing", "fused_optimizer")
+        batch_and_seed = self._batch_keys | {"seed": self.work.seed}  # which the program knows if they are passed to it
         return {
             "workload": {
-                **{name: workload[name] for name in ("command", "figures", "per_step", "rate_of")},
+                **self.workload.model_dump(mode="json", include={"command", "figures", "per_step", "rate_of"}),
                 "task": "command",
                 "model": "command",
-                **dict.fromkeys(("vocab_size", "corpus", "tokenizer", "seq_len")),
+                **dict.fromkeys(("vocab_size", "corpus", "tokenizer", "seq_len"), None),
             },
             "work": {
                 **self.work.model_dump(include={"steps", "fewer_steps", "warmup_steps"}),
                 "optimizer": None,
                 "schedule": None,
-                **{name: number if name in named else None for name, number in self._batch_keys.items()},
-                "seed": self.work.seed if "seed" in named else None,
-                **({"seconds": self.work.seconds} if self.work.seconds else {}),
+                **{name: number if name in passed else None for name, number in batch_and_seed.items()},
+                **({"seconds": self.work.seconds} if self.work.seconds else {}),  # older cells have no such key
             },
             "execution": {
-                "strategy": settings or "command",
+                "strategy": labels or "command",
                 "geometry": str(execution.geometry),
                 "device": execution.device,
                 "threads_per_device": execution.threads_per_device,
-                **dict.fromkeys(absent),
+                **dict.fromkeys((*of_trainer, "bucket_elements"), None),
             },
             "settings": {name: setting.text for name, setting in self.settings.items()},
         }

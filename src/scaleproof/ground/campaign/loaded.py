@@ -53,23 +53,7 @@ class LoadedCampaign:
             )
         self.campaign, lines = load_campaign(path)
         try:
-            self.cells: list[Cell] = [self._with_found_batch(cell, results) for cell in expand_cells(self.campaign)]
-            _check_unique([comparison.name for comparison in self.campaign.compare])
-            self.comparisons = {c.name: (c, *arms_of(self.campaign, c)) for c in self.campaign.compare}
-            self.traced: list[Cell] = self._cells_to_trace()
-            self._check_forecast()
-            self._check_search()
-            if self.campaign.repeat_until and len(self.cells) == 1:
-                slug = self.cells[0].slug
-                raise UserError(f"repeats.resolve: {slug} is the only cell; none is there to compare", ("repeats",))
-            self.question = cells_of_question(self.campaign.question, self.cells)
-            self.shared_jobs  # noqa: B018  (too little time for a job is said with the line)
-            for corpus in self._corpora:
-                corpus_called(corpus, "workload.corpus: ")
-            for cell in self._all_cells:
-                if cell.command is None:
-                    _check_labels(cell)
-            check_campaign(self.campaign)
+            self._expand(results)
         except UserError as error:
             if str(error).startswith(f"{CORPORA}"):  # the fault is in the other file
                 raise
@@ -77,6 +61,28 @@ class LoadedCampaign:
             if place and ("vary", place[-1]) in lines:  # where the file gives the values of that key
                 place = ("vary", place[-1])
             raise UserError(f"{lines.place_prefix(path, place)}{error}") from None
+
+    def _expand(self, results: Path) -> None:
+        """Make the cells, and check what they name and whether keys go together. Raises UserError without a line."""
+        self.cells: list[Cell] = [self._with_found_batch(cell, results) for cell in expand_cells(self.campaign)]
+        names = [comparison.name for comparison in self.campaign.compare]
+        for place, name in enumerate(names):
+            if name in names[:place]:  # they would be one folder
+                fault = f'compare: "{name}" is the name of two comparisons; rename one'
+                raise UserError(fault, ("compare", place, "name"))
+        self.comparisons = {c.name: (c, *arms_of(self.campaign, c)) for c in self.campaign.compare}
+        self.traced: list[Cell] = self._cells_to_trace()
+        self._check_forecast()
+        self._check_search()
+        if self.campaign.repeat_until and len(self.cells) == 1:
+            slug = self.cells[0].slug
+            raise UserError(f"repeats.resolve: {slug} is the only cell; none is there to compare", ("repeats",))
+        self.question = cells_of_question(self.campaign.question, self.cells)
+        self.shared_jobs  # noqa: B018  (planning them raises where a job has too little time)
+        for cell in self._all_cells:
+            if cell.command is None:
+                _check_corpus(cell)
+        check_campaign(self.campaign)
 
     @property
     def time_limit_s(self) -> float:
@@ -116,7 +122,7 @@ class LoadedCampaign:
         return read_record(path, resolve_from_answer)
 
     def _check_search(self) -> None:
-        """Check that no trials are to find a micro-batch where several cells run in one job. Raises UserError."""
+        """Check that no cell waits for trials to find its micro-batch where jobs hold several. Raises UserError."""
         searched = [cell.slug for cell in self.cells if cell.searched]
         if searched and may_share_jobs(self.campaign):
             key = self._sharing_key
@@ -215,9 +221,10 @@ class LoadedCampaign:
         return cells[slug]
 
     def count_witness_steps(self, cell: Cell, repeats: int) -> int:
-        """Return how many steps a run of `cell` makes once more after its window, each checked; 0 for a command.
+        """Return how many steps the first run of `cell` makes once more after its window, each checked (its witness).
 
-        The share `resources.witness` of the steps of all `repeats` of the cell, but at most one run's steps.
+        It makes them for all `repeats` of the cell: the share `resources.witness` of their steps, but at most as many
+        as one run has. 0 for a command.
         """
         if cell.command is not None:
             return 0
@@ -243,11 +250,11 @@ class LoadedCampaign:
         return (self.campaign.most_repeats - repeat) * len(order) + order[slug]
 
     def _order(self, repeat: int) -> dict[str, int]:
-        """Return cell -> its number in a repeat; the cell with the highest number, that of all cells, runs first."""
+        """Return the cells in the order of a repeat, each with its number: the first has the highest, the last 1."""
         if repeat not in self._orders:
             slugs = sorted(cell.slug for cell in self.cells)
             random.Random(f"{self.name} {repeat}").shuffle(slugs)
-            self._orders[repeat] = {slug: number for number, slug in reversed(list(enumerate(slugs, start=1)))}
+            self._orders[repeat] = dict(zip(reversed(slugs), range(len(slugs), 0, -1), strict=True))
         return self._orders[repeat]
 
     def runs(self, results: Path, repeats: int | None = None) -> list[Path]:
@@ -271,13 +278,9 @@ class LoadedCampaign:
 
     @property
     def corpora(self) -> dict[str, Corpus]:
-        """The rows of the corpora that the campaign names."""
-        return {name: corpus_called(name) for name in self._corpora}
-
-    @property
-    def _corpora(self) -> list[str]:
-        """The names of the corpora of all cells, arms of comparisons included; commands have no corpus."""
-        return list(dict.fromkeys(cell.workload.corpus for cell in self._all_cells if cell.command is None))
+        """The rows of the corpora of all cells, by name; commands have no corpus."""
+        names = [cell.workload.corpus for cell in self._all_cells if cell.command is None]
+        return {name: corpus_called(name) for name in names}
 
     @property
     def _all_cells(self) -> list[Cell]:
@@ -316,13 +319,6 @@ def corpora() -> dict[str, Corpus]:
     return load_corpora(CORPORA).root
 
 
-def _check_unique(names: list[str]) -> None:
-    """Raise UserError where two comparisons have one name, because they would be one folder."""
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise UserError(f'compare: "{name}" is the name of two comparisons; rename one', ("compare", place, "name"))
-
-
 def _rename_advice(path: Path) -> str:
     """Return ` Rename it to "my-question.yaml".` for a campaign file; "" if no valid name resembles its name."""
     name = valid_name(path.stem).replace(".", "-")
@@ -331,9 +327,10 @@ def _rename_advice(path: Path) -> str:
     return f' Rename it to "{meant}".' if is_free and NAME.fullmatch(name) else ""
 
 
-def _check_labels(cell: Cell) -> None:
-    """Check that the corpus has labels if the cell is a classification. Raises UserError."""
-    if cell.workload.task == "classification" and not corpus_called(cell.workload.corpus).label:
+def _check_corpus(cell: Cell) -> None:
+    """Check that there is the corpus of a cell, with labels for a classification. Raises UserError."""
+    corpus = corpus_called(cell.workload.corpus, "workload.corpus: ")
+    if cell.workload.task == "classification" and not corpus.label:
         labelled = [name for name, corpus in corpora().items() if corpus.label]
         raise UserError(
             f'workload.corpus: "{cell.workload.corpus}" has no labels in {CORPORA} (key: label), which classification '

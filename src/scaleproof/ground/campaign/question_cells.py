@@ -29,24 +29,24 @@ def cells_of_question(question: Question | None, cells: list[Cell]) -> dict[str,
 
 
 def _find_cell_meant(key: str, name: str, question: Question, cells: list[Cell]) -> Cell:
-    """Return the one cell that `name`, a slug or a strategy, means. `key`: of the question, for the message.
+    """Return the one cell that `name` means: a slug, or a short name of cells, of which `question.on` names one.
 
-    Raises UserError where it means no cell, or several.
+    `key`: of the question, for the message. Raises UserError where `name` means no cell, or several.
     """
     exact = [cell for cell in cells if cell.slug == name]
     geometry = None if question.on is None else str(question.on)
-    of_strategy = [cell for cell in cells if name in _short_names(cell)]
-    meant = exact or [cell for cell in of_strategy if geometry in (None, str(cell.execution.geometry))]
+    of_short_name = [cell for cell in cells if name in _short_names(cell)]
+    meant = exact or [cell for cell in of_short_name if geometry in (None, str(cell.execution.geometry))]
     if len(meant) == 1:
         return meant[0]
-    slugs = ", ".join(cell.slug for cell in meant or of_strategy or cells)
+    slugs = ", ".join(cell.slug for cell in meant or of_short_name or cells)
     place = ("question", key)
     if meant:
-        one_geometry = len({str(cell.execution.geometry) for cell in meant}) == 1
-        has_advice = not one_geometry and geometry is None
-        advice = f"question.on (for instance on: {meant[-1].execution.geometry}) or " if has_advice else ""
+        advice = ""
+        if geometry is None and len({str(cell.execution.geometry) for cell in meant}) > 1:
+            advice = f"question.on (for instance on: {meant[-1].execution.geometry}) or "
         raise UserError(f'question.{key}: "{name}" means several cells; give {advice}the name of one: {slugs}', place)
-    if of_strategy:
+    if of_short_name:
         raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))
     names = [*dict.fromkeys(short for cell in cells for short in _short_names(cell)), *(cell.slug for cell in cells)]
     on = f" on {geometry}" if geometry else ""

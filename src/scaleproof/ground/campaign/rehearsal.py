@@ -47,8 +47,7 @@ def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
     if without_gpu:
         small["execution"]["device"] = "cpu"
     selection = campaign.trace.cells
-    # Cells are named after their models: the new names are found without the old ones, which would be refused.
-    if selection and selection != "all":
+    if selection and selection != "all":  # names of cells, which are named after their models: other names now
         names = zip(expand_cells(campaign), expand_cells(Campaign.model_validate(small | {"trace": {}})), strict=True)
         small["trace"]["cells"] = [new.slug for old, new in names if old.slug in selection]
     return Campaign.model_validate(small)
@@ -57,12 +56,13 @@ def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
 def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
     """Replace models, lengths of samples and buckets in `small`. Cells that differ in them still do."""
     workload, execution = campaign.workload, campaign.execution
+
     _replace(small, small["workload"], "model", workload.model_dump(mode="json")["model"], _tiny_model)
     _replace(small, small["workload"], "seq_len", workload.seq_len, lambda _, place: 16 * (place + 1))
     if execution.bucket_elements != "auto" or "bucket_elements" in small.get("vary", {}):
         _replace(small, small["execution"], "bucket_elements", execution.bucket_elements, _small_bucket)
-    for axis in ("model", "seq_len", "bucket_elements"):  # a value that no cell has would be refused
-        if not is_used_of_section(campaign, axis):
+    for axis in ("model", "seq_len", "bucket_elements"):
+        if not is_used_of_section(campaign, axis):  # `vary` gives all values: one that no cell has would be refused
             small[AXES[axis][0]].pop(axis, None)
 
 

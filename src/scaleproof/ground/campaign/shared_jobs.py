@@ -63,7 +63,7 @@ def plan_shared_jobs(campaign: Campaign, in_order: Callable[[int], Sequence[Cell
         groups.setdefault(prefix, set()).add(cell.slug)
     jobs: list[SharedJob] = []
     for prefix, slugs in groups.items():
-        room = _runs_per_job(campaign.resources, len(slugs) if same_nodes else 1)
+        room = _runs_per_job(campaign.resources, len(slugs) if same_nodes else 1)  # all cells of a repeat share nodes
         for first, last in _repeats_between_decisions(campaign):
             jobs += _group_jobs(prefix, slugs, range(first, last + 1), room, in_order, same_nodes)
     return jobs

@@ -11,16 +11,11 @@ from pydantic_core import ErrorDetails
 from scaleproof.ground.campaign.config import ENTRIES, TOKENIZER
 from scaleproof.ground.campaign.corpora import BUDGET
 from scaleproof.ground.campaign.geometry import GEOMETRY
-from scaleproof.ground.campaign.schema_nodes import (
-    Schema,
-    choices_at,
-    node_at,
-    properties_at,
-    union_members,
-)
+from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
 from scaleproof.ground.campaign.value_hints import (
     LIMITS,
     OF_CELLS,
+    OF_SINGLE_CELLS,
     PERCENT,
     list_hint,
     nearest_valid_name,
@@ -63,37 +58,44 @@ class Lines(dict[Place, int]):
 def fault_messages(
     path: Path, lines: Lines, error: ValidationError, schema: Schema, data: dict[str, object]
 ) -> list[str]:
-    """Return one message for each faulty place of a file, in the order of lines; at most 20. `data`: its content.
-
-    Of places inside each other the deepest counts, and of its faults the first.
-    """
+    """Return one message for each faulty place of a file, in the order of lines; at most 20. `data`: its content."""
     known = properties_at(schema, ())
     if known and len(data) > 1 and not any(key in known or _key_hint((key,), list(known), schema) for key in data):
         has = shortened(", ".join(data), 100)
         return [f"{path} is no campaign; it has {has}; allowed: {', '.join(known)}"]
+    faults = _deepest_faults(error.errors(), schema, data)
+    reported = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
+    # By line; on one line what is wrong with the whole file last, then as they were reported.
+    order = sorted(faults, key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
+    messages = {place: _fault_message(path, lines, place, faults[place], schema, data) for place in order[:20]}
+    hints = " ".join(messages.values())
+    missing = {place: fault["loc"][-1] for place, fault in faults.items() if fault["type"] == "missing"}
+    misspelt = [place for place, key in missing.items() if f'"{key}"?' in hints]  # another message: Did you mean "key"?
+    return _allowed_said_once([message for place, message in messages.items() if place not in misspelt])
+
+
+def _deepest_faults(reported: list[ErrorDetails], schema: Schema, data: object) -> dict[Place, ErrorDetails]:
+    """Return place in the file -> the fault to tell there; () is the whole file. Others around a place are left out."""
+    errors = _errors_of_meant_alternative(reported, data)
     # Of a union's errors at one place, a fault inside a mapping says more than "not a number".
-    errors = _errors_of_meant_alternative(error.errors(), data)
     errors.sort(key=lambda fault: fault["type"] not in ("missing", "value_error"))
     faults = {_file_place(fault["loc"], data): fault for fault in reversed(errors)}  # the first at each place
     # Each alternative of a union reports its own unknown keys; a key that another alternative knows is not a fault.
     faults = {place: fault for place, fault in faults.items() if not _known_to_another(place, fault, schema)} or faults
     _put_in_brackets(faults, data)
     around = [place for place in faults if place and any(other[: len(place)] == place != other for other in faults)]
-    deepest = [place for place in faults if place not in around]
-    reported = [_file_place(fault["loc"], data) for fault in error.errors()]  # in pydantic's order
-    # By line; on one line what is wrong with the whole file last, then as they were reported.
-    deepest.sort(key=lambda place: (lines.get(place, 0), not place, reported.index(place)))
-    messages = {place: _fault_message(path, lines, place, faults[place], schema, data) for place in deepest[:20]}
-    hints = " ".join(messages.values())  # a key that is missing because it is misspelt is told once, there
-    missing = {place: f'"{fault["loc"][-1]}"?' for place, fault in faults.items() if fault["type"] == "missing"}
-    remaining = [message for place, message in messages.items() if missing.get(place, "\0") not in hints]
-    # What is allowed is stated once where it is allowed in several places.
+    return {place: fault for place, fault in faults.items() if place not in around}
+
+
+def _allowed_said_once(messages: list[str]) -> list[str]:
+    """Return messages without the long list of what is allowed where an earlier one has the same."""
     stated: set[str] = set()
-    for number, message in enumerate(remaining):
+    shorter = []
+    for message in messages:
         allowed = match[0] if (match := ALLOWED.search(message)) else ""
-        remaining[number] = message.replace(allowed, "").rstrip() if allowed in stated else message
+        shorter.append(message.replace(allowed, "").rstrip() if allowed in stated else message)
         stated.add(allowed)
-    return remaining
+    return shorter
 
 
 def _put_in_brackets(faults: dict[Place, ErrorDetails], data: Any) -> None:
@@ -113,23 +115,24 @@ def _put_in_brackets(faults: dict[Place, ErrorDetails], data: Any) -> None:
 def _errors_of_meant_alternative(errors: list[ErrorDetails], data: object) -> list[ErrorDetails]:
     """Return the errors of a union's meant alternative, which knows all given keys; all errors without such a one.
 
-    Each alternative reports errors of its own: as a shape of an encoder, a GPT-2 has unknown keys.
+    Each alternative reports errors of its own: as a shape of an encoder, a GPT-2 has unknown keys. An alternative is
+    the beginning of pydantic's locations up to its name, a step that is not in the file.
     """
-    strange: set[Place] = set()  # alternatives: each is a step of the locations below it that is not in the file
+    with_unknown_keys: set[Place] = set()
     for error in errors:
-        around = error["loc"][:-1]
-        if error["type"] == "extra_forbidden" and _file_place(around, data) != around:
-            strange.add(around)
-    meant = {
-        error["loc"][: len(other)]
-        for other in strange
+        alternative = error["loc"][:-1]
+        if error["type"] == "extra_forbidden" and _file_place(alternative, data) != alternative:
+            with_unknown_keys.add(alternative)
+    # These and the others of their unions that read the mapping: an error is inside, or says that a rule is broken.
+    tried = {
+        error["loc"][: len(one)]
+        for one in with_unknown_keys
         for error in errors
-        if error["loc"][: len(other) - 1] == other[:-1]
-        and (error["type"] == "value_error" or len(error["loc"]) > len(other))
+        if error["loc"][: len(one) - 1] == one[:-1] and (error["type"] == "value_error" or len(error["loc"]) > len(one))
     }
-    if not meant - strange:
+    if tried <= with_unknown_keys:
         return errors
-    return [error for error in errors if not any(error["loc"][: len(other)] == other for other in strange)]
+    return [error for error in errors if not any(error["loc"][: len(one)] == one for one in with_unknown_keys)]
 
 
 def dotted(place: Place) -> str:
@@ -182,7 +185,7 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
         items = union_members(node_at(schema, place), schema)
         number = next((item["minItems"] for item in items if item.get("minItems")), name + 1)
         return f"{dotted(place)}: a list of {number} is expected, and entry {name + 1} is missing"
-    whole = place if place[-1:] == (name,) else (*place, name)
+    whole = place if place[-1:] == (name,) else (*place, name)  # a key without a value is there, and missing
     node = node_at(schema, whole)
     if choices_at(node, schema):
         return f"{dotted(whole)} is missing; allowed: {_words_for_allowed(node, schema)}"
@@ -191,50 +194,57 @@ def _missing_text(place: Place, name: Any, schema: Schema) -> str:
 
 
 def _key_hint(place: Place, known: list[str], schema: Schema) -> str:
-    """Return a hint for the unknown key at `place`, after a blank; else "". `known`: the keys that are allowed there.
-
-    The key meant is one of this section by another word, one of another section, or one that resembles it.
-    """
-    name = str(place[-1])
+    """Return a hint for the unknown key at `place`, after a blank; else "". `known`: the keys allowed there."""
+    name, of_cell = str(place[-1]), place[0] in OF_SINGLE_CELLS
     if name != name.strip():
         return " A character beside it only looks like a space: type it again, indented with plain spaces."
-    meant = same_name(name, known) or same_name(name.rpartition(".")[2], known)  # execution.precision under vary
-    meant = meant or next((key for key in known if f"{name}s" == key or f"{key}s" == name), None)
-    if meant is not None:
-        return f' Did you mean "{meant}"?'
-    # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
-    axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (name,)))
-    if len(place) > 1 and name in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS):
-        return " It belongs at the top of the file, not indented."
-    of_cell = place[0] in OF_CELLS[1:]
     of_geometry = same_name(name, ("geometry",))  # nodes: those of `trace` are seldom meant
-    hint = "" if of_geometry else _other_section_hint(name, schema, of_cell)
-    if hint := hint or did_you_mean(name, known):
+    hint = (
+        _same_key_hint(name, known)
+        or _top_hint(place, schema)
+        or ("" if of_geometry else _other_section_hint(name, schema, of_cell))
+        or did_you_mean(name, known)
+    )
+    if hint or of_cell:
         return hint
-    if of_cell:
-        return ""
-    sections: list[Place] = [(key,) for key in properties_at(schema, ())]
-    sections += [(*section, key) for section in sections for key in properties_at(schema, section)]
     if name in OF_PROFILES:
         return f" It is the profile's business: {OF_PROFILES[name]} in profiles/slurm (docs/cluster.md)."
-    meant = of_geometry or same_name(name, (key for section in sections for key in properties_at(schema, section)))
+    keys = (key for section in _sections(schema) for key in properties_at(schema, section))
+    meant = of_geometry or same_name(name, keys)
     hint = _other_section_hint(meant, schema, of_cell) if meant else ""
     return f"{hint.removesuffix('.')}, as {meant}." if hint else ""
 
 
+def _top_hint(place: Place, schema: Schema) -> str:
+    """Return the hint that the last key of `place` is a section of the file, and stands too deep; else ""."""
+    # A section under `vary`, such as `work`, of whose keys some can vary: they stand there without their section.
+    axes = set(properties_at(schema, ("vary",))) & set(properties_at(schema, (place[-1],)))
+    is_too_deep = len(place) > 1 and place[-1] in properties_at(schema, ()) and not (axes and place[0] in OF_CELLS)
+    return " It belongs at the top of the file, not indented." if is_too_deep else ""
+
+
+def _same_key_hint(name: str, known: list[str]) -> str:
+    """Return the hint at a `known` key by another word, after its section (execution.precision), or without its s."""
+    meant = same_name(name, known) or same_name(name.rpartition(".")[2], known)
+    meant = meant or next((key for key in known if f"{name}s" == key or f"{key}s" == name), None)
+    return "" if meant is None else f' Did you mean "{meant}"?'
+
+
+def _sections(schema: Schema) -> list[Place]:
+    """Return the places that may hold keys: those of the keys at the top of a file, then of those one level below."""
+    top: list[Place] = [(key,) for key in properties_at(schema, ())]
+    return top + [(*section, key) for section in top for key in properties_at(schema, section)]
+
+
 def _other_section_hint(name: str, schema: Schema, of_cell: bool) -> str:
     """Return a hint to which section the key `name` belongs, or "". `of_cell`: it stands in a cell's description."""
-    places = []
-    waiting: list[Place] = [()]  # sections that are still to be looked through
-    while waiting:
-        section = waiting.pop(0)
-        keys = properties_at(schema, section)
-        if section and name in keys and section[0] not in OF_CELLS[1:]:
-            places.append(dotted(section))
-        waiting += [(*section, key) for key in keys if len(section) < 2]
-    places = [place for place in places if place != "vary"] or places
-    of_few = places[: len(places) == 1] if of_cell else places
-    places = [place for place in places if "." not in place] or of_few
+    others = [section for section in _sections(schema) if section[0] not in OF_SINGLE_CELLS]
+    places = [dotted(section) for section in others if name in properties_at(schema, section)]
+    places = [place for place in places if place != "vary"] or places  # whose keys are those of other sections
+    if at_top := [place for place in places if "." not in place]:
+        places = at_top
+    elif of_cell and len(places) > 1:  # none is likelier
+        return ""
     if not of_cell and not places and name in properties_at(schema, ("compare", 0)):
         return " It belongs under an entry of compare."
     return f" It belongs under {' or '.join(places)}." if places else ""
@@ -247,7 +257,7 @@ def _allowed_sentence(place: Place, schema: Schema, value: object) -> str:
     array = next((option for option in options if option.get("type") == "array"), None)
     hint = list_hint(value, array, schema) if array else one_value_hint(place, value, options, schema)
     allowed = _words_for_allowed(node, schema)
-    if not hint and allowed.startswith("a name of") and "description" in node:
+    if not hint and allowed.startswith("a name of") and "description" in node:  # which names, not only their form
         hint = f" {node['description']}"
     return f"{allowed and 'allowed: '}{allowed}.{hint}"
 

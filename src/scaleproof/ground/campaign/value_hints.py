@@ -4,6 +4,7 @@ import math
 import operator
 import re
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
@@ -25,7 +26,8 @@ LIMITS = (
     ("maximum", "<=", operator.le),
     ("exclusiveMaximum", "<", operator.lt),
 )
-OF_CELLS = ("vary", "cells", "exclude", "compare")  # sections with the keys of several other sections
+OF_SINGLE_CELLS = ("cells", "exclude", "compare")  # sections that describe cells one by one
+OF_CELLS = ("vary", *OF_SINGLE_CELLS)  # sections with the keys of several other sections
 
 
 def valid_name(text: str) -> str:
@@ -51,23 +53,23 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
             or _mapping_hint(value, options, schema)
             or _word_hint(value, options, choices)
         )
-    if not value or not all(_is_allowed_alone(entry, options, choices) for entry in value):
+    if not value or not all(_is_allowed(entry, options, choices) for entry in value):
         return ""
     if len(value) == 1:
         return f" Write {shortened(value[0], 40)}."
-    if place[0] == "exclude":
+    if place[0] == "exclude":  # an entry matches one combination of values
         return f" Write an entry for each: [{', '.join(f'{{{place[-1]}: {one}}}' for one in value[:3])}]."
-    if place[0] in OF_CELLS or place[-1] not in properties_at(schema, ("vary",)):
+    if place[0] in OF_CELLS or place[-1] not in properties_at(schema, ("vary",)):  # nothing to move to `vary`
         return ""
     listed = shortened(", ".join(map(str, value)), 60)
     return f" Several values go under vary: {{{place[-1]}: [{listed}]}}."
 
 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
-    """Return a hint for a number in quotes, with a unit, a point or an exponent, after a blank; else ""."""
+    """Return a hint for a number in quotes, with a unit (of the key: `unit`), comma or exponent; else ""."""
     text = str(value)
     minutes = _parse_minutes(text) if unit == "minutes" else None
-    if minutes is not None and _is_allowed_alone(minutes, options, []):
+    if minutes is not None and _is_allowed(minutes, options):
         return f" Write {minutes:g} (minutes)."
     if THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
@@ -77,9 +79,10 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     if percent and any(option.get("pattern") == PERCENT for option in options):
         return f" Write {percent[1]} %."
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
-    number = float(match[1]) if match else math.inf
-    is_unit = match is not None and any(word.startswith(match[2]) for word in ("", *unit.split()))  # 30s, 10 min
-    if match is None or not is_unit or math.isinf(number) or not _is_allowed_alone(number, options, []):
+    if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # 30s, 10 min
+        return ""
+    number = float(match[1])
+    if math.isinf(number) or not _is_allowed(number, options):
         return ""
     return f" Write {int(number) if number.is_integer() else match[1]}."
 
@@ -106,46 +109,49 @@ def _own_text_hint(place: Place, value: object) -> str:
     if place[-1:] != ("corpus",) or not FILE.search(str(value)):
         return ""
     name = valid_name(Path(str(value)).name.partition(".")[0]) or "mine"
-    where, _, file = str(value).rpartition("/")
-    source = f"http, urls: [{where}], revision: v1, format: text" if "://" in where else "text"
-    row = f"{name}: {{source: {source}, files: [{shortened(file if '://' in where else value, 60)}]}}"
+    source, file = "text", str(value)
+    where, _, last = file.rpartition("/")
+    if "://" in where:
+        source, file = f"http, urls: [{where}], revision: v1, format: text", last
+    row = f"{name}: {{source: {source}, files: [{shortened(file, 60)}]}}"
     return f" A file of your own is a row of config/corpora.yaml (docs/corpora.md): {row}; then corpus: {name}."
 
 
 def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
-    """Return a hint for the name of a cell where its keys are meant, or for keys of two alternatives; else ""."""
+    """Return a hint where one of several mappings is expected: which of the given keys do not go together; else ""."""
     mappings = [option["properties"] for option in options if option.get("properties")]
     if isinstance(value, dict) and mappings:
         known = max(([key for key in value if key in keys] for keys in mappings), key=len)
         strange = [str(key) for key in value if key not in known]
         return f" Beside {', '.join(known)} there is no {' or '.join(strange)}." if known and strange else ""
+    # A word in place of a mapping: the name of a cell (ddp-n1x2), or the value of a key (ddp).
     if any("geometry" in keys for keys in mappings) and (cell := CELL.fullmatch(str(value))):
         return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
-    words = {word: key for keys in mappings for key, node in keys.items() for word in choices_at(node, schema)}
-    name = str(value).casefold()
-    return f" Write {{{words[name]}: {name}}}." if name in words else ""
+    keys_by_word = {word: key for keys in mappings for key, node in keys.items() for word in choices_at(node, schema)}
+    word = str(value).casefold()
+    return f" Write {{{keys_by_word[word]}: {word}}}." if word in keys_by_word else ""
 
 
 def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
     """Return a hint with the allowed word, example or name that `value` resembles, after a blank; else ""."""
     if isinstance(value, bool | dict | None):
         return ""
-    if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(str(value)):
+    text = str(value)
+    if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
-    several = re.split(r"[,; ]+", str(value))
+    several = re.split(r"[,; ]+", text)
     if len(several) > 1 and all(one in choices for one in several):
         return f" Several stand apart: {', '.join(several)}."
     texts = [option for option in options if option.get("type") == "string"]
-    examples = [str(example) for option in texts for example in option.get("examples", [])]
-    name = valid_name(str(value)) if isinstance(value, str) and "/" not in value else ""
-    is_name = any(name and re.search(r"[a-z]", name) and option.get("pattern") in NAMES for option in texts)
-    if is_name and "$" in str(value):
+    could_be_name = isinstance(value, str) and "/" not in text and re.search(r"[a-z]", valid_name(text))
+    is_name = could_be_name and any(option.get("pattern") in NAMES for option in texts)
+    if is_name and "$" in text:
         return " Variables are not filled in: write the name itself."
-    last_part = str(value).rpartition(".")[2]  # of torch.bfloat16
-    hint = did_you_mean(value, [*choices, *examples]) or (
-        did_you_mean(last_part, choices) if last_part.isalnum() else ""
-    )
-    return hint or (nearest_valid_name(str(value)) if is_name else "")
+    examples = [str(example) for option in texts for example in option.get("examples", [])]
+    last_part = text.rpartition(".")[2]  # of torch.bfloat16
+    hint = did_you_mean(value, [*choices, *examples])
+    hint = hint or (did_you_mean(last_part, choices) if last_part.isalnum() else "")
+    return hint or (nearest_valid_name(text) if is_name else "")
 
 
 def list_hint(value: object, array: Schema, schema: Schema) -> str:
@@ -158,16 +164,17 @@ def list_hint(value: object, array: Schema, schema: Schema) -> str:
         return hint if of_mappings else ""
     items = array.get("items", {})
     entries = re.split(r"[,;]? +|[,;]", value) if isinstance(value, str) else [value]  # "ddp, fsdp"
-    would_fit = all(_is_allowed_alone(one, union_members(items, schema), choices_at(items, schema)) for one in entries)
+    would_fit = all(_is_allowed(entry, union_members(items, schema), choices_at(items, schema)) for entry in entries)
     return f" Write [{shortened(', '.join(map(str, entries)), 60)}]." if would_fit else ""
 
 
-def _is_allowed_alone(value: object, options: list[Schema], choices: list[str]) -> bool:
-    """Return whether a value from a list would be allowed without the brackets, by its type, pattern and limits."""
+def _is_allowed(value: object, options: list[Schema], choices: Sequence[str] = ()) -> bool:
+    """Return whether a text or number is one of `choices`, or fits type, pattern and limits of one of `options`."""
     if isinstance(value, str):
         patterns = [option.get("pattern", "") for option in options if option.get("type") == "string"]
-        free = [pattern for pattern in patterns if pattern or not choices]
-        return value in choices or any(re.search(pattern, value) for pattern in free)
+        if choices:  # these are all that an option without a pattern allows
+            patterns = [pattern for pattern in patterns if pattern]
+        return value in choices or any(re.search(pattern, value) for pattern in patterns)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     kinds = ("integer", "number") if isinstance(value, int) or value.is_integer() else ("number",)

@@ -73,9 +73,7 @@ def load_campaign(path: Path) -> tuple[Campaign, Lines]:
 
 def load_corpora(path: Path) -> CorpusTable:
     """Read and check the table of corpora. Raises UserError."""
-    if os.path.lexists(path) and not path.is_file():
-        raise UserError(f"{path}{path_fault(path) or ' is a folder; a file is expected'}")
-    if not path.is_file():
+    if not os.path.lexists(path):
         hint = other_folder_hint() or f"; scaleproof works in the folder of the Snakefile, and this is {Path.cwd()}"
         raise UserError(f"{path}: no such file{hint}")
     return _read_model(path, CorpusTable)[0]
@@ -95,35 +93,46 @@ def _cached_schema(model: type[BaseModel]) -> dict[str, Any]:
 def no_campaign_error(path: Path) -> UserError:
     """Return the error for a path that is not a campaign file, with the campaign that was meant, or all campaigns."""
     fault = path_fault(path)
-    if fault and (os.path.lexists(path) or "not a folder" in fault):
+    if fault and (os.path.lexists(path) or "not a folder" in fault):  # more is wrong than that it is not there
         return UserError(f"{path}{fault}")
-    # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
-    parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
-    folder = path if path.is_dir() else parent
-    campaigns = sorted(filter(has_title, folder.glob("[!.]*.yaml"))) or sorted(
-        filter(Path.is_file, CAMPAIGNS.glob("*.yaml"))
-    )
     namesake = path.with_suffix(".yml")
     if namesake.is_file() and namesake != path:
         return UserError(f"{path}: no such campaign file; {namesake} is there: rename it, campaigns end with .yaml")
-    meant = CAMPAIGNS / f"{path.stem}.yaml"
-    if not meant.is_file() or meant == path:
-        nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
-        meant = next((file for file in campaigns if file.stem == nearest_stem), Path())
-    hint = f' Did you mean "{meant}"?' if meant != Path() else ""
-    what = ": no such campaign file" + ", and standard input is not read" * (path == Path("-"))
+    campaigns = _campaigns_near(path)
+    meant = _campaign_meant(path, campaigns)
+    hint = f' Did you mean "{meant}"?' if meant else ""
+    if path.is_dir() and meant:
+        return UserError(f"{path} is a folder, not a campaign file.{hint}")
     if path.is_dir():
         what = " is a folder, not a campaign file"
-        if hint:
-            return UserError(f"{path}{what}.{hint}")
     elif path.exists():
         empty = "is empty, and " if not path.stat().st_size else ""
         what = f" {empty}is no campaign file, which ends with .yaml and has a title"
+    else:
+        what = ": no such campaign file" + ", and standard input is not read" * (path == Path("-"))
     if not campaigns and (folder_hint := other_folder_hint()):
         return UserError(f"{path}{what}{folder_hint}")
     more = f" and {len(campaigns) - 10} more" if len(campaigns) > 10 else ""
     listed = ", ".join(map(str, campaigns[:10])) or "none; `scaleproof init NAME` makes a folder with one"
     return UserError(f"{path}{what}.{hint} Campaign files: {listed}{more}")
+
+
+def _campaigns_near(path: Path) -> list[Path]:
+    """Return the campaign files in the folder `path` or beside the file `path`, else those in config/campaigns."""
+    # A bare name is looked for among the campaigns: the repository's own folder has other YAML files.
+    parent = path.parent if path.parent != Path() and path.parent.is_dir() else CAMPAIGNS
+    folder = path if path.is_dir() else parent
+    near = sorted(filter(has_title, folder.glob("[!.]*.yaml")))
+    return near or sorted(filter(Path.is_file, CAMPAIGNS.glob("*.yaml")))
+
+
+def _campaign_meant(path: Path, campaigns: list[Path]) -> Path | None:
+    """Return the campaign in config/campaigns of the name of `path`, else the one of `campaigns` with the nearest."""
+    same = CAMPAIGNS / f"{path.stem}.yaml"
+    if same.is_file() and same != path:
+        return same
+    nearest_stem = nearest_name(path.stem, [file.stem for file in campaigns])
+    return next((file for file in campaigns if file.stem == nearest_stem), None)
 
 
 def other_folder_hint() -> str:
@@ -161,12 +170,11 @@ def _read_model(path: Path, model: type[Model]) -> tuple[Model, Lines]:
         raise UserError(f"{path} is {POINTER}")
     if not isinstance(data, dict):
         keys = ", ".join(properties_at(_cached_schema(model), ())) or "mine: {source: text, files: [a.txt]}, ..."
-        expected = "a mapping"
-        empty = ""
+        fault = ": a mapping"
         if data is None:
             expected = "a campaign" if model is Campaign else "a table of corpora"
-            empty = " has no key" if path.stat().st_size else " is empty"
-        raise UserError(f"{path}{empty}: {expected} is expected, with lines such as 'key: value'; allowed: {keys}")
+            fault = f" {'has no key' if path.stat().st_size else 'is empty'}: {expected}"
+        raise UserError(f"{path}{fault} is expected, with lines such as 'key: value'; allowed: {keys}")
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
@@ -221,16 +229,16 @@ def _describe_yaml_fault(error: MarkedYAMLError, lines: list[str]) -> str:
     if template := next((n for n, line in enumerate(lines, 1) if "{%" in line or "{{ " in line), None):
         return f", line {template}: templates (Jinja) are not filled in; write the values"
     mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
-    if error.context_mark and "quoted scalar" in str(error.context):  # the end of the file says nothing
+    if error.context_mark and "quoted scalar" in str(error.context):  # `problem_mark` is the end of the file
         mark, problem = error.context_mark, "a quote that begins here has no end"
-    elif error.context_mark and "simple key" in str(error.context):  # found out on the next line
+    elif error.context_mark and "simple key" in str(error.context):  # `problem_mark` is on the line below the key
         mark = error.context_mark
     elif "expected '<document start>'" in problem:
         problem = "what stands here is not of the mapping above"
     line, column = (mark.line, mark.column) if mark else (-1, 0)
     above = lines[line - 1] if 0 < line < len(lines) else ""
     if "mapping values" in problem and WITHOUT_COLON.fullmatch(above) and ":" not in lines[line][:column]:
-        # The line above was read on into this one.
+        # The line above has no colon, and was read on into this one: the fault is there.
         line, column = line - 1, len(above) - len(above.lstrip())
         problem = "could not find expected ':'"
     where = f", line {line + 1}, column {column + 1}" if mark else ""
@@ -302,7 +310,8 @@ class _Reader:
     def _key_text(self, node: CommentedMap, key: Any) -> str:
         """Return a key of a mapping as text: "true" for true. Raises UserError for a list or a mapping."""
         if isinstance(key, tuple | list | Mapping):
-            line = (node.lc.key(key)[0] if key in (node.lc.data or {}) else node.lc.line or 0) + 1
+            places = node.lc.data or {}  # key -> line and column, counted from 0; without those merged by `<<`
+            line = (places[key][0] if key in places else node.lc.line or 0) + 1
             hint = "text in braces needs quotes, and templates ({{ x }}) are not filled in"
             raise UserError(f"{self.path}, line {line}: a key must be a word, not a list or a mapping; {hint}")
         words = {None: "null", True: "true", False: "false"}
@@ -335,7 +344,7 @@ class _Reader:
             raise self._tag_error(value.tag.value, place)
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, HexInt) and "geometry" in place:  # there 0x2 is not a number
+        if isinstance(value, HexInt) and "geometry" in place:  # there 0x2 is nodes x devices
             return f"0x{value:x}"
         if isinstance(value, int):
             if abs(value) >= 10**MOST_DIGITS:

@@ -42,8 +42,8 @@ def job_end_counts(runs: Iterable[Run]) -> str:
 
     The campaign's ledger says it, because a run's own record is written before its job ends.
     """
-    jobs = set()
-    for run in runs:  # a run's folder is CAMPAIGN/runs/CELL/REPEAT
+    jobs = set()  # (ledger of the campaign, number of the job) of each run
+    for run in runs:  # its folder is CAMPAIGN/runs/CELL/REPEAT
         ledger = run.folder.absolute().parent.parent.parent / FILE
         jobs.add((ledger, str((run.metrics.scheduler or {}).get("job_id"))))
     last = {(path, entry.id): entry for path in {path for path, _ in jobs} for entry in read_ledger(path)}

@@ -22,22 +22,20 @@ DERIVED = ("runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_repo
 
 
 def lost_files(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
-    """Return what is missing behind the results of a campaign: files, a look, runs of jobs that hold several.
-
-    `drawn`: the names of its tables and charts.
-    """
+    """Return all files that are missing behind the results of a campaign. `drawn`: names of its tables and charts."""
     of_jobs = [path for missing in records_without_runs(loaded, results).values() for path in missing]
-    return [*lost_results(loaded, results, drawn), *_looks_due(loaded, results), *of_jobs]
+    return [*lost_results(loaded, results, drawn), *_missing_look(loaded, results), *of_jobs]
 
 
-def _looks_due(loaded: LoadedCampaign, results: Path) -> list[Path]:
-    """Return, in a list, the look that `repeats.resolve` needs behind the table of runs, if it is missing."""
+def _missing_look(loaded: LoadedCampaign, results: Path) -> list[Path]:
+    """Return, in a list, the look (whether repeats go on) at which the table of runs was made, if it is missing."""
     rule = loaded.campaign.repeat_until
     if rule is None or not (results / loaded.name / "runs.csv").is_file():
         return []
-    looks = [look_file(results, loaded.name, n) for n in rule.looks()[:-1]]
-    ending = next((look for look in looks if not asks_for_more_repeats(look)), None)
-    return [ending] if ending and not ending.is_file() else []
+    looks = [look_file(results, loaded.name, n) for n in rule.looks()[:-1]]  # the last number decides nothing
+    # The looks before it asked for more repeats. It did not, or is missing; none comes after it.
+    last = next((look for look in looks if not asks_for_more_repeats(look)), None)
+    return [last] if last and not last.is_file() else []
 
 
 def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) -> list[Path]:
@@ -61,7 +59,8 @@ def lost_results(loaded: LoadedCampaign, results: Path, drawn: Collection[str]) 
             return match[1] in drawn
         return name in DERIVED
 
-    names = dict.fromkeys([*_report_inputs(folder), *_table_inputs(folder)])
+    of_report = _listed_names(folder / MANIFEST, "files")  # [] without a report, which Snakemake removes before its job
+    names = dict.fromkeys([*of_report, *_table_inputs(folder)])
     return [folder / name for name in names if is_planned(name) and not os.path.isfile(folder / name)]
 
 
@@ -74,14 +73,15 @@ def records_of_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, Path]:
 def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, list[Path]]:
     """Return the jobs of several runs that lack files: path of the job's record -> the files that are missing.
 
-    Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. A record
-    that is gone counts where its runs stand behind results. A cell that is newer than a record is made without that.
+    Snakemake knows the record alone: where that is removed, the job is sent once more and makes these runs. Where the
+    record itself is missing, the job counts if the table of runs has one of its runs; else it has not run yet. A cell
+    that is newer than a record is made without that.
     """
     incomplete: dict[Path, list[Path]] = {}
     concluded = {f"{cell}/rep{repeat}" for cell, repeat in _runs_of_table(results / loaded.name)}
     for record, job in loaded.records(results).items():
         runs = [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]
-        if not os.path.isfile(record) and concluded.isdisjoint(runs):  # the job is still to be made
+        if not os.path.isfile(record) and concluded.isdisjoint(runs):
             continue
         made = _listed_names(record, "runs") or runs
         files = [results / loaded.name / "runs" / run / name for run in runs if run in made for name in RUN_FILES]
@@ -91,15 +91,10 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
     return incomplete
 
 
-def _report_inputs(folder: Path) -> list[str]:
-    """Return the files that the report was made from; [] without a report, which Snakemake removes before its job."""
-    return _listed_names(folder / MANIFEST, "files")
-
-
 def _table_inputs(folder: Path) -> Iterator[str]:
     """Yield the files behind the existing tables: those of each run, comparison and trace that they list.
 
-    A report that failed leaves tables, but no list of its inputs for `_report_inputs`.
+    A report that failed leaves tables, but no manifest that lists what it was made from.
     """
     for cell, repeat in _runs_of_table(folder):
         yield from (f"runs/{cell}/rep{repeat}/{name}" for name in RUN_FILES)
@@ -109,14 +104,13 @@ def _table_inputs(folder: Path) -> Iterator[str]:
         yield from (f"traces/{cell}/{name}" for name in TRACE_FILES)
 
 
-def _listed_names(path: Path, key: str, part: str | None = None) -> list[str]:
-    """Return the names that a file of ours lists under `key`, as they are or as `part` of each entry.
+def _listed_names(path: Path, key: str, field: str | None = None) -> list[str]:
+    """Return the names in the list `key` of a JSON file of ours: its entries, or the value of `field` in each.
 
     [] where it is damaged or missing: the stage that needs the file says so.
     """
     try:
-        entries = json.loads(path.read_bytes())[key]
-        return [str(entry[part] if part else entry) for entry in entries]
+        return [str(entry[field] if field else entry) for entry in json.loads(path.read_bytes())[key]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 

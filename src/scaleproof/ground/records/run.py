@@ -206,8 +206,8 @@ def read_run(folder: Path) -> Run:
 
 
 def read_runs(folder: Path) -> list[Run]:
-    """Return all runs below a folder, by path, without those below a folder `together`. Raises UserError."""
-    files = sorted(folder.rglob(METRICS))
+    """Return all runs below a folder, by path. Raises UserError where there is none, or one is damaged."""
+    files = sorted(folder.rglob(METRICS))  # below `together` is a run that was made with others; `runs` has its copy
     folders = [file.parent for file in files if "together" not in file.relative_to(folder).parts]
     if not folders:
         fault = path_fault(folder) or f": no run below; a run is a folder with {METRICS}"

@@ -197,10 +197,14 @@ def test_a_run_that_vanished_or_came_later_is_found(folder):
     aside = folder / "aside"
     run.rename(aside)
     gone = [str(d) for d in verify(folder)[0]]
-    aside.rename(folder / "runs/ddp-n1x4/rep4")
+    other = folder / "runs/ddp-n1x4/rep4"
+    aside.rename(other)
+    renamed = [str(d) for d in verify(folder)[0]]
+    shutil.copytree(other, run)
     later = [str(d) for d in verify(folder)[0]]
-    (folder / "runs/ddp-n1x4/rep4").rename(run)
+    shutil.rmtree(other)
     assert any("ddp-n1x4/rep3" in p and "missing" in p for p in gone)
+    assert any("ddp-n1x4/rep3" in p and "renamed" in p for p in renamed)
     assert any("a run that the report does not have" in p for p in later)
     assert verify(folder)[0] == []
 

@@ -49,9 +49,9 @@ def check_campaign_file(
         return
     measured = Counter(run.cell for run in runs)
     for slug in sorted(measured.keys() - cells.keys()):
-        yield Difference(file, "cells", f"has no cell {slug}, of which there are runs")
+        yield Difference(file, "the campaign", f"has no cell {slug}, of which there are runs")
     for slug in sorted(cells.keys() - measured.keys() - set(at_fault)):
-        yield Difference(file, "cells", f"has the cell {slug}, of which there is no run")
+        yield Difference(file, "the campaign", f"has the cell {slug}, of which there is no run")
     repeats, most = campaign.most_repeats, max(measured.values(), default=0)
     if campaign.repeat_until is None and most not in (0, repeats) and not at_fault:
         yield Difference(file, "repeats", f"is {repeats}; there are {most} runs of a cell")

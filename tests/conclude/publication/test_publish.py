@@ -175,8 +175,8 @@ def test_what_does_not_verify_is_not_published(folder, tmp_path):
     [
         (("steps: 30", "steps: 50"), "work.steps is 50; ddp-n1x1/rep1 was made with 30"),
         (("warmup_steps: 5", "warmup_steps: 5, seed: 7"), "work.seed is 7; ddp-n1x1/rep1 was made with 1"),
-        ((", 1x8", ""), "has no cell ddp-n1x8, of which there are runs"),
-        (("1x8]", "1x8, 1x16]"), "has the cell ddp-n1x16, of which there is no run"),
+        ((", 1x8", ""), "the campaign has no cell ddp-n1x8, of which there are runs"),
+        (("1x8]", "1x8, 1x16]"), "the campaign has the cell ddp-n1x16, of which there is no run"),
         (("vary:", "repeats: 5\nvary:"), "repeats is 5; there are 3 runs of a cell"),
     ],
 )

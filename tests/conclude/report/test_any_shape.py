@@ -185,8 +185,8 @@ def undrawn(monkeypatch):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"/>')
 
-    for module in ("", ".forecast", ".traces"):
-        monkeypatch.setattr(f"scaleproof.conclude.report.charts{module}.write_chart", blank)
+    for module in ("charts", "charts.traces", "chart_style"):
+        monkeypatch.setattr(f"scaleproof.conclude.report.{module}.write_chart", blank)
 
 
 def test_the_whole_campaign_has_every_section(tmp_path):

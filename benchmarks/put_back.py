@@ -73,8 +73,8 @@ DEFECTS = (
     Defect(
         "a hook of the window reads what it notes",
         "src/scaleproof/measure/trainer/updates.py",
-        "torch.linalg.vector_norm(local[start : start + WATCHED])",
-        "torch.tensor(float(local[start : start + WATCHED].norm()))",
+        "torch.linalg.vector_norm(local[start : start + PART])",
+        "torch.tensor(float(local[start : start + PART].norm()))",
         (WAITS,),
     ),
     Defect(

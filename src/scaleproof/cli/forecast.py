@@ -31,7 +31,6 @@ def sweep_groups(args: argparse.Namespace) -> None:
 
     Raises UserError where a campaign has no group, or files are given for several.
     """
-
     from scaleproof.conclude.forecast.sweep import group_called, groups_of, measure_sweep
     from scaleproof.conclude.forecast.sweep_file import merge_sweeps, pair_rows, read_nccl_tests
     from scaleproof.conclude.report.charts.node_pairs import draw_node_pairs

@@ -67,28 +67,30 @@ def _sort_differences(folder: Path, differences: Sequence["Difference"]) -> tupl
     At most SHOWN lines are on one file or folder of results, and one on the files that are missing from a folder. What
     differs in files that did not change can be seen when those that did are back.
     """
-    gone = [d for d in differences if d.problem == MISSING and not d.where]
+    gone = [d.file for d in differences if _is_gone(d)]
     at_fault = {d.file for d in differences if d.where == "sha256" or d.problem == CHANGED or RENAMED in d.problem}
-    at_fault |= {difference.file for difference in gone}
+    at_fault |= set(gone)
     own = [difference for difference in differences if not (at_fault and _may_follow(difference, at_fault))]
-    missing = group_by((d.file for d in gone), lambda file: _folder_of_missing(folder, file))
-
-    def line_of(difference: "Difference") -> str:
-        """Return the line on a difference: one line for all files that are missing from its folder."""
-        place = _folder_of_missing(folder, difference.file)
-        names = [os.path.relpath(file, place) for file in missing[place]] if difference in gone else []
-        if len(names) < 2:
-            return str(difference)
-        listed = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
-        return f"{place or 'results'}: {len(names)} files are missing: {listed}"
-
+    lines_on_gone: dict[str, str] = {}  # file -> the line on all files that are missing from its folder
+    for place, files in group_by(gone, lambda file: _folder_of_missing(folder, file)).items():
+        if len(files) > 1:
+            listed = ", ".join(os.path.relpath(file, place) for file in files[:SHOWN])
+            listed += ", ..." if len(files) > SHOWN else ""
+            line = f"{place or 'results'}: {len(files)} files are missing: {listed}"
+            lines_on_gone |= dict.fromkeys(files, line)
     printed = []
     for place, of_place in group_by(own, lambda difference: difference.file.partition("/")[0]).items():
-        lines = list(dict.fromkeys(map(line_of, of_place)))  # each once
+        texts = (lines_on_gone.get(d.file, str(d)) if _is_gone(d) else str(d) for d in of_place)
+        lines = list(dict.fromkeys(texts))  # each once
         printed += lines[:SHOWN]
         if len(lines) > SHOWN:
             printed.append(f"{place}: and {len(lines) - SHOWN} more")
     return printed, len(differences) - len(own)
+
+
+def _is_gone(difference: "Difference") -> bool:
+    """Return whether a difference is that a whole file is missing."""
+    return difference.problem == MISSING and not difference.where
 
 
 def _folder_of_missing(folder: Path, file: str) -> str:

@@ -60,7 +60,6 @@ class CampaignsAsSent:
             text = loaded.path.read_text()
             self._copies[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
             write_atomic(_copy(name, self._copies[name]), text)
-
             if self._load_copy(name, RESULTS).campaign != loaded.campaign:
                 raise UserError(f"{loaded.path} was changed while the workflow was planned; start snakemake again")
         self._environment[VARIABLE] = " ".join(f"{name}={digest}" for name, digest in sorted(self._copies.items()))

@@ -78,7 +78,6 @@ def planned_work(loaded: LoadedCampaign, results: Path, drawn: int = 0, probes: 
     pairs = [(c.pairs + c.null_pairs, a, b) for c, a, b in loaded.comparisons.values()]
     arms = [arm for number, a, b in pairs for arm in (a, b) for _ in range(number)]
     trained = [cell for cell in loaded.cells if cell.command is None]
-
     workloads = cells_by_workload(loaded.cells)
     references = results / loaded.name / FOLDER
     witnesses_s = _witnesses_s(loaded, times)

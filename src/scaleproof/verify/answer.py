@@ -255,7 +255,7 @@ def _check_letters(
 ) -> Iterator[Difference]:
     """Yield cells of `names` whose letters do not say whether they are told apart, and letters that should not be."""
     where = f"{where}, letters"
-    for a, b in combinations(names, 2):
+    for a, b in combinations(names, 2) if family else ():
         share = bool(set(entries[a]["letters"]) & set(entries[b]["letters"]))
         if family and share == family.differ(a, b):
             verb = "share a letter, but are told apart" if share else "share no letter, but are not told apart"

@@ -198,11 +198,10 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
         cells = [figures_of(row[k]) for _, row in grid.rows if k < len(row) and not is_nothing(row[k])]
         dimensions = {figures[0].unit.dimension if figures and figures[0].unit else "" for figures in cells}
         kind = KINDS_OF_UNITS.get(dimensions.pop()) if len(dimensions) == 1 else None
-        by_heading = by_own_unit(column, title)
         if column.kind is None and kind is not None:
             cells_with_units += len(cells)
             column = TableColumn(column.heading, kind, note=column.heading)
-        elif column.kind is None and all(cells) and by_heading.kind is not None:
+        elif column.kind is None and all(cells) and (by_heading := by_own_unit(column, title)).kind is not None:
             cells_with_units += len(cells)
             column = replace(by_heading, note=column.heading)
         typed.append(column)

@@ -56,7 +56,6 @@ def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
 def _shrink(campaign: Campaign, small: dict[str, Any]) -> None:
     """Replace models, lengths of samples and buckets in `small`. Cells that differ in them still do."""
     workload, execution = campaign.workload, campaign.execution
-
     _replace(small, small["workload"], "model", workload.model_dump(mode="json")["model"], _tiny_model)
     _replace(small, small["workload"], "seq_len", workload.seq_len, lambda _, place: 16 * (place + 1))
     if execution.bucket_elements != "auto" or "bucket_elements" in small.get("vary", {}):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,7 @@ class Watcher:
         dense = [local_shard(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
         checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
         if checksums:
-            self.now.batches.append(torch.stack(checksums).sum())
+            self.now.batches.append(reduce(torch.add, checksums))
 
     def _checksum(self, values: Tensor) -> Tensor:
         """Return the sum of place x element of `values`, made on their device: another order gives another sum."""
@@ -184,17 +185,20 @@ class Watcher:
         """Keep one checksum over the first elements of all `parameters`: ranks with replicas have the same."""
         parts = [local_shard(parameter).flatten()[:TRACED_ELEMENTS] for parameter in parameters]
         if parts:
-            self.traces += to_keep([torch.stack([self._checksum(part).to(self.device) for part in parts]).sum()])
+            self.traces += to_keep([reduce(torch.add, (self._checksum(part).to(self.device) for part in parts))])
 
     def _looks_now(self) -> bool:
         """Return whether norms are taken in the step that is being made."""
         return self.steps < LOOKS_UP_TO or self.steps % LOOK_EVERY == 0
 
-    @torch.no_grad()
     def note_gradients(self, *_: Any) -> None:
         """Before an update whose norms are taken: take that of the gradients, and copy the watched parameters."""
-        if not self._looks_now():
-            return
+        if self._looks_now():
+            self._look_at_gradients()
+
+    @torch.no_grad()
+    def _look_at_gradients(self) -> None:
+        """Take the norm of the gradients, and copy the watched parameters."""
         gradients = [local_shard(parameter.grad) for parameter in self._parameters() if parameter.grad is not None]
         # Without a forward pass in this step the gradients are still to be made, in a closure that the optimizer calls.
         are_made = gradients and self.now.batches

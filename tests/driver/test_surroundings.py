@@ -11,15 +11,11 @@ def test_no_core_and_a_file_in_place_of_results_are_refused(tmp_path, monkeypatc
     (tmp_path / "config/campaigns").mkdir(parents=True)
     (tmp_path / "config/campaigns/mine.yaml").touch()
     (tmp_path / "results/mine").mkdir(parents=True)
-    sound = ["snakemake", "--profile", "mine", "2", "results/mine/report.html", "results/other", "all", "mine.txt"]
     for cores in (None, 1, 64):
-        check_start(cores, sound)
+        check_start(cores)
     with pytest.raises(UserError, match="--cores 0 starts nothing"):
-        check_start(0, sound)
-    for target in ("results/mine", "results/mine/", "mine", "config/campaigns/mine.yaml", "results/Mine/cells.csv"):
-        with pytest.raises(UserError, match=r'Did you mean "results/mine/report.html"\?'):
-            check_start(2, ["snakemake", "--cores", "2", target])
+        check_start(0)
     (tmp_path / "results/mine").rmdir()
     (tmp_path / "results/mine").touch()
     with pytest.raises(UserError, match="results/mine is a file"):
-        check_start(1, sound)
+        check_start(1)

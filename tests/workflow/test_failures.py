@@ -123,7 +123,7 @@ def test_failed_runs_are_said_at_the_end_and_by_the_exit_code(built):
 @pytest.mark.parametrize(
     ("target", "meant"),
     [
-        ("results/TINY/report.html", 'Did you mean "results/tiny/report.html"?'),
+        ("results/TINY/report.html", 'Did you mean "tiny"?'),
         ("results/tinny/report.html", 'Did you mean "tiny"?'),
         ("results/tiny/charts/speedup.jpg", "MissingRuleException"),
         ("results/tiny/runs/ddp-n1x1/rep9/steps.csv", "plans repeats 1 to 1"),

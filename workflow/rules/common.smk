@@ -20,7 +20,7 @@ def or_exit(function, *arguments):
 
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
 SITE = or_exit(Site.from_config, config)
-or_exit(check_start, workflow.resource_settings.cores, sys.argv)
+or_exit(check_start, workflow.resource_settings.cores)
 or_exit(check_resource_names, workflow.resource_settings.default_resources or ())
 # `--config anonymous=true`: pages and papers without names of hosts.
 ANONYMOUS = "--anonymous" if config.get("anonymous") else ""

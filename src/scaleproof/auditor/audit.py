@@ -106,6 +106,7 @@ def _count_formats(evidence: Evidence) -> Counter[str]:
     """Return how many results there are of each format, {"CSV": 2, ...}, without those that this program measured."""
     formats = Counter(run.format for run in evidence.runs)
     formats += Counter(table.form for table in evidence.tables)
+    formats["table of settings"] += len(evidence.settings)
     formats["profiler table"] += len(evidence.operator_tables)
     formats["nvidia-smi log"] += len(evidence.gpu_logs)
     formats["scaling report"] += len(evidence.scaling_reports)

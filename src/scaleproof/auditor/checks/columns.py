@@ -13,13 +13,36 @@ from scaleproof.auditor.read.headings import columns_of
 from scaleproof.auditor.read.printed_figures import NUMBER, figures_of, is_european, is_nothing
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
-from scaleproof.auditor.read.units import KINDS_OF_UNITS, OTHER_KINDS
+from scaleproof.auditor.read.units import ITEMS, KINDS_OF_UNITS, OTHER_KINDS, unit_of
 
 MOST_COLUMNS = 24
 MOST_ROWS = 300
 KINDS_OF_RATIOS = {"times": "speedup", "percent": "change"}
 MODEL_SIZE = re.compile(r"(?i)(?:model )?(?:size|params?|parameters)")
 UNKNOWN_UNIT = re.compile(rf"([~≈]?{NUMBER}) ?([A-Za-zµ]+ ?/ ?[A-Za-z]+|[QRqr][Pp][Ss])")
+_DIMENSIONS = {
+    "T": "time latency_s step_time_s epoch_time_s total_time_s time_s device_time_s communication_time_s "
+    "compute_time_s data_time_s",
+    "I/T": "rate tokens_per_s samples_per_s",
+    "I": "tokens samples batch micro_batch global_batch global_batch_tokens",
+    "F/T": "flops flops_per_s",
+    "B": "memory memory_bytes",
+    "B/T": "bandwidth bandwidth_bytes_per_s",
+    "J/T": "power power_w",
+    "J": "energy energy_j",
+    "$/T": "price price_per_s",
+    "$": "cost",
+    "/T": "steps_per_s",
+    "": "devices nodes devices_per_node processes steps epochs accumulation seq_len percent mfu hfu utilization "
+    "communication_share memory_share speedup efficiency",
+}
+# Kind of a figure, or dimension of a unit -> T(ime), I(tems), F(LOP), B(ytes), J(oules), $.
+DIMENSIONS = {name: dimension for dimension, names in _DIMENSIONS.items() for name in names.split()}
+LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
+UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
+DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
+QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
+ITEM_NAMES = {name for names in ITEMS.values() for name in names}
 FIGURES_SHARE = 0.5  # share of the filled cells of a column that must be figures
 
 Rows = npt.NDArray[np.int64]
@@ -270,3 +293,24 @@ def _figures(texts: list[str], scale_of_heading: float) -> Figures:
             factor = unit.scale if unit is not None else scale_of_heading
             low[i], high[i] = (value - width) * factor, (value + width) * factor
     return Figures(low, high)
+
+
+def dimension_of(column: FigureColumn) -> list[float]:
+    """Return the exponents of LETTERS in the unit of a column, [-1, 0, 0, 0, 0] of tokens/s; all NaN if unknown."""
+    unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
+    quotient = QUOTIENT.search(column.heading)
+    dimension: str | None = None
+    if column.is_in_percent:
+        dimension = ""  # a plain number
+    elif column.kind is not None:
+        dimension = DIMENSIONS.get(column.kind)
+    elif DEVICE_HOURS.search(column.heading):
+        dimension = "T"
+    elif unit is not None and unit.dimension in DIMENSIONS:
+        dimension = DIMENSIONS[unit.dimension]
+    elif quotient and quotient[2].lower() in ITEM_NAMES and (unit := unit_of(quotient[1])):
+        dimension = f"{DIMENSIONS[unit.dimension]}/I" if unit.dimension in DIMENSIONS else None
+    if dimension is None:
+        return [np.nan] * len(LETTERS)
+    above, _, below = dimension.partition("/")
+    return [float((letter in above) - (letter in below)) for letter in LETTERS]

@@ -41,6 +41,7 @@ FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside
 CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
 FEWEST_EVIDENCE_OF_NAMED = 1.0  # evidence that suffices where the heading names one of two columns
+FEWEST_OFF = 3  # rows that are off by one factor
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
 COARSE_RATIO = 0.06  # relative width of a ratio of settings, "16 / 24", that another figure is near by chance
 COARSE_WIDTH = 0.15  # relative width of figures that agree with nearly everything
@@ -141,6 +142,24 @@ class Explanation:
         is_near = has_lost_unit | (self.distance[self.contradicts] < MOST_DIFFERENCE)
         return self.says_so and not has_other_baseline and bool(is_near.all())
 
+    @cached_property
+    def factor_of_all(self) -> float | None:
+        """The one factor by which three rows or more are off, all that can be compared; None where it is about whole.
+
+        Then the figure that all of them are over is wrong: 54.2 ms, where 9.6x, 3.7x and 1.9x are over 45.2 ms.
+        """
+        rows = np.flatnonzero(self.comparable)
+        if len(rows) < FEWEST_OFF or self.agrees.any():
+            return None
+        off = self.stated / self.formula.values
+        low, high = float(off.low[rows].max()), float(off.high[rows].min())
+        times_off = max((low + high) / 2, 2 / (low + high))
+        is_whole = abs(times_off / round(times_off) - 1) <= CONTRADICTION  # devices, or another batch, explain it
+        spread = 1 + 2 * np.abs(np.log(np.maximum(self.formula.values.middle[rows], 1e-9)))
+        chances = (self.width[rows] + 2 * FIT_TOLERANCE) / spread
+        evidence = -np.log10(np.minimum(chances, 1.0)).sum() * (1 - 1 / len(rows))  # one row shows the factor
+        return (low + high) / 2 if low <= high and not is_whole and evidence >= FEWEST_EVIDENCE else None
+
     def explains(self, row: int, meant: "Explanation") -> bool:
         """Whether `row`, which contradicts the `meant` explanation, may be right by this one."""
         if meant.formula.expected == ONLY_MEANING and len(meant.formula.sources) == 2:
@@ -191,6 +210,9 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         if formula.is_difference == (reading == DIFFERENCE)
     ]
     meant = max(explanations, key=lambda explanation: explanation.rank(len(explanations)), default=None)
+    if flag := _wrong_baseline(figures, target, explanations, meant):
+        yield flag
+        return
     if meant is None or not meant.is_meant(len(explanations)):
         return
     agreeing = int(meant.agrees.sum())
@@ -207,6 +229,26 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]])
+
+
+def _wrong_baseline(
+    figures: FigureTable, target: FigureColumn, explanations: list[Explanation], meant: Explanation | None
+) -> Flag | None:
+    """Flag the row that is marked 1 and called the baseline, where all others are over another figure; else None."""
+    marked = [i for i in range(len(target.texts)) if is_marked(target, i)]
+    expected = (e for e in explanations if e.formula.expected == ONLY_MEANING and e.factor_of_all)
+    wrong = next((e for e in expected if meant is None or meant.agrees.sum() < e.comparable.sum() - 1), None)
+    if (
+        wrong is None
+        or len(marked) != 1
+        or not BASELINE.search(f"{figures.names[marked[0]]} {target.texts[marked[0]]}")
+    ):
+        return None  # else the baseline may be elsewhere
+    (base,), (heading,) = marked, wrong.formula.sources
+    others = f"{target.heading} of all {int(wrong.comparable.sum())} other rows is over another figure"
+    text = next(column.texts[base] for column in figures.columns if column.heading == heading)
+    evidence = f"{figures.names[base]}: {heading} {text}, but {others}: off by {wrong.factor_of_all:.3g} in each"
+    return Flag(evidence, [figures.places[base]])
 
 
 def _is_of_another_size(figures: FigureTable, meant: Explanation, row: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import exp, prod
 from typing import Literal
 
+from scaleproof.auditor.checks.agreements import FEWEST_ROWS
 from scaleproof.auditor.checks.columns import figure_tables
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of_evidence
 from scaleproof.auditor.checks.relations import rows_with_another_sum
@@ -39,12 +40,14 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     places = {place for flag in summaries for place in flag.about}
     for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
         yield from (flag for flag in rows_with_another_sum(figures) if not places & set(flag.about))
-    for table in context.tables:
-        rows = [row for row in table.rows if row.measured]
+    for table in (*context.tables, *context.evidence.settings):
+        rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
         for kind in (*RATE_UNITS, "memory_bytes"):
             yield from _totals_not_of_devices(rows, kind)
         wrong = [(row, evidence) for row in rows if (evidence := _wrong_steps_per_s(row))]
         wrong += _wrong_perplexities(rows)
+        if len(rows) < FEWEST_ROWS:  # of more rows the products must agree: `products_agree`
+            wrong += [(row, evidence) for row in rows if (evidence := _wrong_global_batch(row, table))]
         for identity in IDENTITIES:
             products = [product for row in rows if (product := _product(table, row, identity))]
             for product, evidence in _contradicting_products(products, identity):
@@ -92,6 +95,31 @@ def _wrong_steps_per_s(row: ReportedRow) -> str:
     return f"{row.description}: {rate.printed} x {time.printed} = {steps.middle:.3g} steps, not 1"
 
 
+NO_RUN = re.compile(r"(?i)\b(?:default|example|range|recommended|typical)\b")  # a column of a table of settings
+
+
+def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> str:
+    """Return a sentence where micro-batch x accumulation x replicas is no global batch: 8 x 4 x 2 = 64, not 46.
+
+    Replicas may be any that divide the devices with the stages of their model; where these are unknown, any number.
+    """
+    values = {kind: _stated(table, row, kind) for kind in ("global_batch", "micro_batch", "accumulation")}
+    if None in values.values():
+        return ""
+    total, each, steps = (int(figure.value) for figure in values.values() if figure)
+    stages = int((row.value("tensor_parallel") or 1) * (row.value("pipeline_parallel") or 1))
+    stated = [figure for figure in (*table.figures, *table.above) if figure.kind == "devices"]
+    devices = row.devices or (int(stated[0].value) if stated else None)
+    replicas, rest = divmod(total, each * steps)
+    fits = replicas == 1 or not devices or (replicas * stages <= devices and devices % (replicas * stages) == 0)
+    in_tokens = total % (length := int(row.value("seq_len") or 1)) == 0 < length - 1  # of the global batch alone
+    if (replicas and not rest and fits) or in_tokens or not any(figure in row.figures for figure in values.values()):
+        return ""
+    terms = " x ".join(f"{figure.heading} {figure.printed}" for figure in list(values.values())[1:] if figure)
+    of_devices = f" on {plural(devices, 'device')}" if devices else ""
+    return f"{row.description}: {terms} = {each * steps}, which gives no global batch of {total}{of_devices}"
+
+
 FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
 CONTRADICTION = 0.10  # relative difference of a row that does not follow
 MISREAD_FACTOR = 200.0  # a factor above it is a unit or a magnitude that was misread
@@ -126,6 +154,7 @@ IDENTITIES = (
     Identity("total_time_s", (("steps",), ("step_time_s",)), "more", "at least"),
     Identity("total_time_s", (("epochs",), ("epoch_time_s",)), "more", "at least"),
     Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), "", "equal"),
+    Identity("global_batch_tokens", (("global_batch",), ("seq_len",)), "", "equal"),
     Identity("tokens", (("global_batch_tokens",), ("steps",))),
     Identity("tokens", (("tokens_per_s",), ("total_time_s",)), "less", "at most"),
     Identity("tokens", (("tokens_per_s",), ("time_s",)), "less"),

@@ -186,6 +186,8 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 speedup = stated.interval
                 slower = speedup.high < SLOWER_RATIO
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
+            elif any(row.value("batch") != base.value("batch") for base in series.bases):
+                continue  # it may be of each device: then it explains a larger ratio
             elif ratios and not series.is_mixed and all(rows.comparable(row, base, devices) for base in series.bases):
                 speedup = rows.hull_of(ratios)
                 slower = _takes_longer(row, series)

@@ -14,10 +14,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from scaleproof.auditor.checks.agreements import BATCHES, DEVICES, Agreement, Factor, is_same_configuration, sentence_of
-from scaleproof.auditor.checks.columns import FigureColumn, FigureTable, Floats, Rows
+from scaleproof.auditor.checks.agreements import (
+    BATCHES,
+    DEVICES,
+    DURATIONS,
+    Agreement,
+    Factor,
+    is_same_configuration,
+    sentence_of,
+)
+from scaleproof.auditor.checks.columns import LETTERS, FigureColumn, FigureTable, Floats, Rows, dimension_of
 from scaleproof.auditor.read.headings import NOT_FIGURES
-from scaleproof.auditor.read.units import ITEMS, unit_of
 from scaleproof.ground.findings.registry import Flag
 
 FEWEST_ROWS = 3  # of which one contradicts
@@ -34,31 +41,8 @@ ALIKE = 0.25  # logarithm of the ratio of columns that may be of one quantity
 
 # What one unit is of another, but for powers of ten: bytes of 1,024, minutes, hours, days.
 MANTISSAS = (6.0, 3.6, 8.64, 2.4, 1.024, 1.048576, 1.073741824)
-_DIMENSIONS = {
-    "T": "time latency_s step_time_s epoch_time_s total_time_s time_s device_time_s communication_time_s "
-    "compute_time_s data_time_s",
-    "I/T": "rate tokens_per_s samples_per_s",
-    "I": "tokens samples batch micro_batch global_batch global_batch_tokens",
-    "F/T": "flops flops_per_s",
-    "B": "memory memory_bytes",
-    "B/T": "bandwidth bandwidth_bytes_per_s",
-    "J/T": "power power_w",
-    "J": "energy energy_j",
-    "$/T": "price price_per_s",
-    "$": "cost",
-    "/T": "steps_per_s",
-    "": "devices nodes devices_per_node processes steps epochs accumulation seq_len percent mfu hfu utilization "
-    "communication_share memory_share speedup efficiency",
-}
-# Kind of a figure, or dimension of a unit -> T(ime), I(tems), F(LOP), B(ytes), J(oules), $.
-DIMENSIONS = {name: dimension for dimension, names in _DIMENSIONS.items() for name in names.split()}
-LETTERS = "TFBJ$"  # how many items one request, step or epoch has is any number
 COUNTS = (*DEVICES, *BATCHES, "nodes", "devices_per_node", "accumulation", "epochs", "seq_len")
 SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repeats")
-UNIT_IN_BRACKETS = re.compile(r".*[(\[]([^()\[\]]{2,}|s|h|%)[)\]]")
-DEVICE_HOURS = re.compile(r"(?i)\b(?:node|core|cpu)s?[- ]?hours?\b")
-QUOTIENT = re.compile(r"(?i)(?:^|[(\[ ])([a-zµ$]+) ?(?:/|per) ?\d*[kmb]? ?([a-z]+)[)\]]?$")  # "$ per 1M tokens"
-ITEM_NAMES = {name for names in ITEMS.values() for name in names}
 RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
 BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))  # of a collective: one is a constant times the other
 OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
@@ -107,27 +91,6 @@ def _surest(figures: FigureTable, relations: Iterable[BrokenRelation]) -> Iterat
     for relation in sorted(relations, key=lambda relation: -relation.certainty):
         surest.setdefault(relation.row, relation)
     yield from (Flag(relation.sentence, [figures.places[i]]) for i, relation in surest.items())
-
-
-def dimension_of(column: FigureColumn) -> list[float]:
-    """Return the exponents of LETTERS in the unit of a column, [-1, 0, 0, 0, 0] of tokens/s; all NaN if unknown."""
-    unit = unit_of(UNIT_IN_BRACKETS.sub(r"\1", column.heading))
-    quotient = QUOTIENT.search(column.heading)
-    dimension: str | None = None
-    if column.is_in_percent:
-        dimension = ""  # a plain number
-    elif column.kind is not None:
-        dimension = DIMENSIONS.get(column.kind)
-    elif DEVICE_HOURS.search(column.heading):
-        dimension = "T"
-    elif unit is not None and unit.dimension in DIMENSIONS:
-        dimension = DIMENSIONS[unit.dimension]
-    elif quotient and quotient[2].lower() in ITEM_NAMES and (unit := unit_of(quotient[1])):
-        dimension = f"{DIMENSIONS[unit.dimension]}/I" if unit.dimension in DIMENSIONS else None
-    if dimension is None:
-        return [np.nan] * len(LETTERS)
-    above, _, below = dimension.partition("/")
-    return [float((letter in above) - (letter in below)) for letter in LETTERS]
 
 
 @dataclass(frozen=True)
@@ -224,7 +187,8 @@ class RelationSearch:
         exponents = self._exponents()
         is_known = np.abs(exponents) @ np.isnan(self.dimensions[:, 0]) == 0  # the dimension of each of its columns
         is_pure = is_known & ~(exponents @ np.nan_to_num(self.dimensions)).any(axis=1)  # without dimension
-        is_pair = np.abs(exponents).sum(axis=1) == 2
+        of_devices = np.array([column.kind in DEVICES for column in self.columns])
+        is_pair = np.abs(exponents[:, ~of_devices]).sum(axis=1) == 2  # "$3/GPU-hour": cost / hours / GPUs
         # A pure product is any natural number, another ratio one of the text; unknown columns need more evidence.
         groups = [(is_pure, self._numbers(0.0, 0.5, 1.0)), (is_known & ~is_pure & is_pair, self._stated_numbers(0.5))]
         if not self.table.on_side:  # names of rows are of anything
@@ -256,7 +220,7 @@ class RelationSearch:
         row = _only_exception(fits, distance > width + CONTRADICTION, finite)
         if row is None:
             return
-        if self._are_two_rates(used):
+        if self._are_two_rates(used) or self._are_a_price(used):
             tried, surprise = 0.0, MORE_EVIDENCE
         evidence = self._evidence_by_row(powers, width, fits, is_natural)
         certainty = _evidence_of(evidence, self.logarithms[used], fits) - tried - surprise
@@ -345,6 +309,11 @@ class RelationSearch:
         are_of_two_kinds |= all(any(map(pattern.search, headings)) for pattern in BANDWIDTHS)
         return len(used) == 2 and are_of_two_kinds and all(map(RATE_HEADING.search, headings))
 
+    def _are_a_price(self, used: Rows) -> bool:
+        """Whether `used` are costs and times, perhaps with devices: their ratio is the price of an hour."""
+        kinds = {self.columns[k].kind for k in used} - {*DEVICES}
+        return len(kinds) == 2 and "cost" in kinds and bool(kinds & {*DURATIONS, "device_time_s"})
+
     def _is_of_other_work(self, row: int, fits: Flags) -> bool:
         """Whether all rows that fit have one setting, and this row another: 128 tokens a request there, 512 here."""
         settings = [column.texts for column in self.table.columns if not column.has_decimals]
@@ -353,8 +322,10 @@ class RelationSearch:
         return any(len(alike) == 1 and text not in alike for alike, text in zip(of_fitting, of_row, strict=True))
 
     def _may_be_any_number(self, used: Rows, agreeing: int) -> bool:
-        """Whether a ratio may be any constant: of two rates, of FLOP/s over a share of a peak, of what is unknown."""
+        """Whether a ratio may be any constant: a price, of two rates, of FLOP/s over a share of a peak, of unknowns."""
         columns = [self.columns[k] for k in used]
+        if self._are_a_price(used):
+            return agreeing >= FEWEST_OF_PEAK
         if len(used) > 2:
             return False
         if self._are_two_rates(used):

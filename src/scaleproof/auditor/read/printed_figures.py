@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaleproof.auditor.read.reported_tables import Remark, resolution_of
 from scaleproof.auditor.read.run_fields import LARGEST
-from scaleproof.auditor.read.units import Unit, unit_of
+from scaleproof.auditor.read.units import Unit, counted_item, unit_of
 
 NUMBER = r"[-+−]?(?:\d{1,3}(?:[,'’ \u202f\u00a0]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 EUROPEAN = r"[-+−]?(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:,\d+)?)"
@@ -58,7 +58,7 @@ class PrintedFigure:
     unit: Unit | None = None
     spread: float | None = None
     bound: str | None = None
-    word: str = ""  # behind the unit: "faster", "less", "of peak"
+    word: str = ""  # behind the unit: "faster", "less", "of peak"; what is counted: "tokens"
 
 
 def plain_text(cell: str) -> str:
@@ -185,7 +185,7 @@ def _figure_of_match(m: re.Match[str]) -> PrintedFigure | None:
         return None
     printed_unit = re.sub(r"^(?:x|×) (?=faster|slower|speed|higher|lower)", "x ", m["unit"].strip())
     unit, word = _unit_and_word(printed_unit or m["unit_of_spread"] or "", m["money"])
-    if unit is None and printed_unit:
+    if unit is None and printed_unit and not counted_item(printed_unit):
         return None
     magnitude = MAGNITUDES[m["magnitude"].lower()] if m["magnitude"] else 1.0
     spread = number(m["spread"]) if m["spread"] else None
@@ -212,4 +212,4 @@ def _unit_and_word(text: str, money: str) -> tuple[Unit | None, str]:
         return Unit("cost", 1.0), ""
     m = _UNIT_AND_WORD.fullmatch(text)
     unit, word = m.groups() if m else (text, "")
-    return unit_of(unit), word
+    return unit_of(unit), word or counted_item(unit)

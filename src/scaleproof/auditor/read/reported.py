@@ -237,13 +237,17 @@ class StatedFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedChange:
-    """A change as a text has it; `readings`: what it may be between its two ends, by any meaning of "faster"."""
+class StatedResult:
+    """A change or a product as a text has it, with all that it is made of: "2x (9 s → 4 s)", "4 x 8 = 32".
+
+    `readings`: what it may be, by any meaning of "faster" and in any unit; `right`: how a finding says that.
+    """
 
     source: str  # file:line
     printed: str
     stated: PrintedInterval
     readings: tuple[PrintedInterval, ...]
+    right: str
 
 
 UnreadKind = Literal[
@@ -280,8 +284,9 @@ class Evidence:
 
     runs: list[ReportedRun] = field(default_factory=list)
     tables: list[ReportedTable] = field(default_factory=list)
+    settings: list[ReportedTable] = field(default_factory=list)  # tables of batches, lengths and steps, without results
     stated_figures: list[StatedFigure] = field(default_factory=list)  # of sentences
-    stated_changes: list[StatedChange] = field(default_factory=list)  # of sentences and cells, with both ends
+    stated_results: list[StatedResult] = field(default_factory=list)  # of sentences and cells: changes, products
     operator_tables: list[OperatorTable] = field(default_factory=list)
     gpu_logs: list[GpuLog] = field(default_factory=list)
     scaling_reports: list[SpeedupReport] = field(default_factory=list)
@@ -305,4 +310,15 @@ class Evidence:
         """Whether there is a result, or a file that should have been one."""
         lost = [file for file in self.unread if file.kind in KINDS_OF_LOST_RESULTS]
         sentences = [stated for stated in self.stated_figures if not stated.hypothetical]
-        return any((self.runs, self.tables, self.operator_tables, self.gpu_logs, self.scaling_reports, sentences, lost))
+        return any(
+            (
+                self.runs,
+                self.tables,
+                self.settings,
+                self.operator_tables,
+                self.gpu_logs,
+                self.scaling_reports,
+                sentences,
+                lost,
+            )
+        )

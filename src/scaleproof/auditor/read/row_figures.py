@@ -8,7 +8,7 @@ from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
 from scaleproof.auditor.read.printed_figures import NO_FIGURES, PrintedFigure, figures_of, is_nothing, remarks_of
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
-from scaleproof.auditor.read.units import KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
+from scaleproof.auditor.read.units import ITEMS, KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
 from scaleproof.auditor.read.words import Description, describe
 
 VERDICT_HEADING = re.compile(
@@ -106,6 +106,11 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
     """
     kind, unit = column.kind, figure.unit
     assert kind is not None
+    if figure.word in ITEMS and figure.unit is None:
+        if KINDS[kind].printed_in:
+            return None  # "100 steps" are no time
+        if figure.word == "tokens" and kind in ("batch", "micro_batch", "global_batch"):
+            kind = "global_batch_tokens"
     scale, has_unit = column.scale, column.unit is not None
     item, per_device = column.item, column.per_device
     if unit is not None:  # that of the cell counts more than that of the heading

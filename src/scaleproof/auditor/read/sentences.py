@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figures_of, number, plain_text
-from scaleproof.auditor.read.reported import StatedChange, StatedFigure, StatedKind
+from scaleproof.auditor.read.reported import StatedFigure, StatedKind, StatedResult
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 from scaleproof.auditor.read.units import DEVICE, unit_of
 from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, describe
@@ -292,20 +292,82 @@ _BOUND = re.compile(r"(?i)(?:up to|over|than|at least|at most|above|below|under|
 LONGEST_LINE = 2000  # characters
 
 
-def stated_changes(lines: Iterable[tuple[int, str]], file: str) -> Iterator[StatedChange]:
-    """Yield the changes that each line states, such as "2x (9 s → 4 s)"."""
+def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[StatedResult]:
+    """Yield the changes and the products that each line states: "2x (9 s → 4 s)", "4 nodes x 8 GPUs = 32"."""
     for line, raw in lines:
-        if not any(arrow in raw for arrow in _ARROWS):
-            continue
-        text = plain_text(raw[:LONGEST_LINE])
-        for m in (m for pattern in _CHANGES for m in pattern.finditer(text)):
-            readings = _possible_changes(figures_of(m["a"]), figures_of(m["b"]))
-            if not readings or _BOUND.search(text[: m.start("n")]):
-                continue
-            value = number(m["n"]) or 0.0
-            stated = _around(value, max(resolution_of(m["n"]), ABOUT * value if m["about"] else 0.0))
+        if any(arrow in raw for arrow in _ARROWS):
+            yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
+        if "=" in raw or "≈" in raw:
+            yield from _equations(f"{file}:{line}", _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×"))
+
+
+def _changes(source: str, text: str) -> Iterator[StatedResult]:
+    """Yield the changes of a line that stand beside both their ends."""
+    for m in (m for pattern in _CHANGES for m in pattern.finditer(text)):
+        readings = _possible_changes(figures_of(m["a"]), figures_of(m["b"]))
+        if readings and not _BOUND.search(text[: m.start("n")]):
             scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
-            yield StatedChange(f"{file}:{line}", m[0].strip(), stated * scale, readings)
+            values = ", ".join(f"{reading.middle:.3g}" for reading in readings if reading.low > 0)
+            right = f"between the two it is {values}"
+            yield StatedResult(source, m[0].strip(), _result(m["n"], bool(m["about"])) * scale, readings, right)
+
+
+_MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
+_POSITIVE = NUMBER.removeprefix("[-+−]?")
+# A number with its unit, "$2/GPU-hour"; "x" is no unit here.
+_TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
+_EQUATION = re.compile(
+    rf"(?<![\w.,])(?P<terms>{_TERM}(?:(?: ?[×*·x] ?| [/÷] ){_TERM})+|{_TERM}(?: \+ {_TERM})+) ?(?:=|(?P<about>≈)) ?"
+    rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit> ?%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"
+)
+_OPERATOR_BEFORE = re.compile(r"(?:[\d)\]}^²³*×·÷/+−–<>-]|\b[xX])\s*$")  # then the terms are a part of something
+_OPERATOR_BEHIND = re.compile(r"\s*(?:[\d*×·⋅/÷+−–^([=-]|x\b)")
+_UNIT_FACTORS = [
+    1000.0**k * factor for k in range(-8, 9) for factor in (1, 60, 1 / 60, 24, 1 / 24, 3.6, 1 / 3.6, 8, 1 / 8, 0.1, 10)
+]
+_UNIT_FACTORS += [1024.0**k * factor for k in range(-4, 5) for factor in (1, 8, 1 / 8)]
+
+
+def _equations(source: str, text: str) -> Iterator[StatedResult]:
+    """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"; what "x" counts is none."""
+    for m in _EQUATION.finditer(text):
+        is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
+        if is_part or (m["unit"] or "").strip() in ("x", "×"):
+            continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of these
+        parts = re.split(rf"({_TERM})", m["terms"])
+        terms = [_term(part) for part in parts[1::2]]
+        if "+" in m["terms"]:
+            units = {re.sub(r"[\d.,$]", "", part).strip().lower() for part in parts[1::2]}
+            if len(units - {""}) > 1 or any(term.middle < LEAST_TERM for term in terms):
+                continue  # "1 h + 30 min", "phases 1 + 2"
+            value = PrintedInterval(sum(term.low for term in terms), sum(term.high for term in terms))
+        else:
+            value = terms[0]
+            for sign, term in zip(parts[2::2], terms[1:], strict=False):
+                value = value / term if sign.strip() in ("/", "÷") else value * term
+        stated = _result(m["n"], bool(m["about"] or m["around"]))
+        if value.low > 0 and stated.low > 0:
+            readings = tuple(value * factor for factor in _UNIT_FACTORS)
+            middle = (value.low * value.high) ** 0.5
+            yield StatedResult(source, m[0].strip(), stated, readings, f"it is {middle:.4g}, in any unit")
+
+
+LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
+
+
+def _term(text: str) -> PrintedInterval:
+    """Return what the number of a term may have been; a whole one without a unit is exact."""
+    digits = re.search(_POSITIVE, text)
+    printed = digits[0] if digits else "0"
+    units = [figure.unit.dimension for figure in figures_of(text) if figure.unit]
+    is_measured = "." in printed or "time" in units or "rate" in units
+    return _around(number(printed) or 0.0, resolution_of(printed) / 2 if is_measured else 0.0)
+
+
+def _result(digits: str, is_rough: bool) -> PrintedInterval:
+    """Return what a printed result may have been, "~" allowing for ABOUT."""
+    value = number(digits) or 0.0
+    return _around(value, max(resolution_of(digits), ABOUT * value if is_rough else 0.0))
 
 
 def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:

@@ -15,13 +15,24 @@ from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
 from scaleproof.auditor.read.printed_figures import figures_of, plain_text
 from scaleproof.auditor.read.reported import Evidence, Unread
 from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.sentences import stated_changes, stated_figures
+from scaleproof.auditor.read.sentences import stated_figures, stated_results
 from scaleproof.auditor.read.text_files import UnreadableFile
-from scaleproof.auditor.read.typed_tables import is_profile, read_table
+from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
 from scaleproof.auditor.read.units import RESULTS
 from scaleproof.ground.errors import plural
 
 RANK_PREFIX = re.compile(r"(?:\[1,(?=\d))?\[?(?:rank ?)?(?P<rank>\d{1,5})(?:\]<std(?:out|err)>: ?|\]?: )")
+# Kinds of settings that others follow from: a table with three or more is read.
+OF_BATCHES = {
+    "micro_batch",
+    "batch",
+    "accumulation",
+    "global_batch",
+    "global_batch_tokens",
+    "seq_len",
+    "steps",
+    "tokens",
+}
 REPORT_LINES = 2_000  # at either end of a long text
 
 
@@ -29,9 +40,12 @@ def _take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
     """Add the tables of results, and note those whose headings are not understood. Return how many were added."""
     added = 0
     for grid in grids:
-        table = read_table(grid, name)
-        if table is not None:
+        table = typed_table(grid, name)
+        if table is not None and table.kinds() & RESULTS:
             evidence.tables.append(table)
+            added += 1
+        elif table is not None and len(table.kinds() & OF_BATCHES) >= 3:
+            evidence.settings.append(table)
             added += 1
         elif _has_figures(grid) and not is_profile(grid.header):
             headings = ", ".join(heading[:30] for heading in grid.header[:6])
@@ -51,7 +65,7 @@ def _take_document(evidence: Evidence, document: Document, name: str) -> int:
     figures = stated_figures(document.prose, name)
     evidence.stated_figures += figures
     cells = [(line, cell) for grid in document.grids for line, row in grid.rows for cell in row]
-    evidence.stated_changes += stated_changes([*((line, text) for line, text, _ in document.prose), *cells], name)
+    evidence.stated_results += stated_results([*((line, text) for line, text, _ in document.prose), *cells], name)
     return _take_grids(evidence, document.grids, name) + len(figures)
 
 

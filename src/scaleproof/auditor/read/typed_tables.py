@@ -31,6 +31,12 @@ def is_profile(header: list[str]) -> bool:
 
 def read_table(grid: Grid, file: str) -> ReportedTable | None:
     """Return the table of a grid: its columns typed, a row for each configuration. None where it has no result."""
+    table = typed_table(grid, file)
+    return table if table is not None and table.kinds() & RESULTS else None
+
+
+def typed_table(grid: Grid, file: str) -> ReportedTable | None:
+    """Return the table of a grid, be it of results or of settings alone; None for a list of kernels."""
     if is_profile(grid.header):
         return None
     grid = _without_markup(grid)
@@ -46,9 +52,6 @@ def read_table(grid: Grid, file: str) -> ReportedTable | None:
         table.columns, table.rows = typed, []
         table.checked = False  # no heading is understood: it is shown, and no check judges it
         _read_rows(grid, table, file)
-    if not table.kinds() & RESULTS:
-        return None
-
     mark_ratios_of_columns(table)
     _add_surroundings(grid, table)
     return table
@@ -107,6 +110,9 @@ def _add_surroundings(grid: Grid, table: ReportedTable) -> None:
         table.words.setdefault("device", device)
     table.figures = _figures_of_description(around, grid.caption or table.heading)
     table.above = _figures_of_description(describe(grid.above), grid.above)
+    epochs = {m[1] for m in EPOCHS.finditer(" . ".join((text, grid.above)))}
+    if len(epochs) == 1:
+        table.above.append(Quantity("epochs", float(*epochs), f"{min(epochs)} epochs", grid.above))
 
     texts_around = [grid.caption, grid.above, *reversed(grid.section), re.sub(r"[_./-]", " ", table.file)]
     remarks = heading_remarks(text) - {"reference"}
@@ -160,6 +166,7 @@ def _is_on_its_side(grid: Grid, columns: list[TableColumn]) -> bool:
     return understood * 2 > len(labels) and understood >= 2
 
 
+EPOCHS = re.compile(r"(?i)(?<![\w.,–-])(\d{1,4})[ -]epochs?\b")
 NO_UNIT = ("#", "(#)", "count", "n", "(n)")  # what stands for a unit above figures that have none
 PRODUCT = re.compile(r"(\d{1,4}) ?[*x×] ?(\d{1,3})")
 NODES_TIMES_DEVICES = re.compile(r"(?i)nodes? ?[*x×] ?[\w ]{0,20}?(?:gpus?|devices?|cards?)")

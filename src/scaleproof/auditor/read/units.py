@@ -121,6 +121,12 @@ _MEMORY = {name: scale for scale, names in MEMORIES.items() for name in names}
 _ITEM = {name: item for item, names in ITEMS.items() for name in names}
 
 
+def counted_item(text: str) -> str:
+    """Return what a number counts whose unit is all of `text`: "tokens", "sequences"; "" for any other text."""
+    word = text.strip().lower()
+    return _ITEM.get(word, "") if word.endswith("s") and len(word) > 4 else ""
+
+
 def unit_of(text: str) -> Unit | None:
     """Return the unit that all of `text` is: "img/s", "s/epoch", "k tokens/sec/GPU"; None for any other text."""
     text = re.sub(r"\s+", " ", text.strip().strip(".,;:").lower())

@@ -1,0 +1,74 @@
+"""Products and settings that a document writes out: each with the wrong figure, which is named, and the right one."""
+
+import pytest
+from markdown_tables import accusations, audited, rows
+
+RESULTS = rows("GPUs | tokens/s", "1 | 911", "2 | 1,702")
+RECIPE = rows(
+    "Field | Value",
+    *("Micro batch size | 6 sequences", "Gradient accumulation | 43", "Global batch size | {} sequences"),
+    *("Sequence length | 2048 tokens", "Tokens per optimizer step | {}"),
+)
+MESH = "Model | #-GPUs | GBS | MBS | Sequence Length | TP | PP | CP | GA"
+COSTS = rows(
+    "GPUs | Time to 90 epochs | Cost",
+    *("1 | 720 hours | $2,160", "8 | 97 hours | $2,328", "16 | 51 hours | ${}", "32 | 27 hours | $2,592"),
+    "64 | 16 hours | $3,072",
+)
+LINKS = rows(
+    "Optimization | Bandwidth (GB/s) | Latency (ms) | Speedup",
+    *("Baseline | 12.3 | {} | 1.0x", "Compressed | 118.5 | 4.7 | 9.6x", "In levels | 89.2 | 12.1 | 3.7x"),
+    "In buckets | 34.1 | 23.4 | 1.9x",
+)
+EPOCHS = "MNIST, 5 epochs:\n\n" + rows(
+    "Mode | GPUs | Total time (s) | Avg epoch time (s)",
+    *("Single | 1 | 44.69 | 8.94", "DDP | 2 | 34.69 | 6.94", "FSDP | 2 | 34.63 | {}"),
+)
+
+# text with a place for the figure -> (wrong, right, words of the finding)
+CASES = {
+    "Training: {} nodes × 4 GPUs = 16 GPUs": ("9", "4", "it is 36"),
+    "- Attention: 10.9 MB × 28 = {} MB": ("503", "305", "it is 305.2"),
+    "- effective batch = 8 × 4 * 2 = {}": ("46", "64", "it is 64"),
+    "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
+    "That is 100 GPUs × 24 h × $2 = ${}.": ("8,400", "4,800", "in any unit"),
+    "30.5 + 20.1 s = {} s": ("56.0", "50.6", "it is 50.6"),
+    RECIPE.format("{}", "528,384"): ("285", "258", "= 258, which gives no global batch of 285"),
+    RECIPE.format("258", "{}"): ("582,384", "528,384", "258 sequences x 2048 tokens = 528,384"),
+    rows(MESH, "70B | 64 | 128 | 1 | 8192 | 2 | 4 | 2 | {}"): ("23", "32", "= 23, which gives no global batch of 128"),
+    COSTS: ("2,748", "2,448", "in 4 other rows 3.000"),
+    LINKS: ("54.2", "45.2", "all 3 other rows is over another figure"),
+    EPOCHS: ("1.92", "6.92", "5 epochs x 1.92 = 9.600"),
+}
+SOUND = (
+    "8 GPUs / 1 GPU = 6.1x",
+    "27 ms × 100 = 2.68 s, and 512 MB + 512 MB = 1 GB, and 312 TFLOPS x 50% = 156",
+    "2 + 4 × 8 = 34, (2 + 3) × 4 × 5 = 100, 2^4 × 3 = 48, 2 * 8 * 4 * 2 = 128",
+    "phases 1 + 2 = 8 hours; 1 h + 30 min = 90 min",
+    "batch 8 × 4 = 32 × 2 GPUs = 64; 1.5B params × 2B = ~3.0 GB; v1.5 × 2 = 4",
+    rows(
+        "Setting | Default | Value",
+        *("micro batch size | 1 | 4", "gradient accumulation | 8 | 2", "global batch size | 512 | 64"),
+    ),
+    rows(
+        "Field | Value",
+        *("Micro batch | 12", "Gradient accumulation | 40", "Batch | 491,520 tokens", "Sequence length | 1024"),
+    ),
+    "On 8 GPUs:\n\n"
+    + rows("Field | Value", "Micro batch | 4", "Gradient accumulation | 2", "Global batch | 64", "Seq length | 512"),
+    COSTS.format("2,448").replace("$2,592", "$5,184").replace("$3,072", "$6,144"),  # two kinds of machines
+    rows("GPUs | Batch Size | Time (s)", "2 | 1 | 3,277", "4 | 4 | 1,266", "8 | 4 | 672"),  # perhaps of each device
+)
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_the_wrong_figure_is_named_and_the_right_one_is_not(tmp_path, text):
+    wrong, right, words = CASES[text]
+    found = accusations(audited(tmp_path, f"{RESULTS}\n## Setup\n\n{text.replace('{}', wrong)}\n"))
+    assert any(words in evidence for evidence in found.values()), found
+    assert accusations(audited(tmp_path, f"{RESULTS}\n## Setup\n\n{text.replace('{}', right)}\n")) == {}
+
+
+@pytest.mark.parametrize("text", SOUND)
+def test_what_is_right_or_unclear_is_not_accused(tmp_path, text):
+    assert accusations(audited(tmp_path, f"{RESULTS}\n## Setup\n\n{text}\n")) == {}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from synthetic import cells, rewrite, write_run
 
-from scaleproof.auditor.checks.all_checks import audit_context
+from scaleproof.auditor.audit import audit_context
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.conclude.checks import all_checks

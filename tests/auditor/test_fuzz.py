@@ -11,10 +11,10 @@ from case_study_files import FIGURES, write_case_study
 from external_files import WRITERS, metrics
 from synthetic import cells, write_run
 
+from scaleproof.auditor import audit
 from scaleproof.auditor.audit import Audit, audit_paths
 from scaleproof.auditor.audit_page import audit_page
 from scaleproof.auditor.audit_text import audit_text
-from scaleproof.auditor.checks import all_checks
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.discover import gather
 from scaleproof.ground.errors import UserError
@@ -269,7 +269,7 @@ def test_a_check_that_breaks_does_not_end_the_audit(tmp_path, monkeypatch):
     def broken(context):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(all_checks, "of_evidence", [broken, *all_checks.of_evidence])
+    monkeypatch.setattr(audit, "of_evidence", [broken, *audit.of_evidence])
     (tmp_path / "training_metrics.json").write_text(
         json.dumps(metrics(1, random.Random(0)) | {"summary": {"best_val_loss": 0.0}})
     )

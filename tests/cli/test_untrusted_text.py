@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.audit_page import audit_page
 from scaleproof.auditor.audit_text import audit_markdown, audit_text
-from scaleproof.auditor.read.walk import unpack
+from scaleproof.auditor.read.archives import unpack
 from scaleproof.conclude.report.tables.table import escape_latex
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.corpora import CorpusTable

@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from scaleproof.auditor.checks.all_checks import audit_context
+from scaleproof.auditor.checks.all_checks import NEEDS
 from scaleproof.auditor.checks.context import AuditContext, of_evidence
 from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, overview_lines, scaling_lines
-from scaleproof.auditor.read.discover import BREAKS, gather
+from scaleproof.auditor.read.discover import BREAKS, gather, has_result
+from scaleproof.auditor.read.logs.key_values import KeyValues
 from scaleproof.auditor.read.reported import Evidence
 from scaleproof.auditor.read.reported_tables import ReportedTable
 from scaleproof.auditor.read.text_files import printable
@@ -18,6 +19,9 @@ from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
 from scaleproof.ground.findings.registry import by_severity, finding_on_unusable_record, note_on_broken_check
 from scaleproof.ground.records.run import Run, read_run
+
+GUESSED_FORMAT = KeyValues.format
+SAID_BY_LOGS = {"did-not-train"}  # findings on what a log says in so many words: "loss: nan"
 
 
 class NoResult(UserError):
@@ -78,7 +82,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     """
     # Runs that this program measured are judged by checks of their own, which know more.
     own_names, own_findings, own_formats = _audit_own_runs(evidence)
-    if not own_names and not own_findings and not evidence.anything:
+    if not own_names and not own_findings and not has_result(evidence):
         raise _no_result(evidence, source)
 
     formats = own_formats + _count_formats(evidence)
@@ -100,6 +104,34 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
         checks=[*(check_names() if own_names else []), *(check.name for check in of_evidence)],
         findings=findings,
     )
+
+
+def audit_context(context: AuditContext) -> list[Finding]:
+    """Run all checks that may find something, and return their findings, most severe first.
+
+    A check that raises becomes a note that says so.
+    """
+    findings: list[Finding] = []
+    for check in of_evidence:
+        needs = NEEDS.get(check.function.__module__)
+        if not needs or not context.has.isdisjoint(needs):
+            findings += check.findings_on(context)
+    return by_severity(_with_guesses_as_notes(context, findings))
+
+
+def _with_guesses_as_notes(context: AuditContext, findings: list[Finding]) -> list[Finding]:
+    """Return the findings, where those about nothing but logs of a guessed form are notes: they prove nothing."""
+    guessed = {run.name for run in context.runs if run.format == GUESSED_FORMAT}
+    if not guessed:
+        return findings
+    weighed = []
+    for finding in findings:
+        only_guessed = bool(finding.runs) and guessed.issuperset(finding.runs)
+        if only_guessed and finding.severity != "note" and finding.code not in SAID_BY_LOGS:
+            evidence = f"{finding.evidence} (the form of this log was guessed)"
+            finding = finding.model_copy(update={"severity": "note", "evidence": evidence})
+        weighed.append(finding)
+    return weighed
 
 
 def _count_formats(evidence: Evidence) -> Counter[str]:

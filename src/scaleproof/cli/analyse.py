@@ -258,7 +258,7 @@ def compare(args: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from scaleproof.auditor.compare_external import compare_external
-    from scaleproof.auditor.read.walk import check_root
+    from scaleproof.auditor.read.text_files import check_root
     from scaleproof.conclude.analysis.compare_runs import are_all_own, compare_results
     from scaleproof.conclude.report.sentences.ratios import compared_sentence, compared_verdict, intervals_note
 

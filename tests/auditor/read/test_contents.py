@@ -7,8 +7,8 @@ from command_line import scaleproof
 
 from scaleproof.auditor.audit import audit_paths
 from scaleproof.auditor.read.discover import gather
+from scaleproof.auditor.read.json_text import begins_like_json
 from scaleproof.auditor.read.logs import KeyValues, read_log
-from scaleproof.auditor.read.text_files import begins_like_json
 
 NANOGPT = "".join(f"iter {k * 10}: loss {4 - k / 10:.4f}, time 500.00ms, mfu 30.00%\n" for k in range(6))
 PLAIN = "".join(f"step: {k} loss: 3.{k} tokens/s: {128000 + k}\n" for k in range(1, 7))

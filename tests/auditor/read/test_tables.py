@@ -8,8 +8,7 @@ from scaleproof.auditor.read import printed_figures, typed_tables
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.heading_words import PHRASES
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
-from scaleproof.auditor.read.printed_figures import figures_of, is_european, plain_text
-from scaleproof.auditor.read.units import KINDS
+from scaleproof.auditor.read.printed_figures import KINDS, figures_of, is_european, plain_text
 
 ONE = '"num_gpus": 1, "strategy": "ddp", "epoch_time_s": 120, "images_per_sec": 1000.5, "speedup": 1, "efficiency": 1'
 FOUR = (

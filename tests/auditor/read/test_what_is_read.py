@@ -103,9 +103,9 @@ def test_why_a_member_of_an_archive_is_left_out(tmp_path):
 
 
 def test_what_an_archive_unpacks_to_is_limited(tmp_path, monkeypatch):
-    from scaleproof.auditor.read import walk
+    from scaleproof.auditor.read import archives
 
-    monkeypatch.setattr(walk, "MOST_ARCHIVE_BYTES", 10_000)
+    monkeypatch.setattr(archives, "MOST_ARCHIVE_BYTES", 10_000)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for k in range(3):
             archive.writestr(f"{k}.log", b"0" * 8_000)
@@ -221,14 +221,14 @@ def test_what_is_wrong_with_an_archive_or_a_workbook_is_said_in_words(tmp_path):
 
 
 def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, monkeypatch):
-    from scaleproof.auditor.read import walk
+    from scaleproof.auditor.read import archives
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
         archive.writestr("train.log", LOG)
-    monkeypatch.setattr(walk, "_copy", full)
+    monkeypatch.setattr(archives, "_copy", full)
     (unread,) = gather([tmp_path]).unread
     assert (unread.reason.partition(" in ")[0], unread.kind) == ("no room", "special")
     assert "set TMPDIR to a folder with room" in unread.reason

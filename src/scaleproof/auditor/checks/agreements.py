@@ -9,7 +9,7 @@ import numpy as np
 from scaleproof.auditor.checks.columns import FigureColumn, Figures, FigureTable
 from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, SAME_TOLERANCE
 from scaleproof.auditor.checks.rows import TIMES
-from scaleproof.auditor.read.units import RESULTS
+from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.ground.number_format import number
 
 NEAR_WHOLE = 2 * SAME_TOLERANCE  # relative difference from a whole factor

@@ -10,10 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from scaleproof.auditor.read.headings import columns_of
-from scaleproof.auditor.read.printed_figures import NUMBER, figures_of, is_european, is_nothing
+from scaleproof.auditor.read.printed_figures import (
+    ITEMS,
+    KINDS_OF_UNITS,
+    NUMBER,
+    OTHER_KINDS,
+    figures_of,
+    is_european,
+    is_nothing,
+    unit_of,
+)
 from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
-from scaleproof.auditor.read.units import ITEMS, KINDS_OF_UNITS, OTHER_KINDS, unit_of
 
 MOST_COLUMNS = 24
 MOST_ROWS = 300

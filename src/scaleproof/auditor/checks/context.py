@@ -1,5 +1,6 @@
 """What checks on other people's results share: the register, how fast a run says it was, what is compared with what."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from scaleproof.ground.findings.registry import Flag, Register
 SAME_TOLERANCE = 0.01  # relative difference of figures that are one figure, rounded
 ROWS_PER_ODD_ROW = 2  # that show what the figures of a table mean, for each one that contradicts
 MOST_LISTED = 12  # names in one finding's evidence
+MARK_OF_RATIO = re.compile("(?i)[%x×]|times|percent|pct")
 
 
 @dataclass
@@ -32,6 +34,27 @@ class AuditContext:
             # A run that does not say its devices has those of the table row with its figures.
             for run, devices in matching.devices_from_tables(self.evidence):
                 run.world_size = devices
+
+    @cached_property
+    def has(self) -> set[str]:
+        """What checks may need: the kinds of all figures in tables, and words for what else there is.
+
+        "runs", or other files than tables and documents; "sentences" with figures; "several tables"; "marks of ratios"
+        in cells, or columns that may be of ratios; "related figures": more of them than a size and one figure a row.
+        """
+        evidence, tables = self.evidence, self.evidence.tables
+        of_runs = (evidence.runs, evidence.operator_tables, evidence.gpu_logs, evidence.scaling_reports)
+        beside_runs = (evidence.traced_folders, evidence.published_claims, evidence.unread)
+        sources = {
+            "runs": any(of_runs) or any(beside_runs),
+            "sentences": bool(evidence.stated_figures or evidence.stated_results),
+            "several tables": len(tables) > 1,
+            "marks of ratios": any(map(_may_have_ratios, tables)),
+            "related figures": bool(evidence.settings) or any(map(_has_related_figures, tables)),
+        }
+        return {kind for table in tables for kind in table.kinds()} | {
+            name for name, is_there in sources.items() if is_there
+        }
 
     @cached_property
     def runs(self) -> list[ReportedRun]:
@@ -125,6 +148,22 @@ class AuditContext:
         if not rates or len(rates) < len(runs) or len({rate.unit for rate in rates}) > 1:
             return None
         return TotalRate(fmean(rate.value for rate in rates), rates[0].unit)
+
+
+def _may_have_ratios(table: ReportedTable) -> bool:
+    """Whether a column may be of ratios, by its heading, or a cell may state one."""
+    cells = (cell for row in table.rows for cell in row.texts.values())
+    return any(column.kind in (None, "metric", "text") for column in table.columns) or any(
+        map(MARK_OF_RATIO.search, cells)
+    )
+
+
+def _has_related_figures(table: ReportedTable) -> bool:
+    """Whether a table has three rows or columns, figures around it, or two in a row beside its devices."""
+    rows = table.grid.rows if table.grid else table.rows
+    in_rows = ([figure for figure in row.figures if figure.kind != "devices"] for row in table.rows)
+    is_large = max(len(rows), len(table.columns)) > 2
+    return is_large or bool(table.figures or table.above) or any(len(figures) > 1 for figures in in_rows)
 
 
 of_evidence: Register[AuditContext] = Register(lambda context: [])

@@ -13,7 +13,7 @@ from scaleproof.auditor.checks.context import ROWS_PER_ODD_ROW, AuditContext, of
 from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow
-from scaleproof.auditor.read.printed_figures import MAGNITUDES, is_nothing
+from scaleproof.auditor.read.printed_figures import PREFIXES, is_nothing
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
@@ -352,7 +352,7 @@ def _tokens_in(text: str) -> Quantity | None:
     if len(matches) != 1:
         return None
     (match,) = matches.values()
-    scale = MAGNITUDES[match[2][0].lower()]
+    scale = PREFIXES[match[2][0].lower()]
     return Quantity("tokens", float(match[1]) * scale, match[0], text)
 
 

@@ -35,8 +35,8 @@ from scaleproof.auditor.checks.relations import rows_with_another_product
 from scaleproof.auditor.checks.rows import name_two_precisions
 from scaleproof.auditor.checks.step_work import rate_times_time
 from scaleproof.auditor.read.headings import OF_STATED_WORK
+from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.surroundings import numbers_around, works_of
-from scaleproof.auditor.read.units import RESULTS
 from scaleproof.ground.findings.registry import Flag
 
 FACTORS_OF_STEP = 4  # FLOP/s x time x devices / batch

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from scaleproof.auditor.read.headings import PRECISION
+from scaleproof.auditor.read.printed_figures import KINDS
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
-from scaleproof.auditor.read.units import KINDS
 from scaleproof.ground.number_format import times
 
 ONE = PrintedInterval(0.995, 1.005)  # what a printed 1 may be

@@ -13,7 +13,5 @@ __all__ = [
     "sentences",
     "surroundings",
     "text_files",
-    "units",
-    "walk",
     "words",
 ]

@@ -59,11 +59,12 @@ def add_run(reading: Reading, run: ReportedRun, path: Path) -> None:
 LEAST_COMMON_SHARE = 0.6  # of the headings, in pieces of one table
 
 
-def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
+def settle(reading: Reading, given: dict[str, dict[str, int]]) -> None:
     """Complete every run by what is said about it elsewhere: claims files, `given`, its name.
 
-    `given`: facts of the command line by a part of a run's or file's name, {"ddp": {"world_size": 4}}; of several
-    parts the longest counts most.
+    Then leave every run once, under a name of its own, and join results of one file each to one table. `given`: facts
+    of the command line by a part of a run's or file's name, {"ddp": {"world_size": 4}}; of several parts the longest
+    counts most.
     """
     for run in reading.evidence.runs:
         _complete_from_claims(run, reading.claims_of_folders)
@@ -75,9 +76,6 @@ def complete_runs(reading: Reading, given: dict[str, dict[str, int]]) -> None:
         complete_from_name(run)
         _mark_traced(run, reading.evidence)
 
-
-def settle(reading: Reading) -> None:
-    """Leave every run once, under a name of its own, and join results of one file each to one table."""
     evidence = reading.evidence
     _mark_copies(reading)
     _join_checkpoints(evidence)

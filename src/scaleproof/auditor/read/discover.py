@@ -10,21 +10,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scaleproof.auditor.read import csv_logs, logs, monitor_logs, published_claims, text_files, tracker_series, walk
-from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, complete_runs, settle
-from scaleproof.auditor.read.documents import quoted_blocks
+from scaleproof.auditor.read import csv_logs, logs, monitor_logs, published_claims, text_files, tracker_series
+from scaleproof.auditor.read.archives import unpack
+from scaleproof.auditor.read.attach import GENERIC, Reading, add_run, settle
+from scaleproof.auditor.read.documents import quoted_blocks, read_document_file
+from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents
 from scaleproof.auditor.read.json_files import read_json
-from scaleproof.auditor.read.reported import Evidence, ReportedRun, Unread
+from scaleproof.auditor.read.json_text import begins_like_json
+from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.table_files import (
     read_csv_table,
-    read_document_file,
     read_notebook_file,
     read_plain_text,
     read_spreadsheet,
 )
 from scaleproof.auditor.read.text_files import UnreadableFile, printable
-from scaleproof.auditor.read.walk import DOCUMENTS, PLAIN, SETTINGS, suffix_of
 from scaleproof.ground.errors import LFS, POINTER
 from scaleproof.ground.files import DISK_FULL
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
@@ -58,17 +59,25 @@ def gather(paths: list[Path], given: dict[str, dict[str, int]] | None = None) ->
     reading = Reading(Evidence(named_files=set(paths)))
     with contextlib.ExitStack() as unpacked:
         for root in paths:
-            walk.check_root(root)
-        walk.check_some_text(paths)
+            text_files.check_root(root)
+        text_files.check_some_text(paths)
         note_own_run = partial(_note_own_run, reading.evidence)
         for root in paths:
-            for path in walk.files_below(root, reading.evidence.unread, note_own_run):
+            for path in text_files.files_below(root, reading.evidence.unread, note_own_run):
                 _take(reading, root, path, _name(root, path, len(paths) > 1), unpacked)
-        complete_runs(reading, given or {})
-        settle(reading)
-    if not reading.evidence.anything:  # settings count as files only where they are all that was found
+        if reading.evidence.runs or len(reading.evidence.tables) > 1:
+            settle(reading, given or {})
+    if not has_result(reading.evidence):  # settings count as files only where they are all that was found
         reading.evidence.ignored += reading.settings
     return reading.evidence
+
+
+def has_result(evidence: Evidence) -> bool:
+    """Whether there is a result, or a file that should have been one."""
+    tables = (evidence.tables, evidence.settings, evidence.operator_tables)
+    results = (evidence.runs, *tables, evidence.gpu_logs, evidence.scaling_reports)
+    is_stated = any(not stated.hypothetical for stated in evidence.stated_figures)
+    return any(results) or is_stated or any(file.kind in KINDS_OF_LOST_RESULTS for file in evidence.unread)
 
 
 def _note_own_run(evidence: Evidence, folder: Path, names: list[str]) -> bool:
@@ -100,14 +109,14 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
     """Read one file below `root`, and note whatever is wrong with it. `unpacked` removes unpacked archives at last."""
     unread = reading.evidence.unread
     relative = path.relative_to(root) if root.is_dir() else Path(path.name)
-    if kind_and_reason := walk.unread_by_name(path, relative):
+    if kind_and_reason := text_files.unread_by_name(path, relative):
         kind, reason = kind_and_reason
         if path not in reading.evidence.named_files or kind in ("picture", "PDF", "binary"):
             unread.append(Unread(name, reason, kind))
             return
 
     try:
-        if walk.is_archive(path):
+        if text_files.is_archive(path):
             _take_archive(reading, path, name, unpacked)
         else:
             _read(reading, path, name)
@@ -126,11 +135,11 @@ def _take(reading: Reading, root: Path, path: Path, name: str, unpacked: context
 def _take_archive(reading: Reading, path: Path, name: str, unpacked: contextlib.ExitStack) -> None:
     """Read the files of an archive under its name, one level deep."""
     folder = Path(unpacked.enter_context(tempfile.TemporaryDirectory(prefix="scaleproof-")))
-    for left_out in walk.unpack(path, folder):
+    for left_out in unpack(path, folder):
         reading.evidence.unread.append(Unread(f"{name}!", left_out, "limit"))
-    for member in walk.files_below(folder, reading.evidence.unread, lambda folder, names: False):
+    for member in text_files.files_below(folder, reading.evidence.unread, lambda folder, names: False):
         member_name = f"{name}!/{printable(str(member.relative_to(folder)))}"
-        if walk.is_archive(member):
+        if text_files.is_archive(member):
             reading.evidence.unread.append(Unread(member_name, "an archive inside an archive is not opened", "limit"))
         else:
             _take(reading, folder, member, member_name, unpacked)
@@ -196,8 +205,8 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
 
     `opening`: its beginning, of `size` bytes. What begins like JSON, and is none, may still be a log or a table.
     """
-    suffix = suffix_of(path, opening)
-    if suffix in walk.SCRIPTS or suffix in SETTINGS:
+    suffix = path.suffix.lower() or suffix_by_contents(opening)
+    if suffix in text_files.SCRIPTS or suffix in SETTINGS:
         return _read_settings(reading, path, name, encoding, opening)
     if suffix == ".ipynb":
         return _read_notebook(reading, path, name, encoding)
@@ -222,7 +231,7 @@ def _is_json(suffix: str, opening: str) -> bool:
     """Whether a file is to be JSON: by its name, or because it begins so. A log may begin with a bracket, too."""
     if opening.lstrip()[:1] not in ("{", "["):
         return False
-    return suffix in (".json", ".jsonl") or text_files.begins_like_json(opening)
+    return suffix in (".json", ".jsonl") or begins_like_json(opening)
 
 
 def _read_document(reading: Reading, path: Path, name: str, encoding: str, kind: str) -> bool:
@@ -280,7 +289,7 @@ def _read_settings(reading: Reading, path: Path, name: str, encoding: str, openi
     if MARK_OF_COMPLETION.search(opening):
         reading.evidence.completions.append(_completion_mark(opening, name, folder))
         return True
-    if path.suffix.lower() not in (*walk.SCRIPTS, *SETTINGS) or len(opening) >= text_files.HEAD:
+    if path.suffix.lower() not in (*text_files.SCRIPTS, *SETTINGS) or len(opening) >= text_files.HEAD:
         return False
     reading.settings.append(name)
     return True

@@ -1,15 +1,18 @@
-"""Documents for people (Markdown, reST, LaTeX, HTML, plain reports) and notebooks: tables, sentences, sections."""
+"""Documents for people (Markdown, reST, LaTeX, HTML, plain reports): tables, sentences, sections."""
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from itertools import chain
 
 from scaleproof.auditor.read import grids
-from scaleproof.auditor.read.grids import MOST_ROWS, WIDEST, Grid, Line
+from scaleproof.auditor.read.grids import Grid, Line
 from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
+from scaleproof.auditor.read.printed_figures import RESULTS
+from scaleproof.auditor.read.report_blocks import report_blocks
+from scaleproof.auditor.read.reported import Evidence, Unread
+from scaleproof.auditor.read.sentences import DIGIT, MARK_OF_RESULT, stated_figures, stated_results
+from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
 
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
 LATEX_HEADING = re.compile(r"\\(chapter|section|subsection|subsubsection|paragraph)\*?\{([^}]*)\}")
@@ -24,6 +27,10 @@ PROGRAM_LANGUAGES = (
 )
 LIST_ITEM = r"(?:[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=[|>]))?"
 QUOTE_MARKS = re.compile(rf"{LIST_ITEM}(?:[ \t]*> ?)*{LIST_ITEM}")
+# Kinds of settings that others follow from: a table with three or more is read.
+OF_BATCHES = {
+    *("micro_batch", "batch", "accumulation", "global_batch", "global_batch_tokens", "seq_len", "steps", "tokens"),
+}
 SECTION_LINES = 20  # above a table that may state its unit
 LATEX_LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 
@@ -34,6 +41,11 @@ class Document:
 
     grids: list[Grid] = field(default_factory=list)
     prose: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)  # line, text, sections above it
+
+    def __iadd__(self, part: "Document") -> "Document":
+        self.grids += part.grids
+        self.prose += part.prose
+        return self
 
 
 def unquoted(text: str) -> str:
@@ -207,107 +219,60 @@ def _caption(lines: list[Line], k: int) -> str:
     return below[:300] if CAPTION.match(below) else ""
 
 
-LARGEST_WORKBOOK_BYTES = 32 << 20
+def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
+    """Add the tables of results, and note those whose headings are not understood. Return how many were added."""
+    added = 0
+    for grid in grids:
+        table = typed_table(grid, name)
+        if table is not None and table.kinds() & RESULTS:
+            evidence.tables.append(table)
+            added += 1
+        elif table is not None and len(table.kinds() & OF_BATCHES) >= 3:
+            evidence.settings.append(table)
+            added += 1
+        elif _has_figures(grid) and not is_profile(grid.header):
+            headings = ", ".join(heading[:30] for heading in grid.header[:6])
+            reason = f"a table whose headings are not understood: {headings}"
+            evidence.unread.append(Unread(f"{name}:{grid.line}", reason, "unknown form"))
+    return added
 
 
-def read_notebook(text: str) -> tuple[Document, list[list[Line]]]:
-    """Return tables and prose of a notebook, and the lines that each cell printed, numbered as in the .ipynb file.
-
-    Raises ValueError where it is no JSON.
-    """
-    data = json.loads(text)
-    document = Document()
-    printed: list[list[Line]] = []
-    finder = _LineFinder(text)
-    cells = data.get("cells", []) if isinstance(data, dict) else []
-    for cell in (cell for cell in cells if isinstance(cell, dict)):
-        if cell.get("cell_type") == "markdown":
-            _append(document, read_document(finder.lines(_joined(cell.get("source")))))
-        printed_by_cell: list[Line] = []
-        printed.append(printed_by_cell)
-        for output in (output for output in cell.get("outputs") or [] if isinstance(output, dict)):
-            html, plain = _texts_of_output(output)
-            if "<table" in html:
-                _append(document, read_document(finder.lines(html), "html"))
-            elif plain:
-                lines = finder.lines(plain)
-                printed_by_cell += lines
-                _append(document, read_document(lines, "text"))
-    return document, printed
+def _has_figures(grid: Grid) -> bool:
+    """Whether more than half of the cells beside the first column begin with a digit."""
+    cells = [cell for _, row in grid.rows[:50] for cell in row[1:]]
+    return sum(cell[:1].isdigit() for cell in cells) * 2 > max(len(cells), 3)
 
 
-def _texts_of_output(output: dict[str, Any]) -> tuple[str, str]:
-    """Return the HTML and the plain text of an output, each "" where it has none."""
-    data = output.get("data")
-    by_type = data if isinstance(data, dict) else {}
-    return _joined(by_type.get("text/html")), _joined(by_type.get("text/plain")) or _joined(output.get("text"))
+def take_document(evidence: Evidence, document: Document, name: str) -> int:
+    """Add the figures of sentences and the tables of a document. Return how many were added."""
+    has_digits = any(DIGIT.search(text) for _, text, _ in document.prose)
+    figures = stated_figures(document.prose, name) if has_digits else []
+    evidence.stated_figures += figures
+    cells = ((line, cell) for grid in document.grids for line, row in grid.rows for cell in row)
+    lines = chain(((line, text) for line, text, _ in document.prose), cells)
+    if marked := [(line, text) for line, text in lines if MARK_OF_RESULT.search(text)]:
+        evidence.stated_results += stated_results(marked, name)
+    return take_grids(evidence, document.grids, name) + len(figures)
 
 
-def _append(document: Document, part: Document) -> None:
-    document.grids += part.grids
-    document.prose += part.prose
+def read_document_file(evidence: Evidence, text: str, name: str, kind: str) -> bool:
+    """Read a document for people. Return whether a table of results or a stated figure was in it."""
+    lines: list[Line] = list(enumerate(text.splitlines(), start=1))
+    document = read_document(lines, kind)
+    added = take_document(evidence, document, name)
+    if not document.grids and kind != "html":
+        added += _take_short_blocks(evidence, [(number, text) for number, text, _ in document.prose], name)
+    return added > 0
 
 
-def _joined(source: Any) -> str:
-    """Return a text of a notebook, which is a string or a list of lines: ["a\\n", "b"] -> "a\\nb"."""
-    if isinstance(source, list):
-        return "".join(line for line in source if isinstance(line, str))
-    return source if isinstance(source, str) else ""
-
-
-class _LineFinder:
-    """Finds the lines of a notebook's texts in its file, from the top down."""
-
-    def __init__(self, text: str) -> None:
-        self._file = text.splitlines()
-        self._found_at = 0  # index of the line of the file that was found last
-
-    def lines(self, text: str) -> list[Line]:
-        """Return the lines of a text with their numbers in the file; one that is not found has that of the last one."""
-        lines = []
-        for line in text.splitlines():
-            encoded = json.dumps(line)[1:-1].strip()
-            if len(encoded) >= 3:  # a shorter one may be found anywhere
-                nearby = range(self._found_at, min(self._found_at + 400, len(self._file)))
-                self._found_at = next((k for k in nearby if encoded in self._file[k]), self._found_at)
-            lines.append((self._found_at + 1, line))
-        return lines
-
-
-def read_workbook(path: Path) -> list[Grid]:
-    """Return the tables of an .xlsx file: each block of filled rows in a sheet. Raises ValueError for others."""
-    import openpyxl  # takes a tenth of a second, and few folders have a workbook
-
-    if path.stat().st_size > LARGEST_WORKBOOK_BYTES:
-        raise ValueError(f"more than {LARGEST_WORKBOOK_BYTES >> 20} MiB")
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception:  # openpyxl raises whatever its zip and XML readers raise
-        raise ValueError("it is damaged, encrypted, or not what its name says") from None
-    tables: list[Grid] = []
-    for sheet in book.worksheets:
-        block: list[tuple[int, list[str]]] = []
-        for number, values in enumerate(sheet.iter_rows(values_only=True, max_row=MOST_ROWS, max_col=WIDEST), start=1):
-            cells = ["" if value is None else str(value) for value in values]
-            if any(cells):
-                block.append((number, cells))
-            else:
-                tables += _grid_of_block(block, sheet.title)
-                block = []
-        tables += _grid_of_block(block, sheet.title)
-    book.close()
-    return tables
-
-
-def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """Return the grid of rows that follow each other; [] unless there are headings and at least one row below them.
-
-    A first row with one cell alone is the caption.
-    """
-    caption = ""
-    if rows and len(filled := [cell for cell in rows[0][1] if cell]) == 1:
-        caption, rows = filled[0], rows[1:]
-    if len(rows) < 2:
-        return []
-    line, header = rows[0]
-    return [Grid("spreadsheet", line, header, rows[1:], caption=caption, section=[sheet])]
+def _take_short_blocks(evidence: Evidence, lines: list[Line], name: str) -> int:
+    """Add blocks without a table, e.g. "4 GPUs" above "Throughput: 390 img/s". Return how many tables were added."""
+    added = 0
+    for grid in report_blocks(lines, least=1):
+        table = read_table(grid, name)
+        # Two numbers of devices show that the blocks are results; those without one may be settings.
+        if table is not None and len({row.devices for row in table.rows if row.devices}) > 1:
+            table.rows = [row for row in table.rows if row.devices]
+            evidence.tables.append(table)
+            added += 1
+    return added

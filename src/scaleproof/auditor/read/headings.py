@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from scaleproof.auditor.read.heading_words import PHRASES, in_english
-from scaleproof.auditor.read.printed_figures import plain_text, remarks_of
+from scaleproof.auditor.read.heading_words import PHRASES
+from scaleproof.auditor.read.printed_figures import DEVICE, KINDS, KINDS_OF_UNITS, Unit, plain_text, remarks_of, unit_of
 from scaleproof.auditor.read.reported_tables import Remark, Statistic, TableColumn
-from scaleproof.auditor.read.units import DEVICE, KINDS, KINDS_OF_UNITS, Unit, unit_of
-from scaleproof.auditor.read.words import describe, spans_of_names
+from scaleproof.auditor.read.words import describe, in_english, spans_of_names
 
 STATISTICS: tuple[tuple[str, Statistic], ...] = (
     (

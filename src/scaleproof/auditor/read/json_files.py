@@ -9,6 +9,7 @@ from typing import Any
 from scaleproof.auditor.read import text_files
 from scaleproof.auditor.read.attach import Reading, add_run
 from scaleproof.auditor.read.json_results import results_of
+from scaleproof.auditor.read.json_text import parse_json
 from scaleproof.auditor.read.logs.json_lines import read_trainer_state
 from scaleproof.auditor.read.reported import ReportedRun, SpeedupReport, TimedSpan, Unread, positive
 from scaleproof.auditor.read.run_fields import Fields, debug_settings_of, figure
@@ -42,7 +43,7 @@ def read_json(
 
     is_of_known_program = KEY_OF_KNOWN_PROGRAM.search(opening) is not None
     try:
-        data, cut_off = text_files.parse_json(text)
+        data, cut_off = parse_json(text)
     except ValueError as error:
         if is_named or is_of_known_program:
             raise UnreadableFile(describe_first_fault(error)[:140]) from None

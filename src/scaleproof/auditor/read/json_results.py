@@ -7,10 +7,9 @@ from typing import Any
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
-from scaleproof.auditor.read.reported_tables import ReportedTable
-from scaleproof.auditor.read.run_fields import LARGEST
+from scaleproof.auditor.read.printed_figures import RESULTS
+from scaleproof.auditor.read.reported_tables import LARGEST, ReportedTable
 from scaleproof.auditor.read.typed_tables import read_table
-from scaleproof.auditor.read.units import RESULTS
 
 MOST_LEVELS, MOST_RECORDS = 8, 5_000
 MOST_PARTS = 20_000  # mappings and lists that are looked into; a file with more is a graph, a trace or a catalogue

@@ -4,11 +4,17 @@ import re
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, column_of, devices_in, heading_remarks, kind_with_unit
-from scaleproof.auditor.read.printed_figures import figures_of, is_european, is_nothing, remarks_of
+from scaleproof.auditor.read.printed_figures import (
+    KINDS_OF_UNITS,
+    RESULTS,
+    figures_of,
+    is_european,
+    is_nothing,
+    remarks_of,
+)
 from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.row_figures import add_facts_of_label, take_figures, take_words
 from scaleproof.auditor.read.surroundings import unit_in_prose, unit_in_section
-from scaleproof.auditor.read.units import KINDS_OF_UNITS, RESULTS
 from scaleproof.auditor.read.words import Description, describe
 
 

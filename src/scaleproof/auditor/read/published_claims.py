@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 
 from scaleproof.auditor.read.reported import Evidence, PublishedClaim, ReportedRun
-from scaleproof.auditor.read.run_fields import CLAIMED, FIELDS, LARGEST, figure
+from scaleproof.auditor.read.reported_tables import LARGEST
+from scaleproof.auditor.read.run_fields import CLAIMED, FIELDS, figure
 from scaleproof.auditor.read.text_files import UnreadableFile
 from scaleproof.ground.errors import did_you_mean
 

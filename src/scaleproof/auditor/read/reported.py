@@ -298,27 +298,3 @@ class Evidence:
     traces: list[str] = field(default_factory=list)  # of Nsight Systems or torch.profiler: another command's
     traced_folders: list[str] = field(default_factory=list)  # folders of `traces`
     named_files: set[Path] = field(default_factory=set)  # files that were named one by one
-
-    @property
-    def has_tables_alone(self) -> bool:
-        """Whether nothing but tables and sentences was found, and no file failed to be read."""
-        of_runs = (self.runs, self.operator_tables, self.gpu_logs, self.scaling_reports, self.traced_folders)
-        return not any((*of_runs, self.published_claims, self.unread))
-
-    @property
-    def anything(self) -> bool:
-        """Whether there is a result, or a file that should have been one."""
-        lost = [file for file in self.unread if file.kind in KINDS_OF_LOST_RESULTS]
-        sentences = [stated for stated in self.stated_figures if not stated.hypothetical]
-        return any(
-            (
-                self.runs,
-                self.tables,
-                self.settings,
-                self.operator_tables,
-                self.gpu_logs,
-                self.scaling_reports,
-                sentences,
-                lost,
-            )
-        )

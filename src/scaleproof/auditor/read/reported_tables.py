@@ -21,6 +21,7 @@ Statistic = Literal["mean", "median", "p50", "p90", "p95", "p99", "min", "max", 
 Remark = Literal["projected", "theoretical", "estimated", "out of memory", "failed", "not run", "reference"]
 # Means of ratios are not ratios of means, and figures of one row may be of different repeats.
 TOLERANCE = 0.02
+LARGEST = 1e18  # more is a mistake, whatever it counts
 ABOUT = 0.08  # relative difference that "~" allows
 
 

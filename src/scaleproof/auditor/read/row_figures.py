@@ -2,13 +2,24 @@
 
 import re
 from dataclasses import replace
+from itertools import permutations
 
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import heading_remarks, kind_with_unit
-from scaleproof.auditor.read.printed_figures import NO_FIGURES, PrintedFigure, figures_of, is_nothing, remarks_of
-from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, TableColumn
+from scaleproof.auditor.read.printed_figures import (
+    ITEMS,
+    KINDS,
+    KINDS_OF_UNITS,
+    NO_FIGURES,
+    OTHER_KINDS,
+    PrintedFigure,
+    Unit,
+    figures_of,
+    is_nothing,
+    remarks_of,
+)
+from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
-from scaleproof.auditor.read.units import ITEMS, KINDS, KINDS_OF_UNITS, OTHER_KINDS, Unit
 from scaleproof.auditor.read.words import Description, describe
 
 VERDICT_HEADING = re.compile(
@@ -211,3 +222,56 @@ def columns_by_units(grid: Grid, columns: list[TableColumn]) -> list[TableColumn
             column = replace(by_heading, note=column.heading)
         typed.append(column)
     return typed if cells_with_units >= 2 else []
+
+
+MOST_COLUMNS = 12  # that are divided by each other
+MOST_ROWS = 200
+SPEED_HEADING = re.compile(
+    r"(?i)[(\[,_ ](?:ms|s|secs?|seconds?|mins?|minutes?|h|hours?|\w+/s(?:ec)?|\w+/second)[)\]]?$"
+)
+SPEED_KINDS = ("time_s", "latency_s", "_per_s", "rate")
+ROUNDING = 0.02  # relative difference that rounding of the columns explains
+
+
+def mark_ratios_of_columns(table: ReportedTable) -> None:
+    """Note on speed-ups which two columns they are the ratio of, where that is so in every row: "FP16 / FP32"."""
+    by_heading: dict[str, list[tuple[ReportedRow, Quantity]]] = {}
+    for row in table.rows[:MOST_ROWS]:
+        for speedup in row.all_of("speedup"):
+            by_heading.setdefault(speedup.heading, []).append((row, speedup))
+    for speedups in by_heading.values():
+        if any(abs(speedup.value - 1) > ROUNDING for _, speedup in speedups):
+            over = _ratio_of_columns(_columns_of_speeds(table), speedups)
+            for _, speedup in speedups:
+                speedup.over = speedup.over or over
+
+
+def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
+    """Return the headings of times and rates, with whether each is per device; by its unit where a kind is unknown."""
+    columns = {}
+    for column in table.columns:
+        is_speed = column.kind.endswith(SPEED_KINDS) if column.kind else SPEED_HEADING.search(column.heading)
+        if is_speed:
+            columns[column.heading] = column.per_device
+    return dict(list(columns.items())[:MOST_COLUMNS])
+
+
+def _ratio_of_columns(columns: dict[str, bool | None], speedups: list[tuple[ReportedRow, Quantity]]) -> str:
+    """Return "A / B" where each of two speed-ups or more is the cell of column A over that of B; else ""."""
+    if len(speedups) < 2 or len({speedup.value for _, speedup in speedups}) < 2:
+        return ""
+    for above, below in permutations(columns, 2):
+        if columns[above] != columns[below]:
+            continue  # one is per device, the other is not
+        if all(_is_ratio(speedup, row.texts.get(above, ""), row.texts.get(below, "")) for row, speedup in speedups):
+            return f"{above} / {below}"
+    return ""
+
+
+def _is_ratio(speedup: Quantity, above: str, below: str) -> bool:
+    """Whether a speed-up is the figure of one cell over that of another: 2.0 of "100 ms" and "50 ms"."""
+    dividends, divisors = figures_of(above), figures_of(below)
+    if not dividends or not divisors or not divisors[0].value:
+        return False
+    difference = abs(dividends[0].value / divisors[0].value - speedup.value)
+    return difference <= max(speedup.resolution, ROUNDING * speedup.value)

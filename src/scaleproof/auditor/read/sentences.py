@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figures_of, number, plain_text
+from scaleproof.auditor.read.printed_figures import (
+    DEVICE,
+    NUMBER,
+    PrintedFigure,
+    figures_of,
+    number,
+    plain_text,
+    unit_of,
+)
 from scaleproof.auditor.read.reported import StatedFigure, StatedKind, StatedResult
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
-from scaleproof.auditor.read.units import DEVICE, unit_of
 from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, describe
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
@@ -272,7 +279,8 @@ def _count(text: str) -> int:
 
 # Dimensions of what changes. Shares are left out: "50 % to 94 %" may be points or per cent.
 COMPARED = {"time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost"}
-_ARROWS = ("→", "->", "=>", " to ", "vs", "versus", "against")
+BETWEEN_ENDS = re.compile("→|->|=>| to |vs|versus|against")  # of a change
+MARK_OF_RESULT = re.compile(f"{BETWEEN_ENDS.pattern}|[=≈]")
 _UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/[A-Za-z]+){0,2})?"
 _ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus|against) ?(?P<b>\$?{NUMBER}{_UNIT})"
 _ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
@@ -293,9 +301,9 @@ LONGEST_LINE = 2000  # characters
 
 
 def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[StatedResult]:
-    """Yield the changes and the products that each line states: "2x (9 s → 4 s)", "4 nodes x 8 GPUs = 32"."""
+    """Yield the changes and products that lines with a MARK_OF_RESULT state: "2x (9 s → 4 s)", "2 nodes x 8 = 16"."""
     for line, raw in lines:
-        if any(arrow in raw for arrow in _ARROWS):
+        if BETWEEN_ENDS.search(raw):
             yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         if "=" in raw or "≈" in raw:
             yield from _equations(f"{file}:{line}", _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×"))
@@ -322,6 +330,7 @@ _EQUATION = re.compile(
 )
 _OPERATOR_BEFORE = re.compile(r"(?:[\d)\]}^²³*×·÷/+−–<>-]|\b[xX])\s*$")  # then the terms are a part of something
 _OPERATOR_BEHIND = re.compile(r"\s*(?:[\d*×·⋅/÷+−–^([=-]|x\b)")
+LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 _UNIT_FACTORS = [
     1000.0**k * factor for k in range(-8, 9) for factor in (1, 60, 1 / 60, 24, 1 / 24, 3.6, 1 / 3.6, 8, 1 / 8, 0.1, 10)
 ]
@@ -350,9 +359,6 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
             readings = tuple(value * factor for factor in _UNIT_FACTORS)
             middle = (value.low * value.high) ** 0.5
             yield StatedResult(source, m[0].strip(), stated, readings, f"it is {middle:.4g}, in any unit")
-
-
-LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
 
 
 def _term(text: str) -> PrintedInterval:

@@ -5,12 +5,10 @@ paragraph that speaks of one quantity.
 """
 
 import re
-from itertools import permutations
 
 from scaleproof.auditor.read.headings import column_of
-from scaleproof.auditor.read.printed_figures import figures_of
-from scaleproof.auditor.read.reported_tables import Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.units import DEVICE, KINDS_OF_UNITS, unit_of
+from scaleproof.auditor.read.printed_figures import DEVICE, KINDS_OF_UNITS, unit_of
+from scaleproof.auditor.read.reported_tables import ReportedTable, TableColumn
 
 _RATE = re.compile(
     r"(?i)(?<![\d.]) ?\b(tokens?|samples?|images?|imgs?|sequences?|examples?|steps?|iterations?) ?(?:/|per) ?"
@@ -33,8 +31,6 @@ _OTHER_QUANTITY = re.compile(
     r"(?i)\b(?:memory|[GM]i?B|accurac\w+|loss|latency|speed-?ups?|efficien\w+|MFU|T?FLOPS?\S*)(?!\w)"
 )
 _ENDS_IN_NUMBER = re.compile(r"\d[\d.,]*[kKM]? ?$")
-_BATCH_SIZES = re.compile(r"(?i)\bbatch[- ]?sizes?\b")
-_OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
 
 
 def unit_in_prose(text: str) -> TableColumn | None:
@@ -64,28 +60,6 @@ def unit_in_section(paragraphs: list[str]) -> TableColumn | None:
     return unit_in_prose(stating[0])
 
 
-def batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
-    """Return column -> its batch size: {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where that is not certain.
-
-    `texts`: those around the table; `names`: its first cells.
-    """
-    numbers = [heading.strip() for heading in header[1:]]
-    if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):
-        return {}
-    sizes = [int(number) for number in numbers]
-    if sizes != sorted(set(sizes)):
-        return {}
-    about = " . ".join(texts)
-    if _BATCH_SIZES.fullmatch(header[0].strip()):
-        # Above names it is about the columns; above numbers these are the batch sizes.
-        is_about_columns = all(re.match(r"[A-Za-z]", name) for name in names)
-    elif _OF_DEVICES.search(about) and column_of(header[0]).kind != "devices":
-        is_about_columns = False  # the numbers may be those of devices
-    else:
-        is_about_columns = _BATCH_SIZES.search(about) is not None and not _BATCH_SIZES.search(header[0])
-    return dict(enumerate(sizes, start=1)) if is_about_columns else {}
-
-
 # What counts repeats: "Run 1 (s)", "seed 0", "3".
 NUMBERED = re.compile(
     r"(?i)(?:run|trial|seed|rep(?:eat|etition)?|attempt|round|fold|test|epoch|rank|worker)?[ _#.-]*(\d{1,3})"
@@ -103,59 +77,6 @@ def last_repeats(headings: list[str]) -> int:
         if number >= 0 and numbers[first:] == list(range(number, number + count)):
             return count if count >= fewest else 0
     return 0
-
-
-MOST_COLUMNS = 12  # that are divided by each other
-MOST_ROWS = 200
-SPEED_HEADING = re.compile(
-    r"(?i)[(\[,_ ](?:ms|s|secs?|seconds?|mins?|minutes?|h|hours?|\w+/s(?:ec)?|\w+/second)[)\]]?$"
-)
-SPEED_KINDS = ("time_s", "latency_s", "_per_s", "rate")
-ROUNDING = 0.02  # relative difference that rounding of the columns explains
-
-
-def mark_ratios_of_columns(table: ReportedTable) -> None:
-    """Note on speed-ups which two columns they are the ratio of, where that is so in every row: "FP16 / FP32"."""
-    by_heading: dict[str, list[tuple[ReportedRow, Quantity]]] = {}
-    for row in table.rows[:MOST_ROWS]:
-        for speedup in row.all_of("speedup"):
-            by_heading.setdefault(speedup.heading, []).append((row, speedup))
-    for speedups in by_heading.values():
-        if any(abs(speedup.value - 1) > ROUNDING for _, speedup in speedups):
-            over = _ratio_of_columns(_columns_of_speeds(table), speedups)
-            for _, speedup in speedups:
-                speedup.over = speedup.over or over
-
-
-def _columns_of_speeds(table: ReportedTable) -> dict[str, bool | None]:
-    """Return the headings of times and rates, with whether each is per device; by its unit where a kind is unknown."""
-    columns = {}
-    for column in table.columns:
-        is_speed = column.kind.endswith(SPEED_KINDS) if column.kind else SPEED_HEADING.search(column.heading)
-        if is_speed:
-            columns[column.heading] = column.per_device
-    return dict(list(columns.items())[:MOST_COLUMNS])
-
-
-def _ratio_of_columns(columns: dict[str, bool | None], speedups: list[tuple[ReportedRow, Quantity]]) -> str:
-    """Return "A / B" where each of two speed-ups or more is the cell of column A over that of B; else ""."""
-    if len(speedups) < 2 or len({speedup.value for _, speedup in speedups}) < 2:
-        return ""
-    for above, below in permutations(columns, 2):
-        if columns[above] != columns[below]:
-            continue  # one is per device, the other is not
-        if all(_is_ratio(speedup, row.texts.get(above, ""), row.texts.get(below, "")) for row, speedup in speedups):
-            return f"{above} / {below}"
-    return ""
-
-
-def _is_ratio(speedup: Quantity, above: str, below: str) -> bool:
-    """Whether a speed-up is the figure of one cell over that of another: 2.0 of "100 ms" and "50 ms"."""
-    dividends, divisors = figures_of(above), figures_of(below)
-    if not dividends or not divisors or not divisors[0].value:
-        return False
-    difference = abs(dividends[0].value / divisors[0].value - speedup.value)
-    return difference <= max(speedup.resolution, ROUNDING * speedup.value)
 
 
 AMOUNT_OF_WORK = re.compile(

@@ -1,14 +1,15 @@
-"""Opening files that may be anything: huge, cut off, binary, in another encoding. All are streamed."""
+"""Which files below a folder are looked into, and opening them: huge, cut off, binary, in another encoding."""
 
 import codecs
-import json
+import errno
+import os
 import re
 import stat
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePath
 
-from scaleproof.auditor.read.reported import UnreadKind
+from scaleproof.auditor.read.reported import Unread, UnreadKind
+from scaleproof.ground.errors import UserError, link_fault, path_fault
 
 HEAD = 1 << 16  # bytes that tell what a file is
 LARGEST_PARSED = 64 << 20  # bytes of the largest file that must be parsed as one piece
@@ -100,79 +101,139 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
             yield CONTROL.sub("", line) if "\x1b" in line else line
 
 
-JSON_TOKEN = re.compile(
-    r"\s*(?:(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<scalar>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.-])|(?:true|false|null|NaN|"
-    r"-?Infinity)(?!\w))|(?P<mark>[\[\]{},:]))"
-)
-KEY_OF_JSON = re.compile(r'\s*(?:\[\s*)?\{\s*"[^"\n]{0,200}"\s*:')
-CUT_TOKEN = re.compile(r'\s*(?:"[^"\n]*|-?[\d.]*|[a-zA-Z]{0,8})')  # at the end of what was read
-FEW_TOKENS, MOST_TOKENS = 8, 2_000  # of JSON, after which a text that goes on otherwise is damaged JSON
-# Kind of a token -> kinds that may stand behind it; "" is the beginning, "value" a string, a number or a word.
-VALUES = ("value", "[", "{")
-FOLLOWING = {"": ("[", "{"), "[": (*VALUES, "]"), "{": ("value", "}"), ",": VALUES, ":": VALUES}
-BEHIND_VALUE = (",", ":", "]", "}")  # and behind closing brackets
-
-
-def begins_like_json(text: str) -> bool:
-    """Whether a text that begins with a bracket goes on as JSON does, unlike "[rank0] step 1" and "{'loss': 2.1}"."""
-    end = tokens = depth = 0  # end of the tokens so far, their number, brackets that are open
-    before = ""
-    while tokens < MOST_TOKENS and (m := JSON_TOKEN.match(text, end)):
-        kind = m["mark"] or "value"
-        is_key = before == "{" and kind == "value"
-        if kind not in FOLLOWING.get(before, BEHIND_VALUE) or (is_key and not m["string"]):
-            break
-        depth += (kind in "[{") - (kind in "]}")
-        tokens += 1
-        end, before = m.end(), kind
-        if not depth:  # all of a value: other lines of JSON may follow, and no other text
-            rest = text[end:].lstrip(" \t")
-            return not rest.strip() or (rest[0] in "\r\n" and rest.lstrip()[:1] in ("{", "["))
-    is_cut_off = tokens > 0 and CUT_TOKEN.fullmatch(text, end) is not None
-    return is_cut_off or tokens >= FEW_TOKENS or KEY_OF_JSON.match(text) is not None
-
-
-def parse_json(text: str) -> tuple[Any, str]:
-    """Return the value of a JSON text, and what is wrong with it: "", or where it is cut off.
-
-    A text that is cut off is read up to its last complete entry. Raises ValueError where it is no JSON.
-    """
-    try:
-        return json.loads(text), ""
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except ValueError as error:
-        if (completed := _close_json(text)) is None:
-            raise
-        try:
-            data = json.loads(completed)
-        except (ValueError, RecursionError):
-            raise error from None
-        return data, f"it is cut off in line {text.count(chr(10)) + 1}; what stands before was read"
-
-
-STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.S)
-
-
-def _close_json(text: str) -> str | None:
-    """Return a JSON text that ends early, closed behind its last complete entry; None where it does not end early."""
-    to_close: list[str] = []  # brackets, the innermost last
-    last: tuple[int, list[str]] | None = None  # where an entry ended, and what was open then
-    for m in STRING_OR_BRACKET.finditer(text):
-        if m[0] in ("{", "["):
-            to_close.append("}" if m[0] == "{" else "]")
-        elif m[0] in ("}", "]"):
-            if not to_close or to_close.pop() != m[0] or not to_close:
-                return None  # brackets of no JSON, or all of a value with something behind it
-            last = (m.end(), to_close.copy())
-    if not to_close or last is None:
-        return None
-    end, still_open = last
-    return text[:end] + "".join(reversed(still_open))
-
-
 def printable(name: str) -> str:
     """Return a name of at most 200 characters, all of which can be printed: a tab becomes "\\x09"."""
     safe = name.encode("utf-8", "backslashreplace").decode("utf-8")
     safe = "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in safe)
     return safe if len(safe) <= 200 else f"{safe[:120]}...{safe[-60:]}"
+
+
+SKIPPED_FOLDERS = {"node_modules", "__pycache__", "site-packages", "dist-packages", "venv", "env", ".venv"}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run")
+SOURCES = _words(
+    ".py .pyx .pyi .sh .bash .zsh .c .cc .cpp .cxx .h .hpp .cu .cuh .js .mjs .ts .tsx .jsx .go .rs .java "
+    ".kt .scala .rb .pl .lua .jl .r .m .swift .f90 .cs .php .sql .css .scss .cmake .mk .patch .diff .j2 "
+    ".jinja .jinja2 .tmpl .template .tpl .in .ps1 .bat .asm .s .proto .ptx .mako .dockerfile .bib .bst "
+    ".cls .sty .lock .pot .po"
+)
+SOURCE_NAMES = ("Dockerfile", "Makefile", "Snakefile", "CMakeLists.txt", "LICENSE", "requirements.txt")
+# Sources that a run's settings are read from.
+SCRIPTS = _words(".sh .bash .slurm .sbatch .sub .pbs .job .lsf")
+PICTURES = _words(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .eps .mp4 .mov .avi .webm .ai")
+BINARIES = _words(
+    ".pt .pth .bin .safetensors .npz .npy .pkl .pickle .h5 .hdf5 .ckpt .whl .so .o .a .dll .exe .onnx .pb "
+    ".tflite .parquet .arrow .feather .lmdb .idx .model .gguf .ggml .mdb .class .jar .pyc .ttf .woff "
+    ".woff2 .otf .mp3 .wav .flac .docx .pptx .doc .ppt .xls .odt .npk .rec .tfrecord .zst .xz .bz2 .7z "
+    ".rar .ncu-rep .qdstrm"
+)
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".gz")
+# Folders whose files are examples of what a program reads or prints, not results.
+NO_RESULTS = _words(
+    "tests test fixtures fixture testdata test_data test-data __tests__ unittests unit_tests templates "
+    "golden mocks mock"
+)
+TEST_FILE = re.compile(
+    r"(?i)(?:test_.*|.*_test|conftest)\.(?:py|json|txt|log|csv|ya?ml)|.*\.(?:example|sample|template)(?:\.\w+)?"
+)
+
+
+def check_root(root: Path) -> None:
+    """Check a folder or file that is to be audited.
+
+    Raises UserError for what is missing, a link that leads nowhere, and for the file system itself: nobody's results
+    are all of `/`.
+    """
+    if not os.path.exists(root):
+        raise UserError(f"{printable(str(root))}{path_fault(root)}")
+    resolved = os.path.realpath(root)
+    if resolved == "/" or f"{resolved}/".startswith(tuple(f"{folder}/" for folder in SYSTEM_FOLDERS)):
+        name = printable(str(root))
+        raise UserError(f"{name}: this is a part of the operating system; name the folder of the results")
+
+
+def check_some_text(roots: list[Path]) -> None:
+    """Check that some file has a byte. Raises UserError where all that was named are empty files."""
+    if all(root.is_file() and not root.stat().st_size for root in roots):
+        names = ", ".join(printable(str(root)) for root in roots)
+        verb = "is" if len(roots) == 1 else "are"
+        raise UserError(f"{names} {verb} empty; a table, a log or a record of results is expected (docs/audit.md)")
+
+
+def files_below(root: Path, unread: list[Unread], own_run: Callable[[Path, list[str]], bool]) -> Iterator[Path]:
+    """Yield files below a folder in order, not of links nor of an `own_run`; note in `unread` what is unreadable."""
+    if not root.is_dir():
+        yield root
+        return
+
+    def note(path: Path, reason: str, kind: UnreadKind = "special") -> None:
+        name = str(root) if path == root else os.path.relpath(path, root)
+        unread.append(Unread(printable(name), reason, kind))
+
+    def note_closed_folder(error: OSError) -> None:
+        note(Path(error.filename), error.strerror or str(error), "permission")
+
+    for folder, folders_below, names in os.walk(root, onerror=note_closed_folder):
+        here = Path(folder)
+        visible = sorted(name for name in folders_below if not name.startswith(".") and name not in SKIPPED_FOLDERS)
+        # In place: os.walk goes on with these. A virtual environment has packages of others.
+        folders_below[:] = [name for name in visible if not (here / name / "pyvenv.cfg").is_file()]
+        for name in folders_below:
+            if (here / name).is_symlink():
+                note(here / name, "a link to a folder; it is not followed")
+        if not _is_of_tests(here.relative_to(root)) and own_run(here, names):
+            continue
+        for name in sorted(names):
+            if reason := _why_no_file(here / name):
+                note(here / name, reason)
+            else:
+                yield here / name
+
+
+def _why_no_file(path: Path) -> str | None:
+    """Return why a path is no file to read: a FIFO, a device, a link that leads nowhere. None for a file."""
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            mode = path.stat().st_mode
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOENT) and path.is_symlink():
+            return link_fault(path).removeprefix(" is ")
+        return f"a link that cannot be followed: {error.strerror}"
+    if stat.S_ISREG(mode):
+        return None
+    if stat.S_ISDIR(mode):
+        return "a link to a folder; it is not followed"
+    return "it is not a regular file (a FIFO, a socket or a device)"
+
+
+def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
+    """Return the kind of a file that its name excludes ("a.png"), and why; None for a file to read.
+
+    `relative`: its path below the folder that was named.
+    """
+    suffix = path.suffix.lower()
+    if suffix in PICTURES:
+        return "picture", "figures in pictures are not read"
+    if suffix == ".pdf":
+        return "PDF", "PDF is not read; its source (LaTeX, Markdown) is"
+    if suffix in BINARIES:
+        return "binary", f"a {suffix} file"
+    if suffix in SOURCES - SCRIPTS or path.name in SOURCE_NAMES:
+        return "not a result", "program text"
+    if _is_of_tests(relative.parent) or TEST_FILE.fullmatch(path.name):
+        return "not a result", "in a folder of tests, fixtures or templates, or named like one"
+    return None
+
+
+def _is_of_tests(folder: PurePath) -> bool:
+    return any(part.lower() in NO_RESULTS for part in folder.parts)
+
+
+def is_archive(path: Path) -> bool:
+    return path.name.lower().endswith(ARCHIVES)

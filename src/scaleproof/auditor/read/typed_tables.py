@@ -7,10 +7,18 @@ from scaleproof.auditor.read import row_figures
 from scaleproof.auditor.read.grids import Grid
 from scaleproof.auditor.read.headings import NOT_FIGURES, PRECISION, column_of, columns_of, devices_in, heading_remarks
 from scaleproof.auditor.read.pivoted_tables import read_columns, read_configuration_columns
-from scaleproof.auditor.read.printed_figures import CLEARLY_ENGLISH, figures_of, is_european, is_nothing, plain_text
+from scaleproof.auditor.read.printed_figures import (
+    CLEARLY_ENGLISH,
+    DEVICE,
+    RESULTS,
+    SHARES,
+    figures_of,
+    is_european,
+    is_nothing,
+    plain_text,
+    unit_of,
+)
 from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
-from scaleproof.auditor.read.surroundings import batch_columns, mark_ratios_of_columns
-from scaleproof.auditor.read.units import RESULTS, SHARES, unit_of
 from scaleproof.auditor.read.words import Description, describe, is_inference, names_in, only_device
 
 # Headings of lists of kernels and operators, as nvprof, Nsight and torch.profiler print them.
@@ -52,7 +60,7 @@ def typed_table(grid: Grid, file: str) -> ReportedTable | None:
         table.columns, table.rows = typed, []
         table.checked = False  # no heading is understood: it is shown, and no check judges it
         _read_rows(grid, table, file)
-    mark_ratios_of_columns(table)
+    row_figures.mark_ratios_of_columns(table)
     _add_surroundings(grid, table)
     return table
 
@@ -187,7 +195,7 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
     {} unless there are two or more.
     """
     names = [cells[0] for _, cells in grid.rows if cells]
-    batch_sizes = batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
+    batch_sizes = _batch_columns(grid.header, [grid.caption, grid.above, *grid.section[-1:]], names)
     settings: dict[int, Description] = {}
     for k, column in enumerate(columns[1:], start=1):  # the first one names the rows
         if k in batch_sizes:
@@ -205,6 +213,32 @@ def _settings_in_header(grid: Grid, columns: list[TableColumn]) -> dict[int, Des
             column.devices = description.numbers.get("devices")
             column.words = description.words or {"run": column.heading}
     return settings if len(settings) >= 2 else {}
+
+
+BATCH_SIZES = re.compile(r"(?i)\bbatch[- ]?sizes?\b")
+OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
+
+
+def _batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
+    """Return column -> its batch size: {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where that is not certain.
+
+    `texts`: those around the table; `names`: its first cells.
+    """
+    numbers = [heading.strip() for heading in header[1:]]
+    if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):
+        return {}
+    sizes = [int(number) for number in numbers]
+    if sizes != sorted(set(sizes)):
+        return {}
+    about = " . ".join(texts)
+    if BATCH_SIZES.fullmatch(header[0].strip()):
+        # Above names it is about the columns; above numbers these are the batch sizes.
+        is_about_columns = all(re.match(r"[A-Za-z]", name) for name in names)
+    elif OF_DEVICES.search(about) and column_of(header[0]).kind != "devices":
+        is_about_columns = False  # the numbers may be those of devices
+    else:
+        is_about_columns = BATCH_SIZES.search(about) is not None and not BATCH_SIZES.search(header[0])
+    return dict(enumerate(sizes, start=1)) if is_about_columns else {}
 
 
 def _configuration_of(column: TableColumn, first_heading: str) -> Description | None:

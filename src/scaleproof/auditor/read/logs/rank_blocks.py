@@ -7,9 +7,9 @@ from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
 from scaleproof.auditor.read.logs.dialect import STEP, LogReader, least, whole_number
 from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
+from scaleproof.auditor.read.printed_figures import MI
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
-from scaleproof.auditor.read.units import MI
 
 CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
 BAR = rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]"

@@ -1,0 +1,72 @@
+"""What a file is by its suffix, or, without one, by how it begins."""
+
+import csv
+import re
+
+from scaleproof.auditor.read import logs
+from scaleproof.auditor.read.csv_logs import DELIMITERS, layout_of
+from scaleproof.auditor.read.documents import FENCE, HEADING, unquoted
+from scaleproof.auditor.read.grids import SEPARATOR
+from scaleproof.auditor.read.headings import column_of
+from scaleproof.auditor.read.json_text import begins_like_json
+
+DOCUMENTS = {".tex": "latex", ".html": "html", ".htm": "html"}
+DOCUMENTS |= dict.fromkeys((".md", ".markdown", ".mdx", ".rst", ".org"), "markdown")
+SETTINGS = (".yaml", ".yml", ".toml", ".ini", ".cfg")
+PLAIN = (".txt", ".text", ".out", ".log", ".err", "")
+NOTEBOOK = re.compile(r'"(?:nbformat|cell_type)"\s*:')
+LATEX = re.compile(r"\\begin\{(?:document|table\*?|tabular[xy]?\*?|longtable|tblr)\}|\\documentclass")
+HTML = re.compile(r"(?i)\s*<(?:!doctype html|html|head|body|table|div|h\d)\b")
+LINES_LOOKED_AT = 400
+
+
+def suffix_by_contents(opening: str) -> str:
+    """Return the suffix that a text would have by how it begins: "# Results" -> ".md". "" for plain text and logs."""
+    if begins_like_json(opening) and not logs.reader_of(opening[:20_000]):
+        return ".ipynb" if NOTEBOOK.search(opening) else ".json"
+    if HTML.match(opening):
+        return ".html"
+    if LATEX.search(opening):
+        return ".tex"
+    lines = opening.splitlines()[:LINES_LOOKED_AT]
+    if _is_markdown(lines):
+        return ".md"
+    if logs.reader_of(opening) or logs.guessing_reader_of(opening):
+        return ""
+    return ".csv" if _is_csv(lines) else ""
+
+
+def _is_markdown(lines: list[str]) -> bool:
+    """Whether headings, fences or tables of Markdown stand in a text that is not mostly a log."""
+    plain = [unquoted(line) for line in lines]
+    are_marks = (HEADING.match(line) or FENCE.match(line) or _is_separator(plain, k) for k, line in enumerate(plain))
+    marks = sum(map(bool, are_marks))
+    if not marks:
+        return False
+    outside: list[str] = []  # of fences
+    in_fence = False
+    for line in plain:
+        in_fence ^= FENCE.match(line) is not None
+        if not in_fence:
+            outside.append(line)
+    text = "\n".join(outside)
+    return 5 * marks > len(plain) or not (logs.reader_of(text) or logs.guessing_reader_of(text))
+
+
+def _is_separator(lines: list[str], k: int) -> bool:
+    """Whether line `k`, counted from 0, is the row of dashes below the heading of a table: "|---|---|"."""
+    return k > 0 and "|" in lines[k] and "|" in lines[k - 1] and SEPARATOR.fullmatch(lines[k].strip()) is not None
+
+
+def _is_csv(lines: list[str]) -> bool:
+    """Whether lines are rows of equal length below a heading that is a log's, or of which half is understood."""
+    rows = [line for line in lines if line.strip() and not line.startswith("#")][:20]
+    if len(rows) < 2:
+        return False
+    delimiter = max(DELIMITERS, key=rows[0].count)
+    cells = list(csv.reader(rows, delimiter=delimiter))
+    header = cells[0]
+    if len(header) < 2 or any(len(row) != len(header) for row in cells[:-1]):  # the last one may be cut off
+        return False
+    understood = sum(column_of(heading.strip()).kind is not None for heading in header)
+    return layout_of(rows[0]) is not None or 2 * understood >= len(header)

@@ -1,0 +1,107 @@
+"""Reports in plain text: blocks of `Name: figure unit` below a title."""
+
+import re
+from dataclasses import dataclass, field
+
+from scaleproof.auditor.read.grids import Grid, Line
+from scaleproof.auditor.read.headings import NOT_FIGURES, column_of
+from scaleproof.auditor.read.printed_figures import RESULTS, figures_of, plain_text
+
+NAME_AND_FIGURE = re.compile(
+    r"[\s>*+\-•✓✅|]*(?:\*\*)?([A-Za-z][\w /().%#-]{1,60}?)(?:\*\*)?\s*(?::|=|\.{3,})\s*(?:\*\*)?\s*(\S.{0,100}?)\s*$"
+)
+NAMES_AND_FIGURES = re.compile(
+    r"([A-Za-z][\w /().%#-]{1,50}?)\s*[:=]\s*([~≈<>]?[-+]?\d[\d.,]*(?:e[-+]?\d+)?\s*(?:%|"
+    r"[A-Za-zµ×][\w/×]{0,18})?)(?=[,;|\s]|$)"
+)
+RULE = re.compile(r"\s*([=\-*#~_─━═])\1{3,}\s*")
+MAY_HAVE_PAIRS = re.compile(r"[:=.].*\S")
+# What was run for the figures below it.
+COMMAND = re.compile(r"(?:\$ ?)?(?:\w+=\S+ )*(?:python3?|torchrun|bash|sh|srun|sbatch|accelerate|deepspeed|mpirun) \S")
+LEAST_RESULTS = 2  # results in a block
+LONGEST_TITLE, MOST_TITLE_WORDS = 120, 14
+
+
+def report_blocks(lines: list[Line], least: int = LEAST_RESULTS) -> list[Grid]:
+    """Return the blocks of `name: figure` in a text as one grid, a row a block and a column a name.
+
+    Blocks with fewer than `least` results are left out; [] without any other.
+    """
+    blocks = [block for block in _blocks_of_pairs(lines) if block.number_of_results >= least]
+    if not blocks:
+        return []
+    names = list(dict.fromkeys(name for block in blocks for name in block.values))
+    rows = [(block.line, [block.title, *(block.values.get(name, "") for name in names)]) for block in blocks]
+    return [Grid("report text", blocks[0].line, ["Configuration", *names], rows)]
+
+
+@dataclass
+class Block:
+    """Names and values below a title."""
+
+    line: int
+    title: str
+    values: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def number_of_results(self) -> int:
+        return sum(column_of(name).kind in RESULTS and bool(figures_of(value)) for name, value in self.values.items())
+
+
+def _blocks_of_pairs(lines: list[Line]) -> list[Block]:
+    """Return the blocks of a text. A title, a configuration ("run: a"), or a name that a block has begins the next."""
+    blocks = [Block(1, "")]
+    for number, raw in lines:
+        text = raw.strip()
+        if not text or RULE.fullmatch(text):
+            continue
+        pairs = _pairs(text)
+        if not pairs:
+            if (title := _title(text)) is not None:
+                blocks.append(Block(number, title))
+            continue
+        first_name, first_value = pairs[0]
+        if column_of(first_name).kind == "run" and not figures_of(first_value):  # "Configuration: 4 GPUs"
+            blocks.append(Block(number, first_value))
+        elif any(name in blocks[-1].values for name, _ in pairs):
+            blocks.append(Block(number, blocks[-1].title))
+        if not blocks[-1].values:
+            blocks[-1].line = number
+        for name, value in pairs:
+            blocks[-1].values.setdefault(name, value)
+    return blocks
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return the pairs of a line that are understood: ("gpus", "8"), ("loss", "2.3") of "gpus=8; loss=2.3"."""
+    if len(text) > 400 or not MAY_HAVE_PAIRS.search(text) or "|" in text.strip("|"):
+        return []
+    cleaned = plain_text(text.lstrip("-•*+> ").rstrip(" \\"))  # a backslash at the end breaks the line in Markdown
+    understood: list[tuple[str, str]] = []
+    has_separator = ":" in cleaned or "=" in cleaned
+    if has_separator:  # few lines have one, and the pattern is slow
+        pairs = [(m[1].strip(), m[2].strip()) for m in NAMES_AND_FIGURES.finditer(cleaned)]
+        understood = [(name, value) for name, value in pairs if column_of(name).kind is not None]
+    if len(understood) >= 2:
+        return understood
+    # The line may be one pair, whose value is more than a figure: "GPUs: 8 x A100"
+    m = NAME_AND_FIGURE.fullmatch(cleaned) if has_separator or "..." in cleaned else None
+    if m is None:
+        return understood
+    kind = column_of(m[1]).kind
+    if kind is None or (kind not in NOT_FIGURES and not figures_of(m[2]) and not re.match(r"[~≈<>]?[-+]?\d", m[2])):
+        return understood
+    return [(m[1].strip(), m[2])]
+
+
+def _title(text: str) -> str | None:
+    """Return what a line says that names what follows: "4 GPUs" of "### 4 GPUs:".
+
+    None for a sentence, an item, a command, a figure, or a line that is too long for a title.
+    """
+    cleaned = plain_text(text).strip("#=-*[] :")
+    if COMMAND.match(cleaned) or re.search(r"[:=]\s*[~<>]?\d", cleaned):
+        return None
+    if cleaned.endswith((".", "!", ",", ";")) or text.startswith(("- ", "* ", "|", "$")):
+        return None
+    return cleaned if cleaned and len(cleaned) <= LONGEST_TITLE and len(cleaned.split()) <= MOST_TITLE_WORDS else None

@@ -59,7 +59,7 @@ OTHER_KINDS = {("rate", "time"): "time_s", ("power_w", "energy"): "energy_j"}
 # Kind of a figure by the dimension of its unit, where nothing else is known.
 KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
 KINDS_OF_UNITS |= {"bandwidth": "bandwidth_bytes_per_s"}
-KI, MI, GI, TI = 2.0**10, 2.0**20, 2.0**30, 2.0**40
+KI, MI = 2.0**10, 2.0**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ MEMORIES = {
     1.0: ("b", "byte", "bytes"),
     KI: ("kb", "kib"),
     MI: ("mb", "mib", "megabytes"),
-    GI: ("gb", "gib", "g", "gigabytes"),
-    TI: ("tb", "tib"),
+    2.0**30: ("gb", "gib", "g", "gigabytes"),
+    2.0**40: ("tb", "tib"),
 }
 ITEMS = {
     "tokens": ("tokens", "token", "tok", "toks", "t", "tkn"),

@@ -21,6 +21,12 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
         lambda match: f"{match[1]}{1.013 * float(match[2])}",
         "does not follow from detectable_low",
     ),
+    "a detectable effect, beyond what draws decide": (
+        "scaling_report.json",
+        r'("detectable": )([\d.]+)',
+        lambda match: f"{match[1]}{1.04 * float(match[2])}",
+        "resolve, detectable",
+    ),
     "E3 a ratio in words": ("claims.json", r"\d\.\d+x zero2", "9.87x zero2", "is at 9.87x"),
     "a figure is dropped": (
         "claims.json",

@@ -16,8 +16,8 @@ from typing import Any
 from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify import intervals
-from scaleproof.verify.intervals import TOLERANCE_OF_DRAWS, Bounds, CellFamily, PairNoise
-from scaleproof.verify.raw import Difference, RawRun, check_values, close
+from scaleproof.verify.intervals import Bounds, CellFamily, Drawn, PairNoise
+from scaleproof.verify.raw import Difference, RawRun, check_values
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
 from scaleproof.verify.stated import settings_of
@@ -351,7 +351,7 @@ def _check_resolve(
 
 
 def _check_resolution(
-    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
+    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], Drawn], answer: RawAnswer
 ) -> Iterator[Difference]:
     """Yield where `stated` gives other differences than those that `n` repeats and further ones show.
 
@@ -369,13 +369,13 @@ def _check_resolution(
     later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
     differences = {"detectable": (stated, now), "further, detectable": (stated["further"], later)}
     for name, (section, difference) in differences.items():
-        if not close(math.log1p(section["detectable"]), math.log1p(difference), TOLERANCE_OF_DRAWS):
-            yield from check_values(REPORT, f"{where}, {name}", section["detectable"], difference)
+        if not difference.holds(section["detectable"]):
+            yield from check_values(REPORT, f"{where}, {name}", section["detectable"], difference.value)
     enough = stated["repeats"]  # None: more than MOST_REPEATS
     effect = stated["effect"]
     fewer = max((repeats for repeats in looks if repeats < (enough or math.inf)), default=None)
-    fewer_suffice = fewer and shown_by(fewer, ROUND_CONFIDENCE) < effect * (1 - TOLERANCE_OF_DRAWS)
-    too_few = enough and shown_by(enough, ROUND_CONFIDENCE) > effect * (1 + TOLERANCE_OF_DRAWS)
+    fewer_suffice = fewer and shown_by(fewer, ROUND_CONFIDENCE).high < effect
+    too_few = enough and shown_by(enough, ROUND_CONFIDENCE).low > effect
     if fewer_suffice or too_few or (enough and enough not in looks):
         yield Difference(REPORT, f"{where}, repeats", f"{enough} repeats are not those that show the effect")
 

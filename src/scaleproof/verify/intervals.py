@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special, stats
@@ -18,8 +19,9 @@ FEWEST = 3  # repeats of which a ratio has an interval
 NOISY_PAIR = 0.3  # level of the test that finds a pair, or a cell, noisier than the others: its own noise counts then
 NOISY_CELLS = 0.1  # level of the test that finds cells unequally noisy: of each pair its own noise counts then
 POWER = 0.8
-DRAWS = 50_000
-TOLERANCE_OF_DRAWS = 0.06  # of figures by simulation
+DRAWS, DRAWS_OF_ANALYSIS = 50_000, 20_000
+# Six standard errors, of both draws together, of the share of effects that a quantile leaves below it.
+SHARE_ERROR = 6 * math.sqrt(POWER * (1 - POWER) * (1 / DRAWS + 1 / DRAWS_OF_ANALYSIS))
 MEANS, STEP = np.linspace(-9, 9, 181, retstep=True)  # of a normal mean: the grid of an integral over it
 
 Logs = Mapping[int, float]  # repeat -> logarithm of a rate
@@ -29,6 +31,18 @@ Bounds = tuple[float, float]
 def half_width(variance: float, freedom: float, confidence: float) -> float:
     """Return half of Student's interval of a quantity with that variance."""
     return float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(variance)
+
+
+class Drawn(NamedTuple):
+    """A figure that a simulation gives, and the bounds within which other draws give it."""
+
+    value: float
+    low: float
+    high: float
+
+    def holds(self, figure: float) -> bool:
+        """Return whether other draws may give that figure."""
+        return self.low <= figure <= self.high
 
 
 @dataclass(frozen=True)
@@ -233,7 +247,7 @@ def _solve_for_quantile(confidence: float, freedom: float, within: Callable[[np.
     return float(brentq(excess, 0.0, 1000.0))
 
 
-def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float:
+def detectable_by_family(family: CellFamily, n: int, confidence: float) -> Drawn:
     """Return the smallest relative difference that `n` repeats of a family show with probability POWER, simulated.
 
     A drawn difference is shown where it passes the half-width that the rule of `family` gives to drawn noise.
@@ -260,10 +274,11 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
         thresholds = np.where(is_mistaken, of_all_pairs, np.maximum(alone, by_all_cells))
-    return math.expm1(_detectable(thresholds, n, freedom, random) * spread)
+    effects = (thresholds - random.standard_normal(DRAWS)) / _estimated_spreads(freedom, random)
+    return Drawn(*(math.expm1(log_ratio * spread) for log_ratio in effect_shown(effects, n)))
 
 
-def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
+def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> Drawn:
     """Return the smallest relative difference of one pair that `n` repeats show with probability POWER, by simulation.
 
     A drawn difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise.
@@ -272,11 +287,12 @@ def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
     # Freedom is n - 1 for the pair, and as much for each further cell whose noise counts beside that of the pair.
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
     spread = math.sqrt(noise.variance * noise.n)  # of a ratio of two runs
-    return math.expm1(_detectable_in_spreads(n, others, noise.freedom, confidence) * spread)
+    in_spreads = _detectable_in_spreads(n, others, noise.freedom, confidence)
+    return Drawn(*(math.expm1(log_ratio * spread) for log_ratio in in_spreads))
 
 
 @lru_cache(maxsize=256)
-def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> float:
+def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> Drawn:
     """Return the log ratio that a pair shows beside `others` cells, in standard deviations of a ratio of two runs."""
     random = np.random.default_rng(7)
     own_freedom, other_freedom = n - 1, others * (n - 1)
@@ -290,10 +306,18 @@ def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidenc
         freedom = own_freedom + other_freedom
         by_all_cells = stats.t.ppf(level, freedom) * np.sqrt((own_chi2 + other_chi2) / freedom)
         thresholds = np.where(is_noisy, thresholds, by_all_cells)
-    return _detectable(thresholds, n, freedom_so_far, random)
+    return effect_shown((thresholds - random.standard_normal(DRAWS)) / _estimated_spreads(freedom_so_far, random), n)
 
 
-def _detectable(thresholds: np.ndarray, n: int, freedom: float, random: np.random.Generator) -> float:
-    """Return the logarithm that passes the drawn thresholds 8 times in 10, in spreads estimated with that `freedom`."""
-    effects = (thresholds - random.standard_normal(DRAWS)) / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
-    return float(np.quantile(effects, POWER)) / math.sqrt(n)
+def _estimated_spreads(freedom: float, random: np.random.Generator) -> np.ndarray:
+    """Return draws of an estimate with that `freedom` of a spread of 1."""
+    return np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
+
+
+def effect_shown(effects: np.ndarray, n: int) -> Drawn:
+    """Return the log ratio that `n` repeats or pairs show with probability POWER, in spreads of one.
+
+    `effects`: drawn ones that are just shown, in standard errors of a mean.
+    """
+    shares = [POWER, POWER - SHARE_ERROR, POWER + SHARE_ERROR]
+    return Drawn(*(float(effect) / math.sqrt(n) for effect in np.quantile(effects, shares)))

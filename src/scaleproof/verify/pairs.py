@@ -14,7 +14,7 @@ from scipy import stats
 
 from scaleproof.verify import raw
 from scaleproof.verify.contents import json_of, schema_of
-from scaleproof.verify.intervals import DRAWS, POWER, TOLERANCE_OF_DRAWS, half_width
+from scaleproof.verify.intervals import DRAWS, Drawn, effect_shown, half_width
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import CONFIDENCE, log_interval
 
@@ -93,6 +93,7 @@ def _check_estimate(entry: Mapping[str, Any], pairs: PairedRuns, with_bounds: bo
     expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
     for name, value in expected.items():
         if not _agrees(name, estimate[name], value):
+            value = value.value if isinstance(value, Drawn) else value
             yield from raw.check_values(FILE, f"{entry['name']}, {name}", estimate[name], value, "the pairs give")
     for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
         if len(values) != len(estimate[name]) or not all(map(raw.close, values, estimate[name])):
@@ -142,22 +143,27 @@ def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     in_spreads = _detectable_effect(n, nulls)
     for name, probability in QUANTILES.items():
         spread = pairs.spread * math.sqrt(pairs.freedom / float(stats.chi2.ppf(probability, pairs.freedom)))
-        yield name, math.expm1(in_spreads * spread)
+        yield name, Drawn(*(math.expm1(effect * spread) for effect in in_spreads))
         yield name.replace("detectable", "pairs"), _pairs_needed(spread, nulls)  # pairs_low, pairs_high
-    detectable = in_spreads * pairs.spread
-    if abs(abs(mean) / detectable - 1) > TOLERANCE_OF_DRAWS:  # nearer to it, other draws may say otherwise
-        yield "overstated", claimed and abs(mean) < detectable
+    detectable = Drawn(*(effect * pairs.spread for effect in in_spreads))
+    if not detectable.holds(abs(mean)):  # else other draws may say otherwise
+        yield "overstated", claimed and abs(mean) < detectable.value
 
 
-def _pairs_needed(spread: float, nulls: int) -> int | None:
-    """Return how many pairs with that spread would show EFFECT: an even number; None above MOST_PAIRS."""
+def _pairs_needed(spread: float, nulls: int) -> Drawn:
+    """Return how many pairs with that spread would show EFFECT: an even number; infinite above MOST_PAIRS."""
     numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
-    index = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls) * spread <= math.log1p(EFFECT))
-    return numbers[index] if index < len(numbers) else None
+
+    def needed(bound: int) -> float:  # by its place in what is drawn
+        shown = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls)[bound] * spread <= log_effect)
+        return numbers[shown] if shown < len(numbers) else math.inf
+
+    log_effect = math.log1p(EFFECT)
+    return Drawn(*map(needed, range(3)))
 
 
 @lru_cache(maxsize=1024)
-def _detectable_effect(n: int, nulls: int) -> float:
+def _detectable_effect(n: int, nulls: int) -> Drawn:
     """Return the log ratio that `n` pairs, beside `nulls` A/A pairs, claim 8 times in 10, by simulation.
 
     It is in standard deviations of a pair. Both bounds that a claim must pass follow from the spread that is drawn.
@@ -167,20 +173,15 @@ def _detectable_effect(n: int, nulls: int) -> float:
     freedom = n - 1 + nulls
     half_widths = stats.t.ppf(0.975, n - 1) * np.sqrt(chi2 / (n - 1))
     noise_floors = stats.t.ppf(0.975, freedom) * np.sqrt((chi2 + null_chi2) / freedom)
-    claimed_from = np.maximum(half_widths, noise_floors) - random.standard_normal(DRAWS)
-    return float(np.quantile(claimed_from, POWER)) / math.sqrt(n)
+    return effect_shown(np.maximum(half_widths, noise_floors) - random.standard_normal(DRAWS), n)
 
 
 def _agrees(name: str, stated: object, computed: object) -> bool:
     """Return whether a stated figure or word is the computed one, but for the draws of a simulation."""
     if name in ("claim", "overstated"):
         return stated == computed
-    if name.startswith("detectable") and isinstance(stated, float) and isinstance(computed, float) and stated > -1:
-        return raw.close(math.log1p(stated), math.log1p(computed), TOLERANCE_OF_DRAWS)
-    if name.startswith("pairs") and isinstance(stated or computed, int):  # None: more than MOST_PAIRS
-        pairs, expected = (value if isinstance(value, int) else MOST_PAIRS for value in (stated, computed))
-        # They grow with the square of what draws decide, by twice its tolerance and more, and are even numbers.
-        return abs(pairs - expected) <= 2 + 3 * TOLERANCE_OF_DRAWS * expected
+    if isinstance(computed, Drawn):  # no number of pairs: more than MOST_PAIRS
+        return computed.holds(stated) if isinstance(stated, int | float) else math.isinf(computed.high)
     return raw.close(stated, computed, raw.TOLERANCE)
 
 

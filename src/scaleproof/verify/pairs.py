@@ -155,8 +155,8 @@ def _pairs_needed(spread: float, nulls: int) -> Drawn:
     numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
 
     def needed(bound: int) -> float:  # by its place in what is drawn
-        shown = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls)[bound] * spread <= log_effect)
-        return numbers[shown] if shown < len(numbers) else math.inf
+        index = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls)[bound] * spread <= log_effect)
+        return numbers[index] if index < len(numbers) else math.inf
 
     log_effect = math.log1p(EFFECT)
     return Drawn(*map(needed, range(3)))

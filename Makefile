@@ -5,8 +5,11 @@ READY := $(VENV)/.ready
 # Rules call `scaleproof` and `python` by name; this puts the environment's first.
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Packages of Debian and of Python are installed side by side.
+MAKEFLAGS += --jobs=2
+unexport MAKEFLAGS
 
-.PHONY: gpu-check demo picture test setup lock envs conda-lock
+.PHONY: gpu-check demo picture test packages setup lock envs conda-lock
 demo: $(READY)
 	snakemake --cores 2
 	@echo
@@ -15,9 +18,11 @@ demo: $(READY)
 # The environment alone, for `. .venv/bin/activate` and commands by hand; on a cluster, on its login node.
 setup: $(READY)
 
-test: $(READY)
-	tests/install-system-packages
+test: $(READY) packages
 	$(if $(TESTS),pytest $(TESTS),tests/run-all)
+
+packages:
+	tests/install-system-packages
 
 # First contact with a GPU (docs/gpu.md): no network, no snakemake. STAGES=doctor,runs: those alone. WHEELS: see there.
 OUT ?= gpu-check

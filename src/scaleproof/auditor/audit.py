@@ -82,12 +82,14 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     """
     # Runs that this program measured are judged by checks of their own, which know more.
     own_names, own_findings, own_formats = _audit_own_runs(evidence)
-    if not own_names and not own_findings and not has_result(evidence):
-        raise _no_result(evidence, source)
-
-    formats = own_formats + _count_formats(evidence)
     context = AuditContext(evidence)
+    is_empty = not own_names and not own_findings and not has_result(evidence)
+    if is_empty and not evidence.other_tables:
+        raise _no_result(evidence, source)
     findings = by_severity([*own_findings, *audit_context(context)])
+    if is_empty and not findings:  # a table that is not understood counts where something in it is wrong
+        raise _no_result(evidence, source)
+    formats = own_formats + _count_formats(evidence)
     return Audit(
         source=source,
         runs=[*own_names, *(run.name for run in evidence.runs)],

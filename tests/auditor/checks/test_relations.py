@@ -173,6 +173,12 @@ SOUND = {
         "GPUs | tok/s/GPU | MFU",
         *("1 | 48,842.1 | 47.4%", "8 | 36,756.3 | 35.7%", "16 | 31,577.0 | 30.7%", "32 | 23,237.7 | 23.9%"),
     ),
+    "times as long, in brackets": rows(
+        "Tool | Command | Time",
+        "rg | a | **0.082s (1.00x)**",
+        "ag | b | 0.167s (2.04x)",
+        "git grep | c | 0.273s (3.34x)",
+    ),
     "small whole numbers": rows(
         "Layers | Heads | Batch | Tokens/s", "2 | 2 | 4 | 911", "4 | 2 | 6 | 702", "6 | 2 | 8 | 503", "8 | 4 | 8 | 404"
     ),

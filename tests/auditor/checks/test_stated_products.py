@@ -33,6 +33,12 @@ CASES = {
     "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
     "That is 100 GPUs × 24 h × $2 = ${}.": ("8,400", "4,800", "in any unit"),
     "30.5 + 20.1 s = {} s": ("56.0", "50.6", "it is 50.6"),
+    "MLP total: 82.5 MB × 28    = {} MB": ("3,210", "2,310", "it is 2310"),
+    "Regression tests: {}/236 (99.2%) pass.": ("204", "234", "it is 86.4 %"),
+    "It works in 2 of 19 ({}%).": ("15.0", "10.5", "it is 10.5 %"),
+    rows("Total GPUs | GPUs per node | Number of nodes", "8 | 8 | 1", "64 | 8 | 8", "128 | 8 | 16", "256 | 8 | {}"): (
+        *("23", "32", "256 / 8 / 23"),
+    ),
     RECIPE.format("{}", "528,384"): ("285", "258", "= 258, which gives no global batch of 285"),
     RECIPE.format("258", "{}"): ("582,384", "528,384", "258 sequences x 2048 tokens = 528,384"),
     rows(MESH, "70B | 64 | 128 | 1 | 8192 | 2 | 4 | 2 | {}"): ("23", "32", "= 23, which gives no global batch of 128"),
@@ -46,6 +52,7 @@ SOUND = (
     "2 + 4 × 8 = 34, (2 + 3) × 4 × 5 = 100, 2^4 × 3 = 48, 2 * 8 * 4 * 2 = 128",
     "phases 1 + 2 = 8 hours; 1 h + 30 min = 90 min",
     "batch 8 × 4 = 32 × 2 GPUs = 64; 1.5B params × 2B = ~3.0 GB; v1.5 × 2 = 4",
+    "Fold 3/30 (95.2%), 8/10 (85%), 4/100 (96%), TP=4/8 (12% overhead), 12/2024 (15.1%), 5/40 (12%)",
     rows(
         "Setting | Default | Value",
         *("micro batch size | 1 | 4", "gradient accumulation | 8 | 2", "global batch size | 512 | 64"),

@@ -49,8 +49,8 @@ class AuditContext:
             "runs": any(of_runs) or any(beside_runs),
             "sentences": bool(evidence.stated_figures or evidence.stated_results),
             "several tables": len(tables) > 1,
-            "marks of ratios": any(map(_may_have_ratios, tables)),
-            "related figures": bool(evidence.settings) or any(map(_has_related_figures, tables)),
+            "marks of ratios": any(map(_may_have_ratios, [*tables, *evidence.other_tables])),
+            "related figures": any(map(_has_related_figures, [*tables, *evidence.other_tables])),
         }
         return {kind for table in tables for kind in table.kinds()} | {
             name for name, is_there in sources.items() if is_there

@@ -185,12 +185,13 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     yield from speedups
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
-    for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
+    tables = (*context.evidence.tables, *context.evidence.other_tables)
+    for table, figures in ((one, figures) for one in tables for figures in figure_tables(one)):
         targets = [column for column in figures.columns if is_ratio(column)]
         if figures.on_side:  # columns are called by names of rows, which are of anything
             targets = [column for column in targets if SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
-        if not flagged & set(figures.places):
+        if not flagged & set(figures.places) and table in context.evidence.tables:
             flags += _ratios_of_nothing(figures)
         for flag in flags:
             if not flagged & set(flag.about):  # one finding for a row

@@ -15,7 +15,7 @@ from scaleproof.auditor.checks.matching import SETTING_KINDS, evidence_index, ma
 from scaleproof.auditor.checks.published_claims import claims_follow
 from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull_of, series_of
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
@@ -35,6 +35,11 @@ MOST_SENTENCES = 300  # of one audit
 OTHER_BASELINE = re.compile(
     r"(?i)\b(?:vs\.?|versus|over|than|compared|relative|against|cpus?|baseline|naive|eager|theoretical|their|previous)\b"
 )
+# What is N times as fast is then a part of the step, or a link.
+OF_A_PART = re.compile(
+    r"(?i)\b(?:all-?reduce|all-?gather|reduce-?scatter|communication|interconnect|bandwidth|nvlink|infiniband|kernels?|"
+    r"attention|data ?load\w*|sync\w*|transfers?|compil\w+) (?:is|are|was|were|runs?|becomes?|gets?) [^.;,]{0,20}$"
+)
 ATTRIBUTES = ("strategy", "precision", "model", "dataset", "device", "backend", "run")
 
 
@@ -49,10 +54,15 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     Repair: Generate tables from files; retype nothing.
     """
     yield from claims_follow(context)
-    yield from _contradicted_sentences(context)
+    first_of_sentence = {flag.about[0]: flag for flag in reversed(_flags_of_sentences(context))}
+    yield from reversed(first_of_sentence.values())
     for result in context.evidence.stated_results:
         if not any(result.stated.meets(reading, SOURCES_TOLERANCE) for reading in result.readings):
             yield Flag(f"“{result.printed}”: {result.right}", [result.source])
+
+
+def _flags_of_sentences(context: AuditContext) -> list[Flag]:
+    return [*_contradicted_sentences(context), *_figures_beside_others(context)]
 
 
 def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
@@ -75,6 +85,8 @@ def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
 def _is_of_devices(stated: StatedFigure) -> bool:
     """Whether a sentence states a measured speed-up or efficiency on N devices, over no baseline of another kind."""
     if stated.kind not in ("speedup", "efficiency") or stated.hypothetical or stated.bound not in (None, "~"):
+        return False
+    if OF_A_PART.search(stated.sentence.partition(stated.printed)[0]):
         return False
     baseline_is_clear = stated.over_devices is not None or not OTHER_BASELINE.search(stated.sentence)
     return bool(stated.devices) and baseline_is_clear
@@ -120,6 +132,78 @@ def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
         return False
     named = names_in(" . ".join((*paragraphs, *table.section)))["strategy"]
     return named == {stated.words.get("strategy")}
+
+
+# Kind of a figure in a sentence, words of it -> kinds of figures in tables that it may be. The first that fits counts.
+SAME_QUANTITY = (
+    ("rate", r"token|tok\b", ("tokens_per_s", "rate")),
+    ("rate", r"sample|image|img|sequence", ("samples_per_s", "rate")),
+    ("time", r"epoch", ("epoch_time_s",)),
+    ("time", r"step|iteration", ("step_time_s",)),
+    ("time", r"total|wall|training time", ("total_time_s",)),
+    *((kind, "", (kind,)) for kind in ("speedup", "efficiency", "mfu")),
+    ("memory", "", ("memory_bytes",)),
+)
+FIGURE_OF_ANOTHER = 0.1  # relative difference from which on a figure is another one
+ROUGHLY = 0.02  # relative difference of one that a sentence rounds
+
+
+def _figures_beside_others(context: AuditContext) -> Iterator[Flag]:
+    """Flag a figure in a sentence whose other figures are those of a row, where that row has another one of its kind.
+
+    Example: "2,410 tokens/s at 58.1 % MFU" beside a row of 2,410 and 51.8 %. Not where any row of the document has it.
+    """
+    sentences: dict[tuple[str, str], list[StatedFigure]] = defaultdict(list)
+    for stated in context.evidence.stated_figures[:MOST_SENTENCES]:
+        if not stated.hypothetical and stated.bound in (None, "~") and _kinds_of(stated):
+            sentences[(stated.file, stated.sentence)].append(stated)
+    for (file, sentence), figures in sentences.items():
+        if len(figures) < 2:
+            continue
+        rows = [row for table in context.tables if table.file == file for row in table.rows[:MOST_ROWS]]
+        of_figures = [{id(row) for row in rows if _states(row, stated, ROUGHLY)} for stated in figures]
+        for stated, own_rows in zip(figures, of_figures, strict=True):
+            others = [(other, of_other) for other, of_other in zip(figures, of_figures, strict=True) if of_other]
+            if own_rows or (stated.kind in ("speedup", "efficiency") and OTHER_BASELINE.search(sentence)):
+                continue
+            about = [row for row in rows if any(id(row) in of_other for _, of_other in others)]
+            # Of another size, or of a kind that the sentence has already, it is of another row.
+            kinds = {kind for other, _ in others for kind in _kinds_of(other)}
+            of_kind = [figure for row in about for kind in _kinds_of(stated) if (figure := row.known(kind))]
+            if len(about) != 1 or len(of_kind) != 1 or kinds & {*_kinds_of(stated)}:
+                continue
+            (row,), (figure,) = about, of_kind
+            is_another = stated.devices in (None, row.devices) and not _states(row, stated, FIGURE_OF_ANOTHER)
+            if is_another and not _is_ratio_of_rows(stated, rows):
+                evidence = f"“{stated.printed}” beside “{others[0][0].printed}”; {row.place} has {figure.printed}"
+                yield Flag(f"{evidence} ({figure.heading})", [stated.source, row.place])
+
+
+def _kinds_of(stated: StatedFigure) -> tuple[str, ...]:
+    """Return the kinds of figures in tables that a figure of a sentence may be; () where that is not certain."""
+    same = (kinds for kind, words, kinds in SAME_QUANTITY if kind == stated.kind and re.search(words, stated.printed))
+    return next(same, ())
+
+
+def _states(row: ReportedRow, stated: StatedFigure, tolerance: float) -> bool:
+    """Whether a row has the figure of a sentence, give or take a relative difference."""
+    tolerance = max(tolerance, ABOUT if stated.bound else 0.0)
+    of_kinds = [figure for kind in _kinds_of(stated) for figure in row.all_of(kind)]
+    return any(stated_interval(stated).meets(figure.interval, tolerance) for figure in of_kinds)
+
+
+def _is_ratio_of_rows(stated: StatedFigure, rows: list[ReportedRow]) -> bool:
+    """Whether a stated speed-up or efficiency is a ratio of two rows."""
+    if stated.kind not in ("speedup", "efficiency"):
+        return False
+    figures = [figure.value for row in rows for kind in MEASURED if (figure := row.usable(kind))]
+    target = stated_interval(stated)
+    sizes = {row.devices or 1 for row in rows} if stated.kind == "efficiency" else {1}
+    return any(
+        target.contains(one / other / size * over, SOURCES_TOLERANCE)
+        for one, other in product(figures, figures)
+        for size, over in product(sizes, sizes)
+    )
 
 
 @dataclass(frozen=True)

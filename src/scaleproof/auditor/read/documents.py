@@ -11,7 +11,8 @@ from scaleproof.auditor.read.markup_tables import html_tables, latex_tables
 from scaleproof.auditor.read.printed_figures import RESULTS
 from scaleproof.auditor.read.report_blocks import report_blocks
 from scaleproof.auditor.read.reported import Evidence, Unread
-from scaleproof.auditor.read.sentences import DIGIT, MARK_OF_RESULT, stated_figures, stated_results
+from scaleproof.auditor.read.sentences import DIGIT, stated_figures
+from scaleproof.auditor.read.stated_results import MARK_OF_RESULT, stated_results
 from scaleproof.auditor.read.typed_tables import is_profile, read_table, typed_table
 
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
@@ -27,10 +28,6 @@ PROGRAM_LANGUAGES = (
 )
 LIST_ITEM = r"(?:[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=[|>]))?"
 QUOTE_MARKS = re.compile(rf"{LIST_ITEM}(?:[ \t]*> ?)*{LIST_ITEM}")
-# Kinds of settings that others follow from: a table with three or more is read.
-OF_BATCHES = {
-    *("micro_batch", "batch", "accumulation", "global_batch", "global_batch_tokens", "seq_len", "steps", "tokens"),
-}
 SECTION_LINES = 20  # above a table that may state its unit
 LATEX_LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 
@@ -227,8 +224,10 @@ def take_grids(evidence: Evidence, grids: Iterable[Grid], name: str) -> int:
         if table is not None and table.kinds() & RESULTS:
             evidence.tables.append(table)
             added += 1
-        elif table is not None and len(table.kinds() & OF_BATCHES) >= 3:
-            evidence.settings.append(table)
+            continue
+        if table is not None:
+            evidence.other_tables.append(table)
+        if table is not None and table.states_settings:
             added += 1
         elif _has_figures(grid) and not is_profile(grid.header):
             headings = ", ".join(heading[:30] for heading in grid.header[:6])

@@ -284,7 +284,7 @@ class Evidence:
 
     runs: list[ReportedRun] = field(default_factory=list)
     tables: list[ReportedTable] = field(default_factory=list)
-    settings: list[ReportedTable] = field(default_factory=list)  # tables of batches, lengths and steps, without results
+    other_tables: list[ReportedTable] = field(default_factory=list)  # without results, or with unknown headings
     stated_figures: list[StatedFigure] = field(default_factory=list)  # of sentences
     stated_results: list[StatedResult] = field(default_factory=list)  # of sentences and cells: changes, products
     operator_tables: list[OperatorTable] = field(default_factory=list)
@@ -298,3 +298,8 @@ class Evidence:
     traces: list[str] = field(default_factory=list)  # of Nsight Systems or torch.profiler: another command's
     traced_folders: list[str] = field(default_factory=list)  # folders of `traces`
     named_files: set[Path] = field(default_factory=set)  # files that were named one by one
+
+    @property
+    def settings(self) -> list[ReportedTable]:
+        """The tables of batches, lengths, steps or nodes without results."""
+        return [table for table in self.other_tables if table.states_settings]

@@ -16,6 +16,11 @@ from scaleproof.ground.errors import plural
 # Kinds whose value is a word.
 WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "run", "status")
 
+SETTINGS = {
+    *("micro_batch", "batch", "accumulation", "global_batch", "global_batch_tokens", "seq_len", "steps"),
+    *("devices", "nodes", "devices_per_node"),
+}
+
 Statistic = Literal["mean", "median", "p50", "p90", "p95", "p99", "min", "max", "std", "sum", "last", "first"]
 # What a cell or a row says about itself: it was not measured, or could not be.
 Remark = Literal["projected", "theoretical", "estimated", "out of memory", "failed", "not run", "reference"]
@@ -255,6 +260,11 @@ class ReportedTable:
         """Headings of the columns that no quantity is known for."""
         unknown = [column for column in self.columns if column.kind is None]
         return [column.heading for column in unknown if not column.words and column.devices is None]
+
+    @property
+    def states_settings(self) -> bool:
+        """Whether it has three settings or more, so that some follow from others."""
+        return len(self.kinds() & SETTINGS) >= 3
 
     def kinds(self) -> set[str]:
         """Return the kinds of which at least one row has a figure."""

@@ -1,26 +1,18 @@
-"""Sentences that state a figure: "3.4x on 4 GPUs", "71 % faster"; changes beside both their ends: "2x (9 s → 4 s)".
+"""Sentences that state a figure: "3.4x on 4 GPUs", "71 % faster".
 
 What a figure is about is not decided here: the numbers of devices and the words that stand in its sentence go with
 it, and the audit matches them with runs and rows. A figure whose kind the sentence does not name is left alone.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from scaleproof.auditor.read.printed_figures import (
-    DEVICE,
-    NUMBER,
-    PrintedFigure,
-    figures_of,
-    number,
-    plain_text,
-    unit_of,
-)
-from scaleproof.auditor.read.reported import StatedFigure, StatedKind, StatedResult
-from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
+from scaleproof.auditor.read.printed_figures import DEVICE, NUMBER, number, plain_text, unit_of
+from scaleproof.auditor.read.reported import StatedFigure, StatedKind
+from scaleproof.auditor.read.reported_tables import resolution_of
 from scaleproof.auditor.read.words import DEVICES, SPELT_OUT, describe
 
 Prose = list[tuple[int, str, tuple[str, ...]]]
@@ -275,126 +267,3 @@ def _set_devices(figure: StatedFigure, sentence: str, start: int, end: int) -> N
 def _count(text: str) -> int:
     """Return a number of devices that is printed or spelt out: "8", "four", "a single"."""
     return SPELT_OUT.get(text.lower().removeprefix("a ")) or int(text)
-
-
-# Dimensions of what changes. Shares are left out: "50 % to 94 %" may be points or per cent.
-COMPARED = {"time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost"}
-BETWEEN_ENDS = re.compile("→|->|=>| to |vs|versus|against")  # of a change
-MARK_OF_RESULT = re.compile(f"{BETWEEN_ENDS.pattern}|[=≈]")
-_UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/[A-Za-z]+){0,2})?"
-_ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus|against) ?(?P<b>\$?{NUMBER}{_UNIT})"
-_ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
-_WAY = r"(?:faster|slower|less|more|higher|lower|reduction|improvement|increase|decrease|gain|drop|speed-?up|savings?)"
-_FIGURE = rf"(?<![\d.,–-]){_ABOUT}[+−-]?(?P<n>{NUMBER}) ?(?P<mark>%|percent|x|×|-?fold)(?![\w-])"
-_CHANGES = [
-    re.compile(pattern)
-    for pattern in (
-        rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;])",
-        rf"{_FIGURE}(?: {_WAY})? \((?:from )?{_ENDS}\)",
-        rf"\bby {_FIGURE} from {_ENDS}(?=[ .,;)]|$)",
-        rf"{_FIGURE}(?: \w+)?(?: {_WAY})?: [Ff]rom {_ENDS}(?=[ .,;)]|$)",
-        rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
-    )
-]
-_BOUND = re.compile(r"(?i)(?:up to|over|than|at least|at most|above|below|under|[<>≤≥]) ?$")
-LONGEST_LINE = 2000  # characters
-
-
-def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[StatedResult]:
-    """Yield the changes and products that lines with a MARK_OF_RESULT state: "2x (9 s → 4 s)", "2 nodes x 8 = 16"."""
-    for line, raw in lines:
-        if BETWEEN_ENDS.search(raw):
-            yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
-        if "=" in raw or "≈" in raw:
-            yield from _equations(f"{file}:{line}", _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×"))
-
-
-def _changes(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield the changes of a line that stand beside both their ends."""
-    for m in (m for pattern in _CHANGES for m in pattern.finditer(text)):
-        readings = _possible_changes(figures_of(m["a"]), figures_of(m["b"]))
-        if readings and not _BOUND.search(text[: m.start("n")]):
-            scale = 1.0 if m["mark"] in ("x", "×") or m["mark"].endswith("fold") else 0.01
-            values = ", ".join(f"{reading.middle:.3g}" for reading in readings if reading.low > 0)
-            right = f"between the two it is {values}"
-            yield StatedResult(source, m[0].strip(), _result(m["n"], bool(m["about"])) * scale, readings, right)
-
-
-_MARKS = re.compile(r"\*\*|`|^\s*(?:[-*+>]|\d+\.) ")  # of bold figures, and of the item of a list
-_POSITIVE = NUMBER.removeprefix("[-+−]?")
-# A number with its unit, "$2/GPU-hour"; "x" is no unit here.
-_TERM = rf"\$?{_POSITIVE}(?: ?%|(?:/| ?(?![x×](?![a-z])))[A-Za-zµ][A-Za-zµ/.-]*(?: (?!x )[A-Za-z][A-Za-z/-]*){{0,2}})?"
-_EQUATION = re.compile(
-    rf"(?<![\w.,])(?P<terms>{_TERM}(?:(?: ?[×*·x] ?| [/÷] ){_TERM})+|{_TERM}(?: \+ {_TERM})+) ?(?:=|(?P<about>≈)) ?"
-    rf"(?P<around>[~≈]|about )? ?\$?(?P<n>{_POSITIVE})(?P<unit> ?%| ?[A-Za-zµ×][A-Za-zµ/×]*)?"
-)
-_OPERATOR_BEFORE = re.compile(r"(?:[\d)\]}^²³*×·÷/+−–<>-]|\b[xX])\s*$")  # then the terms are a part of something
-_OPERATOR_BEHIND = re.compile(r"\s*(?:[\d*×·⋅/÷+−–^([=-]|x\b)")
-LEAST_TERM = 10.0  # of a sum: smaller numbers may be names
-_UNIT_FACTORS = [
-    1000.0**k * factor for k in range(-8, 9) for factor in (1, 60, 1 / 60, 24, 1 / 24, 3.6, 1 / 3.6, 8, 1 / 8, 0.1, 10)
-]
-_UNIT_FACTORS += [1024.0**k * factor for k in range(-4, 5) for factor in (1, 8, 1 / 8)]
-
-
-def _equations(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield products, quotients and sums that are written out: "3 GPUs x 8 GB = 24 GB"; what "x" counts is none."""
-    for m in _EQUATION.finditer(text):
-        is_part = _OPERATOR_BEFORE.search(text[: m.start()]) or _OPERATOR_BEHIND.match(text, m.end())
-        if is_part or (m["unit"] or "").strip() in ("x", "×"):
-            continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of these
-        parts = re.split(rf"({_TERM})", m["terms"])
-        terms = [_term(part) for part in parts[1::2]]
-        if "+" in m["terms"]:
-            units = {re.sub(r"[\d.,$]", "", part).strip().lower() for part in parts[1::2]}
-            if len(units - {""}) > 1 or any(term.middle < LEAST_TERM for term in terms):
-                continue  # "1 h + 30 min", "phases 1 + 2"
-            value = PrintedInterval(sum(term.low for term in terms), sum(term.high for term in terms))
-        else:
-            value = terms[0]
-            for sign, term in zip(parts[2::2], terms[1:], strict=False):
-                value = value / term if sign.strip() in ("/", "÷") else value * term
-        stated = _result(m["n"], bool(m["about"] or m["around"]))
-        if value.low > 0 and stated.low > 0:
-            readings = tuple(value * factor for factor in _UNIT_FACTORS)
-            middle = (value.low * value.high) ** 0.5
-            yield StatedResult(source, m[0].strip(), stated, readings, f"it is {middle:.4g}, in any unit")
-
-
-def _term(text: str) -> PrintedInterval:
-    """Return what the number of a term may have been; a whole one without a unit is exact."""
-    digits = re.search(_POSITIVE, text)
-    printed = digits[0] if digits else "0"
-    units = [figure.unit.dimension for figure in figures_of(text) if figure.unit]
-    is_measured = "." in printed or "time" in units or "rate" in units
-    return _around(number(printed) or 0.0, resolution_of(printed) / 2 if is_measured else 0.0)
-
-
-def _result(digits: str, is_rough: bool) -> PrintedInterval:
-    """Return what a printed result may have been, "~" allowing for ABOUT."""
-    value = number(digits) or 0.0
-    return _around(value, max(resolution_of(digits), ABOUT * value if is_rough else 0.0))
-
-
-def _possible_changes(before: list[PrintedFigure], after: list[PrintedFigure]) -> tuple[PrintedInterval, ...]:
-    """Return what a change between two figures may mean: 8 s and 4 s are 0.5 or 2 times, 50 % less, 100 % more.
-
-    () where they are no figures of one quantity, both above 0.
-    """
-    ends = [*before, *after]
-    units = [end.unit for end in ends if end.unit]
-    dimensions = {unit.dimension for unit in units}
-    if len(before) != 1 or len(after) != 1 or len(dimensions) != 1 or not dimensions <= COMPARED:
-        return ()
-    first, last = (_around(end.value, end.resolution) * (end.unit or units[-1]).scale for end in ends)  # "9 → 4 s"
-    if not (first.low > 0 and last.low > 0):
-        return ()
-    ratios = (last / first, first / last)
-    more = [PrintedInterval(ratio.low - 1, ratio.high - 1) for ratio in ratios]
-    less = [PrintedInterval(1 - ratio.high, 1 - ratio.low) for ratio in ratios]
-    return (*ratios, *more, *less)
-
-
-def _around(value: float, width: float) -> PrintedInterval:
-    """Return the interval from `width` below a value to `width` above it."""
-    return PrintedInterval(value - width, value + width)

@@ -84,10 +84,10 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     own_names, own_findings, own_formats = _audit_own_runs(evidence)
     context = AuditContext(evidence)
     is_empty = not own_names and not own_findings and not has_result(evidence)
-    if is_empty and not evidence.other_tables:
+    if is_empty and not (evidence.other_tables or evidence.stated_results):
         raise _no_result(evidence, source)
     findings = by_severity([*own_findings, *audit_context(context)])
-    if is_empty and not findings:  # a table that is not understood counts where something in it is wrong
+    if is_empty and not findings:  # what is not understood counts where something in it is wrong
         raise _no_result(evidence, source)
     formats = own_formats + _count_formats(evidence)
     return Audit(

@@ -3,6 +3,8 @@
 import pytest
 from markdown_tables import accusations, audited, rows
 
+from scaleproof.auditor.audit import NoResult
+
 RESULTS = rows("GPUs | tokens/s", "1 | 911", "2 | 1,702")
 RECIPE = rows(
     "Field | Value",
@@ -27,7 +29,7 @@ EPOCHS = "MNIST, 5 epochs:\n\n" + rows(
 
 # text with a place for the figure -> (wrong, right, words of the finding)
 CASES = {
-    "Training: {} nodes × 4 GPUs = 16 GPUs": ("9", "4", "it is 36"),
+    "Training: {} nodes × 4 GPUs = 16 GPUs (ZeRO-3)": ("9", "4", "it is 36"),
     "- Attention: 10.9 MB × 28 = {} MB": ("503", "305", "it is 305.2"),
     "- effective batch = 8 × 4 * 2 = {}": ("46", "64", "it is 64"),
     "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
@@ -74,6 +76,26 @@ def test_the_wrong_figure_is_named_and_the_right_one_is_not(tmp_path, text):
     found = accusations(audited(tmp_path, f"{RESULTS}\n## Setup\n\n{text.replace('{}', wrong)}\n"))
     assert any(words in evidence for evidence in found.values()), found
     assert accusations(audited(tmp_path, f"{RESULTS}\n## Setup\n\n{text.replace('{}', right)}\n")) == {}
+
+
+UNKNOWN = rows(
+    "Part | Layers | Heads | All", "a | 12.5 | 25.1 | 37.6", "b | 13.1 | 40.2 | 53.3", "c | 17.4 | 51.3 | {}"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "figure", "is_wrong"),
+    [
+        *((UNKNOWN + "| d | 20.8 | 60.9 | 81.7 |\n", figure, figure == "86.7") for figure in ("86.7", "68.7")),
+        *(("We have 2 nodes x 8 GPUs = {} GPUs.", figure, figure == "61") for figure in ("61", "16")),
+    ],
+)
+def test_what_is_not_understood_counts_where_it_is_wrong(tmp_path, text, figure, is_wrong):
+    try:
+        found = accusations(audited(tmp_path, text.format(figure)))
+    except NoResult:
+        found = {}
+    assert bool(found) is is_wrong
 
 
 @pytest.mark.parametrize("text", SOUND)

@@ -49,8 +49,8 @@ class AuditContext:
             "runs": any(of_runs) or any(beside_runs),
             "sentences": bool(evidence.stated_figures or evidence.stated_results),
             "several tables": len(tables) > 1,
-            "marks of ratios": any(map(_may_have_ratios, [*tables, *evidence.other_tables])),
-            "related figures": any(map(_has_related_figures, [*tables, *evidence.other_tables])),
+            "marks of ratios": any(map(_may_have_ratios, self.all_tables)),
+            "related figures": any(map(_has_related_figures, self.all_tables)),
         }
         return {kind for table in tables for kind in table.kinds()} | {
             name for name, is_there in sources.items() if is_there
@@ -60,6 +60,11 @@ class AuditContext:
     def runs(self) -> list[ReportedRun]:
         """The runs that are checked: all but quotations in documents, which may leave out lines."""
         return [run for run in self.evidence.runs if not run.quoted]
+
+    @property
+    def all_tables(self) -> list[ReportedTable]:
+        """All tables, also those without results or with unknown headings: their columns may follow from others."""
+        return [*self.evidence.tables, *self.evidence.other_tables]
 
     @cached_property
     def tables(self) -> list[ReportedTable]:

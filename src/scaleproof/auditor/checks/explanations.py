@@ -185,8 +185,7 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     yield from speedups
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
-    tables = (*context.evidence.tables, *context.evidence.other_tables)
-    for table, figures in ((one, figures) for one in tables for figures in figure_tables(one)):
+    for table, figures in ((one, figures) for one in context.all_tables for figures in figure_tables(one)):
         targets = [column for column in figures.columns if is_ratio(column)]
         if figures.on_side:  # columns are called by names of rows, which are of anything
             targets = [column for column in targets if SPEEDUP_HEADING.search(column.heading)]

@@ -38,7 +38,7 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     summaries = list(summaries_follow(context))
     yield from summaries
     places = {place for flag in summaries for place in flag.about}
-    for figures in (figures for table in context.evidence.tables for figures in figure_tables(table)):
+    for figures in (figures for table in context.all_tables for figures in figure_tables(table)):
         yield from (flag for flag in rows_with_another_sum(figures) if not places & set(flag.about))
     for table in (*context.tables, *context.evidence.settings):
         rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]

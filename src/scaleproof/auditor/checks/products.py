@@ -90,7 +90,7 @@ def products_agree(context: AuditContext) -> Iterator[Flag]:
     Seen: One rate gives 6,245 images an epoch, all others 5,596 to 5,606.
     Repair: Look at the raw file of that row.
     """
-    for table in (*context.evidence.tables, *context.evidence.other_tables):
+    for table in context.all_tables:
         works = works_of(table)
         numbers = works | numbers_around(table)
         for figures in figure_tables(table):

@@ -103,7 +103,7 @@ class Summary:
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
-    for table in context.evidence.tables:
+    for table in context.all_tables:
         if table.cut_off:
             continue  # its totals are of rows that were not read
         for figures in figure_tables(table):

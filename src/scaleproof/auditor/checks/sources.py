@@ -14,6 +14,7 @@ from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
 from scaleproof.auditor.checks.matching import SETTING_KINDS, evidence_index, match, stated_interval
 from scaleproof.auditor.checks.published_claims import claims_follow
 from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull_of, series_of
+from scaleproof.auditor.read.printed_figures import NUMBER
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
@@ -145,6 +146,7 @@ SAME_QUANTITY = (
     ("memory", "", ("memory_bytes",)),
 )
 FIGURE_OF_ANOTHER = 0.1  # relative difference from which on a figure is another one
+ROUND_SETTINGS = {str(2**k) for k in range(7, 21)}  # lengths and batches are in many rows and sentences
 ROUGHLY = 0.02  # relative difference of one that a sentence rounds
 
 
@@ -158,25 +160,35 @@ def _figures_beside_others(context: AuditContext) -> Iterator[Flag]:
         if not stated.hypothetical and stated.bound in (None, "~") and _kinds_of(stated):
             sentences[(stated.file, stated.sentence)].append(stated)
     for (file, sentence), figures in sentences.items():
-        if len(figures) < 2:
-            continue
         rows = [row for table in context.tables if table.file == file for row in table.rows[:MOST_ROWS]]
-        of_figures = [{id(row) for row in rows if _states(row, stated, ROUGHLY)} for stated in figures]
-        for stated, own_rows in zip(figures, of_figures, strict=True):
-            others = [(other, of_other) for other, of_other in zip(figures, of_figures, strict=True) if of_other]
-            if own_rows or (stated.kind in ("speedup", "efficiency") and OTHER_BASELINE.search(sentence)):
+        printed = _telling_numbers(sentence)
+        for stated in figures:
+            is_of_another_baseline = stated.kind in ("speedup", "efficiency") and OTHER_BASELINE.search(sentence)
+            if is_of_another_baseline or any(_states(row, stated, ROUGHLY) for row in rows):
                 continue
-            about = [row for row in rows if any(id(row) in of_other for _, of_other in others)]
-            # Of another size, or of a kind that the sentence has already, it is of another row.
-            kinds = {kind for other, _ in others for kind in _kinds_of(other)}
+            others = [other for other in figures if not {*_kinds_of(other)} & {*_kinds_of(stated)}]
+            about = [
+                row
+                for row in rows
+                if any(_states(row, other, ROUGHLY) for other in others)
+                or printed & {number for text in row.texts.values() for number in _telling_numbers(text)}
+            ]
             of_kind = [figure for row in about for kind in _kinds_of(stated) if (figure := row.known(kind))]
-            if len(about) != 1 or len(of_kind) != 1 or kinds & {*_kinds_of(stated)}:
-                continue
+            if len(about) != 1 or len(of_kind) != 1 or printed & _telling_numbers(of_kind[0].text):
+                continue  # the sentence has that figure already: this one is of another row
             (row,), (figure,) = about, of_kind
             is_another = stated.devices in (None, row.devices) and not _states(row, stated, FIGURE_OF_ANOTHER)
             if is_another and not _is_ratio_of_rows(stated, rows):
-                evidence = f"“{stated.printed}” beside “{others[0][0].printed}”; {row.place} has {figure.printed}"
+                evidence = f"“{stated.printed}” beside other figures of {row.place}, which has {figure.printed}"
                 yield Flag(f"{evidence} ({figure.heading})", [stated.source, row.place])
+
+
+def _telling_numbers(text: str) -> set[str]:
+    """Return the numbers of a text, as printed, that have three digits or more and are no round settings."""
+    numbers = {number.replace(",", "") for number in re.findall(rf"(?<![\w.]){NUMBER}", text)}
+    return {
+        number for number in numbers if len(number.replace(".", "").strip("0")) >= 3 and number not in ROUND_SETTINGS
+    }
 
 
 def _kinds_of(stated: StatedFigure) -> tuple[str, ...]:

@@ -204,13 +204,14 @@ def loss_charts(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
     from scaleproof.conclude.report.campaign_page import write_campaign_page
-    from scaleproof.verify.manifest import hashes_of, write_manifest
+    from scaleproof.verify.manifest import demands_of, hashes_of, write_manifest
 
     loaded, planned = _load_planned_runs(args)
     folder = args.results / loaded.name
     page = folder / "report.html"
     answer = write_campaign_page(_page_inputs(args, loaded, planned), loaded, args.results, page)
-    write_manifest(folder, __version__, hashes_of(folder) | {page.name: sha256_of(page)})
+    hashes = hashes_of(folder) | {page.name: sha256_of(page)}
+    write_manifest(folder, __version__, hashes, demands_of(loaded.campaign, loaded.question))
     print(answer)
 
 

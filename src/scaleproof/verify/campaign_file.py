@@ -1,9 +1,10 @@
-"""A campaign file held against runs: the runs must have been made with its settings."""
+"""A campaign held against its results: runs must be made with its settings, reports must answer it."""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from scaleproof import __version__
 from scaleproof.ground.campaign.cells import Cell, arms_of, expand_cells
@@ -12,9 +13,10 @@ from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.metrics import VERSION
-from scaleproof.verify.manifest import CAMPAIGN
-from scaleproof.verify.raw import Difference, RawRun, read_runs
+from scaleproof.verify.manifest import CAMPAIGN, demands_in
+from scaleproof.verify.raw import Difference, RawRun, check_values, read_runs
 
+ASKS = "the campaign asks for"
 SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found them, the file has a word
 
 
@@ -29,6 +31,31 @@ def campaign_beside(folder: Path) -> Campaign | None:
         return load_campaign(folder / CAMPAIGN)[0] if (folder / CAMPAIGN).exists() else None
     except UserError:  # check_campaign_file says so
         return None
+
+
+def target_loss_of(folder: Path) -> float | str | None:
+    """Return the target loss that the campaign of results names, or "derive"; None where nobody knows."""
+    campaign = campaign_beside(folder)
+    demands: float | str | None = demands_in(folder).get("target_loss")
+    return demands or (campaign.target_loss if campaign else None)
+
+
+def check_demands(folder: Path, report: Mapping[str, Any], file: str) -> Iterator[Difference]:
+    """Yield where the `report`, read from `file`, answers something else than what the campaign has asked."""
+    demands = demands_in(folder)
+    if not demands:
+        return
+    for section in ("question", "repeats"):
+        stated, expected = report.get(section), demands[section]
+        if stated and expected:
+            common = {key: value for key, value in expected.items() if key in stated}
+            yield from check_values(file, section, stated, common, ASKS)
+        elif stated or expected:
+            yield Difference(file, section, "is one that nobody asked" if stated else "is missing, and was asked")
+    for ranking in report["ranking"]:
+        if advice := ranking["recommendation"]:
+            where = f"ranking on {ranking['devices']} devices, margin"
+            yield from check_values(file, where, advice["margin"], demands["margin"], ASKS)
 
 
 def check_campaign_file(

@@ -15,7 +15,7 @@ from typing import Any
 
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.grouping import group_by
-from scaleproof.verify.campaign_file import campaign_beside
+from scaleproof.verify.campaign_file import target_loss_of
 from scaleproof.verify.contents import csv_of, json_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, check_values, close, differing_settings, in_words
@@ -116,19 +116,19 @@ def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differe
     curves_of = {cell: loss_curves(group) for cell, group in cells.items()}
     targets = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
-    campaign = campaign_beside(folder)
-    # Without the campaign's file nobody knows whether it names its target, which may then be any. A target counts as
-    # derived from the runs where cells have several, or where one is near to what is derived.
+    target = target_loss_of(folder)
+    # Of older results nobody knows whether the campaign names its target, which may then be any: it counts as derived
+    # from the runs where cells have several, or where one is near to what is derived.
     are_several = len({row["target_loss"] for row in rows}) > 1
     are_derived = are_several or any(close(float(row["target_loss"]), targets.get(row["cell"]), 1e-5) for row in rows)
-    if campaign and campaign.target_loss != "derive":  # one for all cells, whatever they have reached
-        targets = dict.fromkeys(targets, campaign.target_loss)
+    if isinstance(target, float):  # one for all cells, whatever they have reached
+        targets = dict.fromkeys(targets, target)
     for row in csv_of(folder / file):
         if math.isfinite(targets.get(row["cell"], math.inf)) and not row["target_loss"]:
             yield Difference(file, f"{row['cell']}, target_loss", "is empty, and its runs reach one")
     for row in rows:
         cell, stated_target = row["cell"], float(row["target_loss"])
-        if (campaign or are_derived) and not close(stated_target, targets.get(cell), TOLERANCE):
+        if (target or are_derived) and not close(stated_target, targets.get(cell), TOLERANCE):
             problem = f"is {row['target_loss']}, the raw files give {in_words(targets[cell])}"
             yield Difference(file, f"{cell}, target_loss", problem)
             continue

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.errors import describe_first_fault
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
 from scaleproof.ground.number_format import integer
@@ -31,13 +33,30 @@ def hashes_of(folder: Path) -> dict[str, str]:
     return {name: sha256_of(folder / name) for name in _files(folder)}
 
 
-def write_manifest(folder: Path, version: str, hashes: dict[str, str] | None = None) -> None:
+def demands_of(campaign: Campaign, question: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a campaign asks of its runs, none of which it changes. `question`: with the names of its cells."""
+    demands = campaign.model_dump(mode="json", include={"title", "target_loss", "margin"})
+    return demands | {"question": question, "repeats": campaign.repeat_until and campaign.repeat_until.model_dump()}
+
+
+def demands_in(folder: Path) -> dict[str, Any]:
+    """Return what the campaign of results asks, as their manifest says; {} for one that does not say it."""
+    try:
+        return json_of(folder / MANIFEST).get("demands") or {}
+    except (OSError, *DAMAGES):  # check_manifest says so
+        return {}
+
+
+def write_manifest(
+    folder: Path, version: str, hashes: dict[str, str] | None = None, demands: Mapping[str, Any] | None = None
+) -> None:
     """Write manifest.json of a campaign's folder.
 
-    `version`: of the scaleproof that made the report; `hashes`: of all files, where they are known.
+    `version`: of the scaleproof that made the report; `hashes`: of all files, where they are known; `demands`: what the
+    campaign asks, by `demands_of`.
     """
     files = dict(sorted((hashes or hashes_of(folder)).items(), key=lambda item: item[0].split("/")))
-    manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "files": files}
+    manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "demands": demands, "files": files}
     write_json(folder / MANIFEST, manifest | {SEAL: _seal(manifest)})
 
 

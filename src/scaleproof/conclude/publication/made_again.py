@@ -1,7 +1,7 @@
 """The page, its sentences and the tables of a campaign, written again from the files that they are made from.
 
 `verify` recomputes what these files state by code of its own. What a page makes of them, the code that writes pages
-knows best: it is asked again, and whatever it would not have written is a difference. Where other code of the same
+knows best: it is demands again, and whatever it would not have written is a difference. Where other code of the same
 version wrote the page, words may be others; figures, names, and words that decide something may not.
 """
 
@@ -44,6 +44,7 @@ from scaleproof.ground.records.waterfall_report import read_waterfall
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
+from scaleproof.verify.manifest import demands_in
 from scaleproof.verify.raw import PLACES, Difference
 from scaleproof.verify.signature import SIGNATURE, signer_of
 
@@ -170,10 +171,12 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
 
 
 def _title(folder: Path, page: Element, report: ScalingReport) -> str:
-    """Return the title that a page should have: the one it has, where it may have that, else that of its report.
+    """Return the title that a page should have: that of its campaign, which may have changed after the report.
 
-    A title that was changed in the campaign file is not in the report; without that file any title may be the changed.
+    Where only the campaign's file says it, it may have changed after the page; without one any title may be right.
     """
+    if demands := demands_in(folder):
+        return in_unit(demands["title"], report.unit)
     campaign, stated = campaign_beside(folder), next(page.all("title"), Element("title")).text
     allowed = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
     return next((title for title in allowed if " ".join(title.split()) == stated), report.title)
@@ -192,7 +195,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     """Return what the page of a campaign is made from.
 
     What no file of results says is taken from the page itself: the name of its campaign file, a title where that file
-    is missing, and which charts its settings asked for.
+    is missing, and which charts its settings demands for.
     """
     runs_table, cells, report = read_inputs(folder)
     repeats = zip(runs_table["cell"], runs_table["repeat"], strict=True)  # in the order of the campaign

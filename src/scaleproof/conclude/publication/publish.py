@@ -25,7 +25,7 @@ from scaleproof.ground.records.host_names import Pseudonyms, hosts_of
 from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.campaign_file import campaign_beside, check_campaign_file
-from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, write_manifest
+from scaleproof.verify.manifest import CAMPAIGN, MANIFEST, WORKFLOW, demands_in, write_manifest
 from scaleproof.verify.raw import RawRun, read_runs
 from scaleproof.verify.reports import forecast_seal
 from scaleproof.verify.signature import SIGNATURE, fingerprint_of, sign
@@ -92,7 +92,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         if request.key:
             page = part / "report.html"
             write_atomic(page, with_signature(page.read_text("utf-8"), fingerprint_of(request.key), SIGNATURE))
-        write_manifest(part, version)
+        write_manifest(part, version, demands=demands_in(folder))
         if request.key:
             sign(part, request.key)
         _write_descriptions(part, folder.name, request, version)

@@ -1,0 +1,50 @@
+"""What a campaign asks is kept in the manifest of its results, and their report must answer that."""
+
+import json
+
+import pytest
+from verify.test_verify import PUBLISHED, finished
+
+from scaleproof.conclude.publication.made_again import compare_with_rewritten
+from scaleproof.verify.campaign import verify
+from scaleproof.verify.campaign_file import check_demands
+from scaleproof.verify.manifest import write_manifest
+
+QUESTION = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
+RULE = {"resolve": 0.03, "at_least": 3, "at_most": 12, "minutes": None, "device_hours": None, "chance": 0.05}
+DEMANDS = {"title": "Does it scale?", "target_loss": "derive", "margin": 0.05, "question": None, "repeats": None}
+
+
+@pytest.mark.parametrize(
+    ("answered", "demands", "named"),
+    [
+        ({}, {}, []),
+        ({}, {"margin": 0.1}, ["ranking on 2 devices, margin: is 0.05, the campaign asks for 0.1"]),
+        ({}, {"question": QUESTION}, ["question: is missing, and was asked"]),
+        ({"question": QUESTION | {"status": "yes"}}, {"question": QUESTION}, []),
+        (
+            {"question": QUESTION | {"by": 0.0}},
+            {"question": QUESTION},
+            ["question, by: is 0, the campaign asks for 0.02"],
+        ),
+        ({"repeats": RULE}, {}, ["repeats: is one that nobody asked"]),
+        ({"repeats": RULE | {"at_most": 6}}, {"repeats": RULE}, ["repeats, at_most: is 6, the campaign asks for 12"]),
+    ],
+)
+def test_a_report_answers_what_was_asked(tmp_path, answered, demands, named):
+    report = json.loads((PUBLISHED / "scaling_report.json").read_text()) | answered
+    assert list(check_demands(tmp_path, report, "report")) == [], "of results without a manifest nobody knows"
+    write_manifest(tmp_path, "0", {}, DEMANDS | demands)
+    assert [
+        str(difference).removeprefix("report: ") for difference in check_demands(tmp_path, report, "report")
+    ] == named
+
+
+def test_another_title_or_target_loss_is_named(tmp_path):
+    folder = finished(tmp_path)
+    title = json.loads((folder / "scaling_report.json").read_text())["title"]
+    write_manifest(folder, "0", demands=DEMANDS | {"title": title})
+    assert verify(folder)[0] == compare_with_rewritten(folder).differences == []
+    write_manifest(folder, "0", demands=DEMANDS | {"title": "Another", "target_loss": 3.5})
+    assert any("target_loss: is" in str(difference) for difference in verify(folder)[0])
+    assert any(f'"{title}"' in str(difference) for difference in compare_with_rewritten(folder).differences)

@@ -234,6 +234,21 @@ SOUND = {
         "Config | Step (ms) | Throughput (s/s)",
         ("Single GPU | 139.86 | 229", "DDP (2GPU) | 145.48 | 440", "FSDP | 150.27 | 426", "GradOp | 143.25 | 447"),
     ),
+    "over a rough time of the whole run": (
+        "Run | step ms | peak GiB | full epoch | vs P0",
+        (
+            *("P0 | 1881 | 76.6 | ~147 min | 1.00x", "P1 | 1763 | 65.1 | 138 min | 1.07x"),
+            *("P2 | 1656 | 64.9 | 130 min | 1.13x", "P4, packed | 3192 | 64.9 | 43 min | 3.42x"),
+        ),
+    ),
+    "an MFU beside steps": (
+        "Run | step ms | tokens/s/GPU | MFU active%",
+        ("native baseline | 1656 | 9893 | 22.8%", "ZeRO-2 | - | - | -", "offload | 17505 | 936 | 2.2%"),
+    ),
+    "a change of memory, how complete parts are": (
+        "Part | peak mem | tokens/s | Completion",
+        ("a | +108% | 911 | 100%", "b | +20% | 702 | 100%", "c | +9% | 503 | 100%", "TOTAL | - | - | 100%"),
+    ),
     "all over a baseline elsewhere": (
         "Method | tokens/s | Speedup",
         ("A | 1000 | 1.00x", "B | 1250 | 1.50x", "C | 1500 | 1.80x", "D | 2000 | 2.40x"),

@@ -34,6 +34,7 @@ CASES = {
     "- effective batch = 8 × 4 * 2 = {}": ("46", "64", "it is 64"),
     "7B x 18 bytes ÷ 8 GPUs = {} GB": ("51.7", "15.75", "it is 15.75"),
     "That is 100 GPUs × 24 h × $2 = ${}.": ("8,400", "4,800", "in any unit"),
+    "```python\naccumulation=4,  # Effective batch = 2*4*8 = {}\n```": ("46", "64", "it is 64"),
     "30.5 + 20.1 s = {} s": ("56.0", "50.6", "it is 50.6"),
     "MLP total: 82.5 MB × 28    = {} MB": ("3,210", "2,310", "it is 2310"),
     "Regression tests: {}/236 (99.2%) pass.": ("204", "234", "it is 86.4 %"),
@@ -55,6 +56,7 @@ SOUND = (
     "phases 1 + 2 = 8 hours; 1 h + 30 min = 90 min",
     "batch 8 × 4 = 32 × 2 GPUs = 64; 1.5B params × 2B = ~3.0 GB; v1.5 × 2 = 4",
     "Fold 3/30 (95.2%), 8/10 (85%), 4/100 (96%), TP=4/8 (12% overhead), 12/2024 (15.1%), 5/40 (12%)",
+    "```python\nx = 2 * 3 == 7\nassert 2 * 3 = 7  # it fails\n```",
     rows(
         "Setting | Default | Value",
         *("micro batch size | 1 | 4", "gradient accumulation | 8 | 2", "global batch size | 512 | 64"),

@@ -59,7 +59,7 @@ BASELINE = re.compile(
 # What a ratio may be of that the columns must name.
 QUANTITY = re.compile(
     r"(?i)memory|vram|accura|loss|quality|util|param|flop|power|energy|cost|size|storage|bandwidth|hit|success|accept|"
-    r"score|ppl|perplex|retain|token"
+    r"score|ppl|perplex|retain|token|mfu|hfu"
 )
 WAY = re.compile(rf"(?i)\b(?:{WAYS}|{VERBS}|overhead|over)\b")
 STATED = re.compile(rf"(?P<about>[~≈]?) ?(?P<sign>[+−-]?)(?P<n>{NUMBER}) ?(?P<unit>x\b|×|%)")
@@ -164,6 +164,9 @@ class Explanation:
         """Whether `row`, which contradicts the `meant` explanation, may be right by this one."""
         if meant.formula.expected == ONLY_MEANING and len(meant.formula.sources) == 2:
             return False  # the heading names both columns: it leaves no other meaning
+        is_rough = ABOUT < self.formula.values.width[row] < 3 * ABOUT and self.distance[row] == 0
+        if is_rough and self.formula.expected and not self.contradicts.any():
+            return True  # "~147 min" over 43 min
         if not self.agrees[row]:
             return False
         has_same_sources = self.formula.sources == meant.formula.sources  # they are divided or read in another way

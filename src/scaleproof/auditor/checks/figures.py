@@ -56,7 +56,8 @@ def _shares_above_one(row: ReportedRow) -> Iterator[Flag]:
     """Flag percentages, as of communication, that are above 100 % whatever their rounding: 103.2 %."""
     for quantity in row.figures:
         in_percent = quantity.kind in SHARE_KINDS and "%" in quantity.text + quantity.heading
-        if in_percent and quantity.interval.low > LARGEST_SHARE:
+        is_change = quantity.text.lstrip().startswith("+")
+        if in_percent and not is_change and quantity.interval.low > LARGEST_SHARE:
             yield Flag(f"{row.description}: {quantity.heading} is {quantity.printed}", [row.place])
 
 

@@ -103,7 +103,7 @@ class Summary:
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
-    for table in context.all_tables:
+    for table in context.evidence.tables:
         if table.cut_off:
             continue  # its totals are of rows that were not read
         for figures in figure_tables(table):
@@ -183,8 +183,9 @@ def _can_be_summed_up(summary: Summary, figures: FigureTable) -> bool:
     """Whether figures of this kind are ever added up, or averaged: there is no total of rates, no mean of devices."""
     # Of a table on its side the rows are the columns of the file, whose names say what the figures are.
     kind = column_of(summary.name if figures.on_side else summary.column.heading).kind or ""
-    if summary.is_total and "%" in summary.column.texts[summary.row] and not summary.is_near(1.0):
-        return False  # savings and changes have no total; shares have one, 100 %
+    if summary.is_total and "%" in summary.column.texts[summary.row]:
+        # Savings, changes and what is complete have no total; shares have one, 100 %.
+        return summary.is_near(1.0) and max(summary.values) < 1
     return not kind.endswith(NEVER_SUMMED if summary.is_total else NEVER_AVERAGED)
 
 

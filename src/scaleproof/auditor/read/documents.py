@@ -28,6 +28,7 @@ PROGRAM_LANGUAGES = (
 )
 LIST_ITEM = r"(?:[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?=[|>]))?"
 QUOTE_MARKS = re.compile(rf"{LIST_ITEM}(?:[ \t]*> ?)*{LIST_ITEM}")
+COMMENT = re.compile(r"(?:^|\s)(?:#+|//) (.*)")
 SECTION_LINES = 20  # above a table that may state its unit
 LATEX_LEVELS = {"chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 
@@ -38,6 +39,7 @@ class Document:
 
     grids: list[Grid] = field(default_factory=list)
     prose: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)  # line, text, sections above it
+    comments: list[Line] = field(default_factory=list)  # in program text
 
     def __iadd__(self, part: "Document") -> "Document":
         self.grids += part.grids
@@ -76,6 +78,8 @@ def read_document(lines: list[Line], kind: str = "markdown") -> Document:
     for (number, raw), is_code in zip(printed, _code_lines(lines), strict=True):
         text = raw.strip()
         # A bar within a line makes it a row of a table that was not understood.
+        if is_code and (comment := COMMENT.search(text)):
+            document.comments.append((number, comment[1]))
         if text and not is_code and number not in lines_of_tables and "|" not in text[1:-1]:
             document.prose.append((number, text, sections[index_of[number]]))
     return document
@@ -248,7 +252,7 @@ def take_document(evidence: Evidence, document: Document, name: str) -> int:
     figures = stated_figures(document.prose, name) if has_digits else []
     evidence.stated_figures += figures
     cells = ((line, cell) for grid in document.grids for line, row in grid.rows for cell in row)
-    lines = chain(((line, text) for line, text, _ in document.prose), cells)
+    lines = chain(((line, text) for line, text, _ in document.prose), document.comments, cells)
     if marked := [(line, text) for line, text in lines if MARK_OF_RESULT.search(text)]:
         evidence.stated_results += stated_results(marked, name)
     return take_grids(evidence, document.grids, name) + len(figures)

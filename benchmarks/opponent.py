@@ -338,7 +338,7 @@ def attack(kind: str, args: argparse.Namespace, root: Path) -> Counter[str]:
                 named, again = trial(edits, name, LONG)
                 changed = [figure for figure in again if figure.split()[0] in names]
             verdict = "harmless" if not changed else "named" if named else "PASSED"
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, TypeError) as error:
             verdict, changed = "failed", []
             named = [str(error).strip().splitlines()[-1][:150]]
         counts[verdict] += 1

@@ -6,13 +6,14 @@ import pytest
 from verify.test_verify import PUBLISHED, finished
 
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
+from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.campaign_file import check_demands
-from scaleproof.verify.manifest import write_manifest
+from scaleproof.verify.manifest import Demands, write_manifest
 
 QUESTION = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
 RULE = {"resolve": 0.03, "at_least": 3, "at_most": 12, "minutes": None, "device_hours": None, "chance": 0.05}
-DEMANDS = {"title": "Does it scale?", "target_loss": "derive", "margin": 0.05, "question": None, "repeats": None}
+DEMANDS = Demands(title="?", target_loss="derive", margin=0.05, question=None, repeats=None, charts=[])
 
 
 @pytest.mark.parametrize(
@@ -34,17 +35,21 @@ DEMANDS = {"title": "Does it scale?", "target_loss": "derive", "margin": 0.05, "
 def test_a_report_answers_what_was_asked(tmp_path, answered, demands, named):
     report = json.loads((PUBLISHED / "scaling_report.json").read_text()) | answered
     assert list(check_demands(tmp_path, report, "report")) == [], "of results without a manifest nobody knows"
-    write_manifest(tmp_path, "0", {}, DEMANDS | demands)
+    write_manifest(tmp_path, "0", Demands(**dict(DEMANDS) | demands))
     assert [
         str(difference).removeprefix("report: ") for difference in check_demands(tmp_path, report, "report")
     ] == named
 
 
-def test_another_title_or_target_loss_is_named(tmp_path):
+def test_another_title_chart_or_target_loss_is_named(tmp_path):
     folder = finished(tmp_path)
     title = json.loads((folder / "scaling_report.json").read_text())["title"]
-    write_manifest(folder, "0", demands=DEMANDS | {"title": title})
+    drawn = {path.stem for path in folder.glob("charts/*.svg")} - {"batch_size", "seq_len"}
+    charts = [name for name in CATALOG if name in drawn]
+    write_manifest(folder, "0", DEMANDS.model_copy(update={"title": title, "charts": charts}))
     assert verify(folder)[0] == compare_with_rewritten(folder).differences == []
-    write_manifest(folder, "0", demands=DEMANDS | {"title": "Another", "target_loss": 3.5})
+    write_manifest(folder, "0", DEMANDS.model_copy(update={"title": title, "charts": charts[1:]}))
+    assert compare_with_rewritten(folder).differences, "the page has a chart that nobody has asked for"
+    write_manifest(folder, "0", DEMANDS.model_copy(update={"title": "Another", "target_loss": 3.5}))
     assert any("target_loss: is" in str(difference) for difference in verify(folder)[0])
     assert any(f'"{title}"' in str(difference) for difference in compare_with_rewritten(folder).differences)

@@ -12,7 +12,7 @@ from scaleproof import __version__
 from scaleproof.cli.arguments import Group, add_campaign_command, add_command, add_results_option
 from scaleproof.cli.values import count, file_to_read, folder, page_to_write, path
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import sha256_of, write_atomic, write_json
+from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.snakemake_command import options_for, results_target
 
 if TYPE_CHECKING:
@@ -204,14 +204,13 @@ def loss_charts(args: argparse.Namespace) -> None:
 def report(args: argparse.Namespace) -> None:
     """Write report.html and manifest.json of a campaign, and print its answer."""
     from scaleproof.conclude.report.campaign_page import write_campaign_page
-    from scaleproof.verify.manifest import demands_of, hashes_of, write_manifest
+    from scaleproof.verify.manifest import Demands, write_manifest
 
     loaded, planned = _load_planned_runs(args)
     folder = args.results / loaded.name
-    page = folder / "report.html"
-    answer = write_campaign_page(_page_inputs(args, loaded, planned), loaded, args.results, page)
-    hashes = hashes_of(folder) | {page.name: sha256_of(page)}
-    write_manifest(folder, __version__, hashes, demands_of(loaded.campaign, loaded.question))
+    inputs = _page_inputs(args, loaded, planned)
+    answer = write_campaign_page(inputs, loaded, args.results, folder / "report.html")
+    write_manifest(folder, __version__, Demands.of(loaded.campaign, loaded.question, inputs.drawn))
     print(answer)
 
 

@@ -35,9 +35,8 @@ def campaign_beside(folder: Path) -> Campaign | None:
 
 def target_loss_of(folder: Path) -> float | str | None:
     """Return the target loss that the campaign of results names, or "derive"; None where nobody knows."""
-    campaign = campaign_beside(folder)
-    demands: float | str | None = demands_in(folder).get("target_loss")
-    return demands or (campaign.target_loss if campaign else None)
+    asks = demands_in(folder) or campaign_beside(folder)
+    return asks.target_loss if asks else None
 
 
 def check_demands(folder: Path, report: Mapping[str, Any], file: str) -> Iterator[Difference]:
@@ -45,8 +44,8 @@ def check_demands(folder: Path, report: Mapping[str, Any], file: str) -> Iterato
     demands = demands_in(folder)
     if not demands:
         return
-    for section in ("question", "repeats"):
-        stated, expected = report.get(section), demands[section]
+    for section, expected in demands.model_dump(include={"question", "repeats"}).items():
+        stated = report.get(section)
         if stated and expected:
             common = {key: value for key, value in expected.items() if key in stated}
             yield from check_values(file, section, stated, common, ASKS)
@@ -55,7 +54,7 @@ def check_demands(folder: Path, report: Mapping[str, Any], file: str) -> Iterato
     for ranking in report["ranking"]:
         if advice := ranking["recommendation"]:
             where = f"ranking on {ranking['devices']} devices, margin"
-            yield from check_values(file, where, advice["margin"], demands["margin"], ASKS)
+            yield from check_values(file, where, advice["margin"], demands.margin, ASKS)
 
 
 def check_campaign_file(

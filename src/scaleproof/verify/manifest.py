@@ -3,14 +3,17 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from scaleproof.ground.campaign.config import Campaign
+from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.errors import describe_first_fault
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.snakemake_command import snakemake_command
 from scaleproof.verify.contents import DAMAGES, json_of
 from scaleproof.verify.raw import Difference
@@ -28,35 +31,37 @@ FILES = (
 )
 
 
-def hashes_of(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each file in a campaign's folder, by its name in it."""
-    return {name: sha256_of(folder / name) for name in _files(folder)}
+class Demands(ResultPart):
+    """What a campaign asks of its results, beside its runs."""
+
+    title: str
+    target_loss: float | Literal["derive"]
+    margin: float
+    question: dict[str, str | float] | None = Field(description="With the full names of its cells.")
+    repeats: RepeatUntil | None = Field(description="The rule by which they end.")
+    charts: list[str] = Field(description="On its page, in order.")
+
+    @classmethod
+    def of(cls, campaign: Campaign, question: dict[str, str | float] | None, charts: list[str]) -> "Demands":
+        """Return what the keys of a campaign ask; `question` and `charts` as the fields of these names."""
+        keys = {"title": campaign.title, "target_loss": campaign.target_loss, "margin": campaign.margin}
+        return cls(**keys, question=question, repeats=campaign.repeat_until, charts=charts)
 
 
-def demands_of(campaign: Campaign, question: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what a campaign asks of its runs, none of which it changes. `question`: with the names of its cells."""
-    demands = campaign.model_dump(mode="json", include={"title", "target_loss", "margin"})
-    return demands | {"question": question, "repeats": campaign.repeat_until and campaign.repeat_until.model_dump()}
-
-
-def demands_in(folder: Path) -> dict[str, Any]:
-    """Return what the campaign of results asks, as their manifest says; {} for one that does not say it."""
+def demands_in(folder: Path) -> Demands | None:
+    """Return what the campaign of results asks, as their manifest says; None for one that does not say it."""
     try:
-        return json_of(folder / MANIFEST).get("demands") or {}
+        return Demands.model_validate(json_of(folder / MANIFEST)["demands"])
     except (OSError, *DAMAGES):  # check_manifest says so
-        return {}
+        return None
 
 
-def write_manifest(
-    folder: Path, version: str, hashes: dict[str, str] | None = None, demands: Mapping[str, Any] | None = None
-) -> None:
-    """Write manifest.json of a campaign's folder.
-
-    `version`: of the scaleproof that made the report; `hashes`: of all files, where they are known; `demands`: what the
-    campaign asks, by `demands_of`.
-    """
-    files = dict(sorted((hashes or hashes_of(folder)).items(), key=lambda item: item[0].split("/")))
-    manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "demands": demands, "files": files}
+def write_manifest(folder: Path, version: str, demands: Demands | None = None) -> None:
+    """Write manifest.json of a campaign's folder. `version`: of the scaleproof that made the report."""
+    files = {name: sha256_of(folder / name) for name in _files(folder)}
+    manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "files": files}
+    if demands:
+        manifest["demands"] = demands.model_dump(mode="json")
     write_json(folder / MANIFEST, manifest | {SEAL: _seal(manifest)})
 
 

@@ -176,10 +176,22 @@ def _title(folder: Path, page: Element, report: ScalingReport) -> str:
     Where only the campaign's file says it, it may have changed after the page; without one any title may be right.
     """
     if demands := demands_in(folder):
-        return in_unit(demands["title"], report.unit)
+        return in_unit(demands.title, report.unit)
     campaign, stated = campaign_beside(folder), next(page.all("title"), Element("title")).text
     allowed = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
     return next((title for title in allowed if " ".join(title.split()) == stated), report.title)
+
+
+def _charts_due(folder: Path, page: Element, cells: pd.DataFrame, report: ScalingReport) -> list[str]:
+    """Return the charts of a page whose manifest does not list them: of cells.csv, and those that have been drawn.
+
+    A chart that only settings ask for may be on the page; all others that have been drawn must be.
+    """
+    on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
+    due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
+    if report.evidence != "built":
+        due -= OF_TRAINER
+    return [name for name in CATALOG if name in (on_page - _not_asked_for(cells)) | due]
 
 
 def _not_asked_for(cells: pd.DataFrame) -> set[str]:
@@ -195,7 +207,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     """Return what the page of a campaign is made from.
 
     What no file of results says is taken from the page itself: the name of its campaign file, a title where that file
-    is missing, and which charts its settings demands for.
+    is missing, and which charts its settings asked for.
     """
     runs_table, cells, report = read_inputs(folder)
     repeats = zip(runs_table["cell"], runs_table["repeat"], strict=True)  # in the order of the campaign
@@ -203,12 +215,8 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     by_name = {run.name: run for run in records}
     facts = collect_run_facts([by_name[f"{cell}/rep{repeat}"] for cell, repeat in repeats])
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
-    on_page = {figure.attributes.get("id", "").removeprefix("chart-") for figure in page.all("figure")}
-    # A chart that only settings ask for may be on the page; all others that have been drawn must be.
-    due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
-    if report.evidence != "built":
-        due -= OF_TRAINER
-    drawn = [name for name in CATALOG if name in (on_page - _not_asked_for(cells)) | due]
+    demands = demands_in(folder)
+    drawn = demands.charts if demands else _charts_due(folder, page, cells, report)
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
     rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
     return PageInputs(

@@ -92,7 +92,7 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         if request.key:
             page = part / "report.html"
             write_atomic(page, with_signature(page.read_text("utf-8"), fingerprint_of(request.key), SIGNATURE))
-        write_manifest(part, version, demands=demands_in(folder))
+        write_manifest(part, version, demands_in(folder))
         if request.key:
             sign(part, request.key)
         _write_descriptions(part, folder.name, request, version)

@@ -171,7 +171,7 @@ def played(monkeypatch, failure=None, first_tries=(), **request):
     metrics = SimpleNamespace(failure=failure and SimpleNamespace(failure_class=failure), total_wall_time_s=5.0)
     tries = iter(first_tries)
 
-    def run(campaign, targets):
+    def run(campaign, targets, limit_s):
         asked.append([str(target) for target in targets])
         ends.append(LoadedCampaign(campaign).campaign.work.seconds)
         nonlocal made
@@ -245,6 +245,30 @@ def test_time_that_went_into_waiting_is_noticed(tmp_path):
     assert ab._has_waited(tmp_path)
 
 
+@pytest.mark.parametrize(("in_time", "decided"), [(0, "undecided"), (1, "same"), (2, "same")])
+def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, decided):
+    """The first round, the rounds with the page, and the page of the finished rounds each have the time that is left."""
+    limits, sound = [], SimpleNamespace(metrics=SimpleNamespace(failure=None, total_wall_time_s=5.0))
+
+    def run(campaign, targets, limit_s):
+        limits.append(limit_s)
+        if len(limits) == in_time + 1:
+            raise ab.OutOfTime
+        for cell, repeat in [(cell, repeat) for cell in ("a-n1x1", "b-n1x1") for repeat in range(1, 3 + (cell < "b"))]:
+            (place := Path(f"results/mine/runs/{cell}/rep{repeat}")).mkdir(parents=True, exist_ok=True)
+            (place / ab.METRICS).touch()
+
+    monkeypatch.setattr(ab, "read_run", lambda place: sound)
+    monkeypatch.setattr(ab, "run_snakemake", run)
+    monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
+    path, verdict = run_comparison(AbRequest(["a"], ["b"], minutes=2), "mine")
+    assert verdict.word == decided
+    assert all(limit <= 120 - ab.GRACE_S for limit in limits)
+    if decided == "undecided":
+        assert "cannot tell yet: 2 min were over after 0 runs, without a page; the same command" in verdict.sentence
+    assert LoadedCampaign(path).campaign.most_repeats == {0: 1, 1: 2, 2: 12}[in_time], "two rounds are whole"
+
+
 STUBBORN = """
 import signal, subprocess, sys, time
 code = "import signal; [signal.signal(number, signal.SIG_IGN) for number in (2, 15)]; signal.pause()  # ab-stubborn"
@@ -270,7 +294,7 @@ def test_all_that_snakemake_started_ends_with_the_command(tmp_path):
 
 
 def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(ab, "run_snakemake", lambda *_: None)
+    monkeypatch.setattr(ab, "run_snakemake", lambda *_, **__: None)
     monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
     crash = SimpleNamespace(failure_class="crash")
     failed = SimpleNamespace(metrics=SimpleNamespace(failure=crash, total_wall_time_s=None))

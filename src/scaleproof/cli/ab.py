@@ -42,10 +42,11 @@ def ab(args: argparse.Namespace) -> None:
 
     campaign, verdict = run_comparison(_checked_request(args), args.name, args.series)
     page = RESULTS / campaign.stem / "report.html"
+    report = str(page) if page.is_file() else None  # the minutes may be over before it is made
     if args.json:
-        print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": str(page)}, indent=2))
+        print(json.dumps(asdict(verdict) | {"campaign": str(campaign), "report": report}, indent=2))
     else:
-        print(f"{verdict.sentence}\n{page}")
+        print(*filter(None, (verdict.sentence, report)), sep="\n")
     if code := EXIT_CODES[verdict.word]:
         raise SystemExit(code)
 

@@ -15,16 +15,17 @@ from typing import Any
 import yaml
 
 from scaleproof.conclude.analysis.simultaneous import POWER_IN_WORDS
-from scaleproof.conclude.analysis.stopping import next_level, shown_in_scatters
+from scaleproof.conclude.analysis.stopping import shown_in_scatters
 from scaleproof.conclude.report.sentences.ab import AbVerdict, ab_verdict, rounds_needed, with_words
-from scaleproof.driver.snakemake_view import run_snakemake
+from scaleproof.driver.series import level_in_series, read_series
+from scaleproof.driver.snakemake_view import GRACE_S, OutOfTime, run_snakemake
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS, read_yaml
 from scaleproof.ground.confidence import CONFIDENCE
 from scaleproof.ground.cores import available_cores
-from scaleproof.ground.errors import UserError, describe_first_fault, plural
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.files import write_atomic, write_json
 from scaleproof.ground.findings.finding import read_findings
 from scaleproof.ground.number_format import integer, percent
@@ -83,6 +84,11 @@ class Pace:
     spent_s: float = 0.0  # before it
 
     @property
+    def page_s(self) -> float:
+        """Seconds that the page takes."""
+        return PAGE * self._around_s
+
+    @property
     def _around_s(self) -> float:
         """Seconds of the first round beside its runs; all of them where the runs were there already."""
         beside = self.elapsed_s - self.runs_s
@@ -95,7 +101,7 @@ class Pace:
 
     def rounds_in(self, minutes: float) -> int:
         """Return how many rounds end, with the page, within `minutes`; at least the first."""
-        left = 60 * minutes - self.spent_s - self.elapsed_s - PAGE * self._around_s
+        left = 60 * minutes - self.spent_s - self.elapsed_s - self.page_s
         return 1 + max(0, int(left // self.round_s))
 
 
@@ -160,22 +166,31 @@ def run_comparison(
 ) -> tuple[Path, AbVerdict]:
     """Compare the two commands within the minutes of `request`; return the campaign's file and the verdict.
 
+    Whatever runs when the minutes are over is ended: the verdict is that of the finished rounds if there is time for
+    their page, else that nobody can tell yet.
+
     `name`: of the file; without it ab- and a hash of the request. `series`: name of comparisons that share one budget
     of false claims. Raises UserError for another comparison in this file, a command that cannot be run here, a failure
     of Snakemake, and damaged results.
     """
+    end = time.monotonic() + 60 * request.minutes - GRACE_S
     content = json.dumps(make_campaign(request, seconds=request.seconds), sort_keys=True) + f"{request.minutes}"
     path = CAMPAIGNS / f"{name or f'ab-{hashlib.sha256(content.encode()).hexdigest()[:8]}'}.yaml"
     budget = results / SERIES / f"{series}.json" if series else None
     if budget:
-        _read_series(budget)  # raises where it is damaged, before anything is written
+        read_series(budget)  # raises where it is damaged, before anything is written
     _write_first_campaign(path, request)
-    chance = _level_in_series(budget, path.stem) if budget else None
-    _make_first_round(path, request, chance, results)
-    run_snakemake(path, [results / path.stem / "report.html"])
-    verdict = read_verdict(path, request, results)
+    chance = level_in_series(budget, path.stem) if budget else None
+    try:
+        page_s = _make_first_round(path, request, chance, results, end)
+        _make_page(path, request, chance, results, page_s, end)
+        verdict = read_verdict(path, request, results)
+    except OutOfTime:
+        runs = plural(sum(1 for _ in (results / path.stem).glob(f"runs/*/*/{METRICS}")), "run")
+        why = f"{request.minutes:g} min were over after {runs}, without a page; the same command goes on from there"
+        verdict = AbVerdict("undecided", f"cannot tell yet: {why}")
     if budget:
-        entries = _read_series(budget)  # with the level of this comparison
+        entries = read_series(budget)  # with the level of this comparison
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(budget, entries)
     return path, verdict
@@ -213,8 +228,26 @@ def _name_options(message: str, path: Path) -> str:
     return re.sub(r"workload\.figures(\.|: )", "--pattern ", message).replace("workload.command", "the command")
 
 
-def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path) -> None:
+def _make_page(path: Path, request: AbRequest, chance: float | None, results: Path, page_s: float, end: float) -> None:
+    """Make the rounds and the page; those rounds alone that are finished `page_s` seconds before the `end`.
+
+    Raises OutOfTime where there is no time for the page either.
+    """
+    page = results / path.stem / "report.html"
+    try:
+        run_snakemake(path, [page], limit_s=end - page_s - time.monotonic())
+    except OutOfTime:
+        runs = [results / path.stem / "runs" / cell.slug for cell in LoadedCampaign(path, results).cells]
+        rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
+        content, _ = read_yaml(path)
+        _write_yaml(path, content | {"repeats": _repeats(request, rounds, chance)})
+        run_snakemake(path, [page], limit_s=end - time.monotonic())
+
+
+def _make_first_round(path: Path, request: AbRequest, chance: float | None, results: Path, end: float) -> float:
     """Run both commands once, then write the campaign with as many rounds as there is time for.
+
+    Returns about how many seconds the page takes; 0 where that is unknown. Raises OutOfTime at the `end`.
 
     The round is made again with longer runs while one of them had hardly begun when it was ended. Runs as long as
     LONG_RUN suffice if all have printed a figure. Nothing is done where an earlier call has written how many rounds.
@@ -223,22 +256,23 @@ def _make_first_round(path: Path, request: AbRequest, chance: float | None, resu
     for seconds in _run_lengths_to_try(request):
         round_began = time.monotonic()
         if not write_campaign(path, make_campaign(request, 1, chance, seconds), request):
-            return
+            return 0.0
         loaded = LoadedCampaign(path, results)
-        run_snakemake(path, list(loaded.records(results)))
+        run_snakemake(path, list(loaded.records(results)), limit_s=end - round_began)
         runs = [read_run(place).metrics for place in loaded.runs(results)]
         too_short = [run for run in runs if _had_hardly_begun(run, seconds)]
         if seconds is not None and seconds >= LONG_RUN * 60 * request.minutes:
             too_short = [run for run in too_short if run.failure]
         if not too_short:
             break
+    now = time.monotonic()
+    runs_s = sum(run.total_wall_time_s or 0.0 for run in runs)
+    pace = Pace(elapsed_s=now - round_began, runs_s=runs_s, spent_s=round_began - began)
     if not any(run.failure for run in runs):  # a program that fails once is not started again
-        now = time.monotonic()
-        runs_s = sum(run.total_wall_time_s or 0.0 for run in runs)
-        pace = Pace(elapsed_s=now - round_began, runs_s=runs_s, spent_s=round_began - began)
         rounds = pace.rounds_in(request.minutes)
         write_campaign(path, make_campaign(request, rounds, chance, seconds), request)
         print(f"scaleproof: {_describe_rounds(_repeats(request, rounds, chance))}", file=sys.stderr)
+    return pace.page_s
 
 
 def _describe_rounds(repeats: int | dict[str, float]) -> str:
@@ -275,8 +309,13 @@ def write_campaign(path: Path, campaign: Mapping[str, Any], request: AbRequest) 
             raise UserError(f"{path} is there already, with another comparison; give another --name, or remove it")
         if there["repeats"] != 1:
             return False
-    write_atomic(path, yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True, width=1000))
+    _write_yaml(path, campaign)
     return True
+
+
+def _write_yaml(path: Path, campaign: Mapping[str, Any]) -> None:
+    """Write a campaign's content as its file."""
+    write_atomic(path, yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True, width=1000))
 
 
 def read_verdict(path: Path, request: AbRequest, results: Path = RESULTS) -> AbVerdict:
@@ -341,34 +380,3 @@ def trained_s(run: Printed) -> float:
     """Return the seconds of a run in which it trained: its window, or if longer, from its first line to its last."""
     between_lines_s = run.second_clock.window_s if run.second_clock else None
     return max(run.window.wall_time_s, between_lines_s or 0.0)
-
-
-def _read_series(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the comparisons in a file of a series, by campaign, in the order in which they were begun.
-
-    {"ab-1f2e": {"level": 0.025, "decided": True}}: its level of significance, and whether it claimed a difference. {}
-    without a file. Raises UserError where it holds anything else.
-    """
-    if not path.is_file():
-        return {}
-    try:
-        entries: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
-        return {
-            name: {"level": float(entry["level"]), "decided": bool(entry["decided"])} for name, entry in entries.items()
-        }
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        cure = "remove it, and the series begins anew"
-        raise UserError(f"{path} is no series of comparisons ({describe_first_fault(error)}); {cure}") from None
-
-
-def _level_in_series(path: Path, campaign: str) -> float:
-    """Return the level of significance that a comparison has in its series, whose file is `path`.
-
-    The level is noted before the comparison begins, so that one that is given up has spent it.
-    """
-    entries = _read_series(path)
-    if campaign not in entries:
-        level = next_level([entry["decided"] for entry in entries.values()])
-        entries[campaign] = {"level": level, "decided": False}
-        write_json(path, entries)
-    return float(entries[campaign]["level"])

@@ -25,6 +25,10 @@ LAST_CHARACTERS = 1500  # of what Snakemake says when it cannot
 FAILED_LOG = re.compile(r"^ *log: (\S+) \(check log file\(s\) for error details\)$", re.MULTILINE)
 
 
+class OutOfTime(Exception):
+    """Snakemake was ended, as it took longer than it may."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """An output of the workflow: whether Snakemake would make it again, and whether it remembers having made it."""
@@ -61,13 +65,16 @@ def make_files(targets: Collection[Path]) -> None:
     _run_or_raise(*HERE, "--", *map(str, targets))
 
 
-def run_snakemake(campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE) -> None:
+def run_snakemake(
+    campaign: Path, targets: Sequence[Path], options: Sequence[str] = HERE, limit_s: float | None = None
+) -> None:
     """Run this package's workflow for `targets`, files of the campaign. Raises UserError where it fails.
 
-    If Ctrl-C stops it, prints that the finished runs stay.
+    If Ctrl-C stops it, prints that the finished runs stay. Raises OutOfTime after `limit_s` seconds.
     """
+    words = ("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets))
     try:
-        _run_or_raise("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets), of=f"{campaign}: ")
+        _run_or_raise(*words, of=f"{campaign}: ", limit_s=limit_s)
     except KeyboardInterrupt:
         print(f"scaleproof: {campaign} and its finished runs stay; the same command goes on", file=sys.stderr)
         raise
@@ -100,9 +107,9 @@ def _last_words_of_failed_stage(output: str) -> str | None:
     return None
 
 
-def _run_or_raise(*words: str, of: str = "") -> None:
+def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> None:
     """Run Snakemake. Raises UserError, its text after `of`, where a stage fails; failed runs are rows of results."""
-    done = _snakemake(*words)
+    done = _snakemake(*words, limit_s=limit_s)
     if done.returncode not in (0, FAILED_RUNS):
         output = done.stdout + done.stderr
         if "LockException" in output:
@@ -111,25 +118,39 @@ def _run_or_raise(*words: str, of: str = "") -> None:
         raise UserError(of + (_last_words_of_failed_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
 
 
-def _snakemake(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run Snakemake. On Ctrl-C, or where we alone are told to stop, end it with all that it has started."""
+def _snakemake(*words: str, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Snakemake. On Ctrl-C, or where we alone are told to stop, end it with all that it has started.
+
+    So after `limit_s` seconds, without the lock that a killed Snakemake leaves; then raises OutOfTime.
+    """
     command = [sys.executable, "-m", "snakemake", *words]
     pipe, nobody = subprocess.PIPE, subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=nobody, stdout=pipe, stderr=pipe, text=True, errors="replace")
     try:
-        output, errors = process.communicate()
-    except KeyboardInterrupt:
+        output, errors = process.communicate(timeout=limit_s)
+    except (KeyboardInterrupt, subprocess.TimeoutExpired) as stop:
+        was_killed = False
         with contextlib.suppress(psutil.Error):
-            _end_with_children(psutil.Process(process.pid))
-        raise
+            was_killed = _end_with_children(psutil.Process(process.pid))
+        if isinstance(stop, KeyboardInterrupt):
+            raise
+        if was_killed:
+            _snakemake("--unlock", *words)
+        raise OutOfTime from None
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
-def _end_with_children(process: psutil.Process) -> None:
-    """End `process` and all its children: SIGINT first, as Ctrl-C may not have reached them, SIGKILL after GRACE_S."""
+def _end_with_children(process: psutil.Process) -> bool:
+    """End `process` and all its children: SIGINT first, as Ctrl-C may not have reached them, SIGKILL after GRACE_S.
+
+    Return whether `process` itself had to be killed.
+    """
     family = [process, *process.children(recursive=True)]
+    was_killed = False
     for number in (signal.SIGINT, signal.SIGKILL):
+        was_killed = number == signal.SIGKILL and process in family
         for member in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 member.send_signal(number)
         _, family = psutil.wait_procs(family, GRACE_S)
+    return was_killed

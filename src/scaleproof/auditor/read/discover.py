@@ -206,6 +206,8 @@ def _read_text(reading: Reading, path: Path, name: str, encoding: str, opening: 
     `opening`: its beginning, of `size` bytes. What begins like JSON, and is none, may still be a log or a table.
     """
     suffix = path.suffix.lower() or suffix_by_contents(opening)
+    if suffix in (".txt", ".text") and suffix_by_contents(opening) == ".csv":  # columns divided by commas, tabs or bars
+        suffix = ".csv"
     if suffix in text_files.SCRIPTS or suffix in SETTINGS:
         return _read_settings(reading, path, name, encoding, opening)
     if suffix == ".ipynb":

@@ -1,5 +1,6 @@
 """What no single key of a campaign can know: whether the keys of a cell go together."""
 
+import re
 from typing import Protocol
 
 from scaleproof.ground.campaign.batch import Batch
@@ -13,6 +14,7 @@ from scaleproof.ground.errors import UserError
 MOST_ENTRIES = 1_000_000  # of a tokenizer; four times the largest in use
 MOST_PARAMETERS = 10**13
 OF_SHELLS = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "&>")  # words of a command that a shell obeys
+VARIABLE = re.compile(r"[^\s;'\"]*\$(?:\{?[A-Za-z_]\w*\}?|\()[^\s;'\"]*")  # --lr=$LR, $(nproc): no text of a program
 # Keys of the trainer that mean something of a command as well; the batch and the seed are placeholders of it.
 OF_COMMANDS = {
     "workload": {"command", "figures", "per_step", "rate_of"},
@@ -135,14 +137,14 @@ def check_command(cell: Checked) -> None:
 
 def _check_words(words: list[str]) -> None:
     """Check that a command has no word that only a shell obeys, as no shell reads it. Raises UserError."""
-    for_shells = [word for word in words if word in OF_SHELLS or word.endswith(";")]
+    for_shells = [word for word in words if word in OF_SHELLS or word.endswith(";") or VARIABLE.fullmatch(word)]
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():  # NAME=value program
         for_shells.append(words[0])
     if for_shells:
         raise UserError(
             f"workload.command: no shell reads it, so that {for_shells[0]} is a plain word; "
-            "write bash -c '...' around it",
+            "write bash -c '...' around it" + ", or {name} for a value under vary" * ("$" in for_shells[0]),
             ("workload", "command"),
         )
 

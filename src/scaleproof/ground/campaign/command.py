@@ -161,8 +161,9 @@ def check_axes(command: str, settings: Iterable[str], varied: Iterable[str]) -> 
     `settings`: names of free axes. Raises UserError, also for a name there that is no placeholder.
     """
     free = free_axes(command)
-    if doubled := re.search(r"{({[a-z][a-z0-9_]*})}", command):
-        raise UserError(f"workload.command: write {doubled[1]}, in single braces", ("workload", "command"))
+    if odd := re.search(r"[{$]({[a-z][a-z0-9_]*})}?", command):
+        how = "without the $" if odd[0].startswith("$") else "in single braces"
+        raise UserError(f"workload.command: write {odd[1]}, {how}", ("workload", "command"))
     for name in settings:
         if name not in free:
             raise UserError(

@@ -1,0 +1,40 @@
+"""Comparisons of `scaleproof ab` that share one error budget: the file of their series."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scaleproof.conclude.analysis.stopping import next_level
+from scaleproof.ground.errors import UserError, describe_first_fault
+from scaleproof.ground.files import write_json
+
+
+def read_series(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the comparisons in a file of a series, by campaign, in the order in which they were begun.
+
+    {"ab-1f2e": {"level": 0.025, "decided": True}}: its level of significance, and whether it claimed a difference. {}
+    without a file. Raises UserError where it holds anything else.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        entries: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
+        return {
+            name: {"level": float(entry["level"]), "decided": bool(entry["decided"])} for name, entry in entries.items()
+        }
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        cure = "remove it, and the series begins anew"
+        raise UserError(f"{path} is no series of comparisons ({describe_first_fault(error)}); {cure}") from None
+
+
+def level_in_series(path: Path, campaign: str) -> float:
+    """Return the level of significance that a comparison has in its series, whose file is `path`.
+
+    The level is noted before the comparison begins, so that one that is given up has spent it.
+    """
+    entries = read_series(path)
+    if campaign not in entries:
+        level = next_level([entry["decided"] for entry in entries.values()])
+        entries[campaign] = {"level": level, "decided": False}
+        write_json(path, entries)
+    return float(entries[campaign]["level"])

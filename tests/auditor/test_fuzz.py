@@ -195,6 +195,16 @@ def test_a_broken_file_is_named_with_its_fault(tmp_path, name):
     assert "cut off" in finding.evidence
 
 
+@pytest.mark.parametrize("content", ["[]", "{}", "null"])
+def test_a_report_of_ours_that_is_none_any_more_is_named(tmp_path, content):
+    (tmp_path / "training_metrics.json").write_text(json.dumps(metrics(1, random.Random(0))))
+    (tmp_path / "findings.json").write_text(content)
+    assert "file-unreadable" not in {f.code for f in audited(tmp_path).findings}, "nobody says whose it is"
+    (tmp_path / "manifest.json").write_text("{}")
+    finding = next(f for f in audited(tmp_path).findings if f.code == "file-unreadable")
+    assert (finding.runs, finding.evidence[:13]) == (["findings.json"], "it is damaged")
+
+
 def test_broken_json_of_something_else_is_no_finding(tmp_path):
     """Settings with comments lie in many repositories."""
     (tmp_path / "training_metrics.json").write_text(json.dumps(metrics(1, random.Random(0))))

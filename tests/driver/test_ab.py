@@ -1,6 +1,5 @@
 """Two commands as a campaign, and the verdict on what it measured."""
 
-import json
 import os
 import signal
 import subprocess
@@ -247,15 +246,15 @@ def test_time_that_went_into_waiting_is_noticed(tmp_path):
 
 @pytest.mark.parametrize(("in_time", "decided"), [(0, "undecided"), (1, "same"), (2, "same")])
 def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, decided):
-    """The first round, the rounds with the page, and the page of the finished rounds each have the time that is left."""
+    """The first round, all rounds with the page, the page of the finished rounds: each has the time that is left."""
     limits, sound = [], SimpleNamespace(metrics=SimpleNamespace(failure=None, total_wall_time_s=5.0))
 
     def run(campaign, targets, limit_s):
         limits.append(limit_s)
         if len(limits) == in_time + 1:
             raise ab.OutOfTime
-        for cell, repeat in [(cell, repeat) for cell in ("a-n1x1", "b-n1x1") for repeat in range(1, 3 + (cell < "b"))]:
-            (place := Path(f"results/mine/runs/{cell}/rep{repeat}")).mkdir(parents=True, exist_ok=True)
+        for run in ("a-n1x1/rep1", "a-n1x1/rep2", "a-n1x1/rep3", "b-n1x1/rep1", "b-n1x1/rep2"):
+            (place := Path("results/mine/runs", run)).mkdir(parents=True, exist_ok=True)
             (place / ab.METRICS).touch()
 
     monkeypatch.setattr(ab, "read_run", lambda place: sound)
@@ -265,7 +264,7 @@ def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, deci
     assert verdict.word == decided
     assert all(limit <= 120 - ab.GRACE_S for limit in limits)
     if decided == "undecided":
-        assert "cannot tell yet: 2 min were over after 0 runs, without a page; the same command" in verdict.sentence
+        assert "cannot tell yet: 2 min were over after 0 runs, without a page; give more of them" in verdict.sentence
     assert LoadedCampaign(path).campaign.most_repeats == {0: 1, 1: 2, 2: 12}[in_time], "two rounds are whole"
 
 
@@ -291,23 +290,6 @@ def test_all_that_snakemake_started_ends_with_the_command(tmp_path):
     assert "KeyboardInterrupt" in said
     assert "config/campaigns/mine.yaml and its finished runs stay; the same command goes on" in said
     assert not alive("# ab-stubborn")
-
-
-def test_a_series_gives_each_comparison_its_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(ab, "run_snakemake", lambda *_, **__: None)
-    monkeypatch.setattr(ab, "read_verdict", lambda *_: ab.AbVerdict("same", "as fast"))
-    crash = SimpleNamespace(failure_class="crash")
-    failed = SimpleNamespace(metrics=SimpleNamespace(failure=crash, total_wall_time_s=None))
-    monkeypatch.setattr(ab, "read_run", lambda place: failed)
-    entries = tmp_path / "results/series/tuning.json"
-    for name in ("b", "c", "d"):
-        run_comparison(AbRequest(["a"], [name]), None, "tuning")
-    parts = [entry["level"] for entry in json.loads(entries.read_text()).values()]
-    assert parts == sorted(parts, reverse=True)
-    assert sum(parts) < 0.05
-    run_comparison(AbRequest(["a"], ["b"]), None, "tuning")
-    assert len(json.loads(entries.read_text())) == 3, "asked again, it spends nothing more"
-    assert make_campaign(AbRequest(["a"], ["b"]), 9, parts[0])["repeats"]["chance"] == parts[0]
 
 
 def verdict(status: str, ratio: tuple[float, float, float] | None = (1.08, 1.05, 1.11), **report):

@@ -9,15 +9,6 @@ TRACE_CHARTS = ("trace-timeline", "trace-communication", "trace-steps", "trace-k
 WHOLE_MACHINE = workflow.resource_settings.cores or 1
 
 
-def or_exit(function, *arguments):
-    """`function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
-    try:
-        return function(*arguments)
-    except UserError as error:
-        print(f"\n{printable(str(error), besides=chr(10))}\n", file=sys.stderr)
-        sys.exit(2)
-
-
 # How the cluster of this profile wants to be asked; `config` of a profile says it.
 SITE = or_exit(Site.from_config, config)
 or_exit(check_start, workflow.resource_settings.cores)

@@ -17,7 +17,12 @@ from scaleproof.auditor.read.text_files import printable
 from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.ground.findings.own_runs import audit, check_names
-from scaleproof.ground.findings.registry import by_severity, finding_on_unusable_record, note_on_broken_check
+from scaleproof.ground.findings.registry import (
+    by_severity,
+    finding_on_unusable_record,
+    note_on_broken_check,
+    one_note_a_cause,
+)
 from scaleproof.ground.records.run import Run, read_run
 
 GUESSED_FORMAT = KeyValues.format
@@ -86,7 +91,7 @@ def audit_gathered(evidence: Evidence, source: str) -> Audit:
     is_empty = not own_names and not own_findings and not has_result(evidence)
     if is_empty and not (evidence.other_tables or evidence.stated_results):
         raise _no_result(evidence, source)
-    findings = by_severity([*own_findings, *audit_context(context)])
+    findings = by_severity(one_note_a_cause([*own_findings, *audit_context(context)]))
     if is_empty and not findings:  # what is not understood counts where something in it is wrong
         raise _no_result(evidence, source)
     formats = own_formats + _count_formats(evidence)

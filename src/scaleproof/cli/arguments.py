@@ -85,7 +85,8 @@ class Parser(argparse.ArgumentParser):
         """End with exit code 2 and argparse's `message`, in clearer words where it is one of three known ones."""
         groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         known = self._option_string_actions
-        options = [word for word in sys.argv[1:] if re.match("--?[a-z]", word)]
+        own = sys.argv[1 : sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+        options = [word for word in own if re.match("--?[a-z]", word)]
         unknown = [word for word in options if word.partition("=")[0] not in known]  # why a word may seem to be missing
         if message.endswith("required: COMMAND") and groups:
             what = f"{_describe_strange_option(unknown[0], known)} A" if unknown else "a"
@@ -97,6 +98,8 @@ class Parser(argparse.ArgumentParser):
             message = " ".join(part for part in (hints, f"{message}.", self._example()) if part)
         elif match := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message, re.DOTALL):  # --json=1
             message = f"argument {match[1]}: takes no value, and {match[2]} is one; leave it out"
+        elif unknown and not groups and message.startswith("argument ") and not message.startswith("argument --"):
+            self.reject_unknown(unknown)  # its value was taken for the argument
         super().error(shortened(message, 1000))
 
     def _example(self) -> str:

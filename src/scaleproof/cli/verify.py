@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import chart_to_write, file_to_read, folder_to_write, path, results_folder, text
-from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.snakemake_command import RESULTS
@@ -205,8 +205,8 @@ def index(args: argparse.Namespace) -> None:
     if not any(args.results.glob("*/report.html")) and not any(args.results.glob("published/*/report.html")):
         raise UserError(f"{args.results}: no folder there has a report.html; give the folder of all results")
     entries = write_index(args.results)
-    unread = [entry.campaign for entry in entries if not entry.is_whole]
-    more = f"; of {', '.join(unread)} the report, findings or a record cannot be read" if unread else ""
+    unread = [f"{entry.campaign}/{name}" for entry in entries for name in entry.unread]
+    more = f"; not there, or damaged: {shortened(', '.join(unread), 300)}" if unread else ""
     print(f"{args.results}/index.html: {plural(len(entries), 'campaign')}{more}")
 
 

@@ -186,8 +186,9 @@ def run_comparison(
         _make_page(path, request, chance, results, page_s, end)
         verdict = read_verdict(path, request, results)
     except OutOfTime:
-        runs = plural(sum(1 for _ in (results / path.stem).glob(f"runs/*/*/{METRICS}")), "run")
-        why = f"{request.minutes:g} min were over after {runs}, without a page; the same command goes on from there"
+        runs = sum(1 for _ in (results / path.stem).glob(f"runs/*/*/{METRICS}"))
+        then = "the same command goes on from there" if runs else "give more of them, or shorter runs (--seconds)"
+        why = f"{request.minutes:g} min were over after {plural(runs, 'run')}, without a page; {then}"
         verdict = AbVerdict("undecided", f"cannot tell yet: {why}")
     if budget:
         entries = read_series(budget)  # with the level of this comparison

@@ -6,6 +6,7 @@ older code for out of date.
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -79,6 +80,7 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
         if local_files(name, loaded.corpora[name]) or not (folder / TOKENS).is_file():
             to_make.add(folder / TOKENS)
     if to_make:
+        print("scaleproof: making the tokens of the runs again, to compare; this may take minutes", file=sys.stderr)
         snakemake_view.make_files(sorted(to_make))
     changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
     for run, cell, folder in trained:

@@ -49,7 +49,8 @@ gradclip gradclipnorm gradclipval clipgrad clipgradnorm gradnorm: max_grad_norm
 blocksize sequencelength contextlength: seq_len | contextlength: context
 throughput tokenspersec: tokens_per_s
 nlayer numlayers: layers | nhead numheads: heads | nembd hiddensize dmodel: width | hiddensize: d_model
-dataset data: corpus | path: files | file: place | column textcolumn: field | url: urls | huggingface: hub
+dataset data: corpus | path: files | file: place | column textcolumn: field | url: urls | huggingface hf: hub repository
+hub: repository
 txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b
@@ -83,10 +84,9 @@ def nearest_name(name: object, allowed: Iterable[str]) -> str | None:
         return None
     if (same := same_name(name, by_letters.values())) is not None:
         return same
-    if len(letters) >= 2 and "/" not in str(name):  # zero2, of zero2-n1x2
-        for choice in choices:
-            if _letters(choice).startswith(letters):
-                return choice
+    longer = [choice for choice in choices if _letters(choice).startswith(letters)]  # zero2-n1x2, of zero2
+    if longer and len(letters) >= 2 and "/" not in str(name):
+        return min(longer, key=len)
     if (nearest := _nearest_letters(letters, list(by_letters))) is not None:
         return by_letters[nearest]
     # A word of one name alone: hours, of device_hours.
@@ -195,7 +195,8 @@ def nearest_path(path: Path) -> str:
             more = ", ..." if len(names) > 10 else ""
             return f" In {place}: {shortened(', '.join(names[:10]), 300)}{more}" if names else f" {place} is empty"
         place /= meant
-    return f' Did you mean "{place}"?' if place != given else ""
+    is_other_kind = given.suffix and place.is_dir()  # config, for config.json
+    return f' Did you mean "{place}"?' if place != given and not is_other_kind else ""
 
 
 def _letters(text: str) -> str:
@@ -291,6 +292,7 @@ def _json_fault(content: str | bytes, problem: str) -> str:
     return POINTER if start.startswith(LFS) else shortened(f"no JSON, or cut off ({problem})", 300)
 
 
+OF_CAMPAIGN = ("scaling_report.json", "findings.json", "runs.csv", "cells.csv", "report.html")  # beside runs/
 UNMADE = ("published", "downloads", "job-logs", "forecasts")  # folders of results/ that no rule writes into
 
 
@@ -316,6 +318,8 @@ def _how_to_make(path: Path, words: str) -> str:
         below_results = parts[len(parts) - parts[::-1].index("results") :]
     if len(below_results) < 2 or below_results[0] in UNMADE:
         return "no rule makes it there: the results of a campaign are in results/NAME"
+    if path.name in OF_CAMPAIGN and len(below_results) > 2:
+        return f"it is in the folder of the campaign: {Path(*parts[: 1 - len(below_results)])}"
     campaigns = [] if path.is_absolute() else [file.stem for file in Path("config/campaigns").glob("*.yaml")]
     if campaigns and below_results[0] not in ("corpora", *campaigns):
         return f'there is no campaign "{below_results[0]}" here.{did_you_mean(below_results[0], campaigns)}'

@@ -184,7 +184,7 @@ def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Itera
     device_counts = {float(nodes) * float(per_node) for nodes, per_node in sizes}
     for _, number in _numbered_ticks(axes, "x"):
         if device_counts and number not in device_counts:
-            yield Difference(file, "", f"has {number:g} at its axis of devices, and no cell has so many")
+            yield Difference(file, "axis of devices", f"has {number:g}, and no cell has so many")
 
 
 def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:

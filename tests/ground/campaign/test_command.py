@@ -47,14 +47,17 @@ def test_two_settings_have_two_fingerprints_and_one_work():
 
 @pytest.mark.parametrize(
     ("command", "word"),
-    [("python t.py | tee l", "|"), ("cd x && python t.py", "&&"), ("python t.py 2>&1", "2>&1"), ("LR=1 t.py", "LR=1")],
+    [
+        *(("python t.py | tee l", "|"), ("cd x && python t.py", "&&"), ("python t.py 2>&1", "2>&1")),
+        *(("LR=1 t.py", "LR=1"), ("python t.py --lr=$LR", "--lr=$LR"), ("t.py -n $(nproc)", "$(nproc)")),
+    ],
 )
 def test_what_only_a_shell_obeys_is_refused(command, word):
     with pytest.raises(UserError) as refused:
         cells(command)
     assert f"no shell reads it, so that {word} is a plain word; write bash -c" in str(refused.value)
     assert cells(f"bash -c '{command}'")
-    assert cells("./x=1/python t.py --query a=b '|x'")
+    assert cells("./x=1/python t.py --query a=b '|x' '{ print $1, $NF }' '^a$'")
 
 
 def test_two_lengths():
@@ -108,7 +111,11 @@ def test_figures_that_cannot_be_read_are_refused(workload):
 
 @pytest.mark.parametrize(
     ("command", "axis", "problem"),
-    [("p {{lr}}", "lr", "write {lr}, in single braces"), ("p {strategy}", "strategy", "{strategy} needs another name")],
+    [
+        ("p {{lr}}", "lr", "write {lr}, in single braces"),
+        ("p ${lr}", "lr", r"write {lr}, without the \$"),
+        ("p {strategy}", "strategy", "{strategy} needs another name"),
+    ],
 )
 def test_a_placeholder_that_would_not_be_filled_in_is_refused(command, axis, problem):
     values = ["ddp", "fsdp"] if axis == "strategy" else [1, 2]

@@ -4,7 +4,16 @@ import pytest
 
 from scaleproof.ground.findings.catalog import pages_by_code
 from scaleproof.ground.findings.finding import Correction, Finding, Findings
-from scaleproof.ground.findings.registry import Code, Flag, Register, by_severity, codes_of, rules_version
+from scaleproof.ground.findings.registry import (
+    Code,
+    Flag,
+    Register,
+    by_severity,
+    codes_of,
+    note_on_broken_check,
+    one_note_a_cause,
+    rules_version,
+)
 
 LATE = Code("too-late", "suspect", what="It is late.", detected="Clock.", seen="Here.", repair="Sleep.")
 EARLY = Code("too-early", "note", what="It is early.", detected="Clock.", seen="Here.", repair="Wake.")
@@ -95,3 +104,11 @@ def test_a_correction_survives_json():
     correction = Correction(value=1.5, unit="ms", derivation="3 / 2")
     finding = Finding(code="x", severity="note", cells=[], runs=[], evidence="", advice="", corrected=correction)
     assert Finding.model_validate_json(finding.model_dump_json()) == finding
+
+
+def test_checks_that_break_by_one_error_are_one_note():
+    first, second = (note_on_broken_check(check, KeyError("x")) for check in ("a", "b"))
+    other, sound = note_on_broken_check("a", ValueError("y")), *register().findings([3])
+    merged, *rest = one_note_a_cause([first, sound, second, other])
+    assert merged.evidence == "the check a, b could not be made on these files (KeyError: 'x')"
+    assert (merged.runs, rest) == (["a", "b"], [sound, other])

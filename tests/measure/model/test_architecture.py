@@ -95,10 +95,11 @@ def test_a_function_makes_the_model(tmp_path):
     ("code", "message"),
     [
         ("def build(vocab_size):\n    raise ValueError(1)\n", "own.py, line 2: .* ValueError: 1"),
-        ("import notalib\n", "own.py, line 1: .* No module named 'notalib'"),
+        ("import notalib\ndef build(): pass\n", "own.py, line 1: .* No module named 'notalib'"),
         ("def build(vocab_size:\n", "own.py, line 1: .* SyntaxError"),
         ("def build(rows): pass\n", "own.py: .* unexpected keyword argument 'vocab_size'"),
-        ("raise SystemExit(3)\n", "own.py, line 1: .* SystemExit: 3"),
+        ("def built(vocab_size): pass\n", 'own.py has no function "build".* Did you mean "built"'),
+        ("raise SystemExit(3)\ndef build(): pass\n", "own.py, line 1: .* SystemExit: 3"),
     ],
 )
 def test_a_function_that_fails_is_named_with_its_line(tmp_path, code, message):

@@ -4,7 +4,7 @@ import contextlib
 import csv
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,9 +26,12 @@ from scaleproof.auditor.read.table_files import (
     read_spreadsheet,
 )
 from scaleproof.auditor.read.text_files import UnreadableFile, printable
-from scaleproof.ground.errors import LFS, POINTER
+from scaleproof.ground.errors import LFS, POINTER, UserError
 from scaleproof.ground.files import DISK_FULL
+from scaleproof.ground.findings.finding import read_findings
+from scaleproof.ground.records.comparison_report import read_comparison
 from scaleproof.ground.records.run import LAUNCHER, METRICS, METRICS_SEAL, STEPS
+from scaleproof.ground.records.scaling_report import read_scaling_report
 from scaleproof.ground.records.steps import COLUMNS
 
 MOST_QUOTED = 3  # runs between two fences; more are lines of several ranks or programs
@@ -38,6 +41,13 @@ BREAKS: tuple[type[Exception], ...] = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError),
     *(RecursionError, StopIteration, csv.Error, AssertionError),
 )
+# Of a campaign of ours, beside its MANIFEST.
+OWN_REPORTS: dict[str, Callable[[Path], object]] = {
+    "findings.json": read_findings,
+    "scaling_report.json": read_scaling_report,
+    "comparison.json": read_comparison,
+}
+MANIFEST = "manifest.json"
 START_OF_OWN_SERIES = ",".join((COLUMNS or ())[:3])
 MARK_OF_COMPLETION = re.compile(r"RUN_COMPLETE .*\bworld_size=")
 MARKS_OF_TRACES = (b"(nvtx_sum):", b"(cuda_gpu_kern_sum):", b"(osrt_sum):", b"(cuda_api_sum):", text_files.SQLITE)
@@ -172,6 +182,8 @@ def _read(reading: Reading, path: Path, name: str) -> None:
             raise UnreadableFile("it is binary", "binary")
         was_read = False
     else:
+        if path.name in OWN_REPORTS and (path.parent / MANIFEST).is_file():
+            _refuse_damaged(path)
         opening = text_files.decoded(start, encoding)
         if is_own_series := bool(START_OF_OWN_SERIES) and opening.startswith(START_OF_OWN_SERIES):
             _refuse_own_series(path, evidence)
@@ -180,6 +192,14 @@ def _read(reading: Reading, path: Path, name: str) -> None:
             raise UnreadableFile("it is not a metrics file of any known schema")
     if not was_read:
         evidence.ignored.append(name)
+
+
+def _refuse_damaged(path: Path) -> None:
+    """Raise UnreadableFile for a report of our own that is none any more, though it may be JSON."""
+    try:
+        OWN_REPORTS[path.name](path)
+    except UserError as error:
+        raise UnreadableFile(f"it{str(error).removeprefix(str(path))}") from None
 
 
 def _refuse_own_series(path: Path, evidence: Evidence) -> None:

@@ -106,6 +106,8 @@ def read_notebook_file(evidence: Evidence, text: str, name: str) -> tuple[bool, 
     printed: list[list[Line]] = []
     finder = _LineFinder(text)
     cells = data.get("cells", []) if isinstance(data, dict) else []
+    if not isinstance(cells, list):
+        raise UnreadableFile("it is no notebook: its cells are no list")
     for cell in (cell for cell in cells if isinstance(cell, dict)):
         if cell.get("cell_type") == "markdown":
             document += read_document(finder.lines(_joined(cell.get("source"))))

@@ -146,7 +146,7 @@ class IndexedCampaign:
     machine: str
     findings: dict[str, int]
     link: str
-    is_whole: bool  # whether all of its files could be read
+    unread: tuple[str, ...]  # its files that could not be read
 
 
 def write_index(results: Path) -> list[IndexedCampaign]:
@@ -168,6 +168,7 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
     findings = _read_or_none(lambda: read_findings(folder / "findings.json"))
     first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # of none, a file that is missing
     metrics = _read_or_none(lambda: parse_metrics(read_regular(first_run)))
+    parts = {"scaling_report.json": report, "findings.json": findings, str(first_run.relative_to(folder)): metrics}
     match = VERDICT.search(read_regular(folder / "report.html").decode(errors="replace"))
     severities = Counter(str(finding.severity) for finding in findings.findings) if findings else Counter[str]()
     return IndexedCampaign(
@@ -178,7 +179,7 @@ def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
         machine=_machine_of(metrics) if metrics else "unknown",
         findings={severity: severities[severity] for severity in SEVERITIES if severities[severity]},
         link=quote(f"{folder.relative_to(results)}/report.html"),  # of a folder "javascript:...", too
-        is_whole=None not in (report, findings, metrics),
+        unread=tuple(name for name, content in parts.items() if content is None),
     )
 
 

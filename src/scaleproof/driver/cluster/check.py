@@ -67,7 +67,7 @@ def check_cluster(folder: Path, results: Path, loaded: LoadedCampaign | None = N
     config = allocation.ask_slurm_config()
     if not config:
         says_nothing = shutil.which("scontrol") is not None
-        why = "`scontrol show config` says nothing within 20 s" if says_nothing else "there is no `scontrol`"
+        why = "`scontrol show config` fails, or says nothing within 20 s" if says_nothing else "there is no `scontrol`"
         raise UserError(
             f"no Slurm here: {why}; run this on a login node of the cluster"
             + "".join(f"\n  {job_text(request, profile)}" for request in requests)

@@ -34,8 +34,10 @@ def node_at(schema: Schema, place: Place) -> Schema:
                 inner = option.get("items") or (prefix[step] if step < len(prefix) else {}) or inner
             else:
                 named = option.get("properties", {}).get(step)
-                # schemas of keys that are not declared; `additionalProperties` may be a bool
-                free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties")]
+                # Schemas of keys that are not declared, such as settings beside the axes of `vary`;
+                # `additionalProperties` may be a bool.
+                of_settings = option.get("properties", {}).get("settings", {}).get("additionalProperties")
+                free = [*option.get("patternProperties", {}).values(), option.get("additionalProperties"), of_settings]
                 inner = named or next((entry for entry in free if isinstance(entry, dict)), inner)
         node = inner
     return follow_reference(node, schema)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue, model_validator
 
 from scaleproof.ground.campaign.field import Section, key
-from scaleproof.ground.errors import UserError, nearest_path, shortened
+from scaleproof.ground.errors import UserError, did_you_mean, nearest_path, shortened
 
 FETCHED = Path("config/models")  # configurations that `scaleproof model fetch` has written
 SIZES = ("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "hidden_size", "n_embd", "intermediate_size")
@@ -82,7 +83,13 @@ class TransformersModel(Section):
             raise UserError(self._missing_text(), ("workload", "model"))
         data = self.file.read_bytes()
         if self.module:
-            return {"function": self.module.partition(":")[2], "sha256": hashlib.sha256(data).hexdigest()}
+            name = self.module.partition(":")[2]
+            if name.encode() not in data and b"import *" not in data:  # before torch is imported, which takes seconds
+                hint = did_you_mean(
+                    name, re.findall(r"^(?:def|class) (\w+)", data.decode(errors="replace"), re.MULTILINE)
+                )
+                raise UserError(f'workload.model: {self.file} has no function "{name}".{hint}', ("workload", "model"))
+            return {"function": name, "sha256": hashlib.sha256(data).hexdigest()}
         return {"transformers": _architecture(str(self.file), data)}
 
     def _missing_text(self) -> str:

@@ -1,6 +1,7 @@
 """What is said of a fault in a configuration file: file, line, key, what is allowed, and the nearest name."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -175,7 +176,9 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
         value = value[step]
     if error["type"] == "value_error":
         return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
-    fault = "has no value" if value is None else f"cannot be {shortened(json.dumps(value, default=str))}"
+    is_infinite = isinstance(value, float) and math.isinf(value)  # 1e400, too
+    text = "infinite" if is_infinite else shortened(json.dumps(value, default=str))
+    fault = "has no value" if value is None else f"cannot be {text}"
     return f"{at}{dotted(place)} {fault}; {_allowed_sentence(place, schema, value)}"
 
 
@@ -267,7 +270,9 @@ def _words_for_allowed(node: Schema, schema: Schema) -> str:
     words: list[str] = []
     for option in union_members(node, schema):
         words += _words_for_alternative(option, node, schema)
-    return "; ".join(dict.fromkeys(words)) or node.get("description", "text, a number, true or false")
+    if not words or {*words} == {"text", "a whole number", "a number", "true or false"}:
+        return node.get("description", "text, a number, true or false")
+    return "; ".join(dict.fromkeys(words))
 
 
 def _words_for_alternative(option: Schema, node: Schema, schema: Schema) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scaleproof.ground.campaign.hub_names import HUB_NAME, OF_FILES
 from scaleproof.ground.campaign.schema_nodes import Schema, choices_at, node_at, properties_at, union_members
-from scaleproof.ground.errors import Place, did_you_mean, shortened
+from scaleproof.ground.errors import Place, did_you_mean, nearest_name, shortened
 
 PERCENT = r"^[0-9]+(\.[0-9]+)? ?%$"  # of question.Percent
 NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
@@ -53,6 +53,8 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
             or _mapping_hint(value, options, schema)
             or _word_hint(value, options, choices)
         )
+    if value and place[-1:] == ("command",):
+        return f" Write {shortened(' '.join(map(str, value)))}."
     if not value or not all(_is_allowed(entry, options, choices) for entry in value):
         return ""
     if len(value) == 1:
@@ -88,9 +90,9 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
 
 
 def _parse_minutes(text: str) -> float | None:
-    """Return the minutes of a time as schedulers write it: 2h, 1 day, 1:30:00, 1-12:00:00; None for any other text."""
-    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(h|hours?|d|days?)", text):
-        return float(match[1]) * (60 if match[2].startswith("h") else 1440)
+    """Return the minutes of a time as schedulers write it: 30s, 2h, 1 day, 1:30:00, 1-12:00:00; else None."""
+    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(s|sec|seconds?|h|hours?|d|days?)", text):
+        return float(match[1]) * {"s": 1 / 60, "h": 60, "d": 1440}[match[2][0]]
     if match := re.fullmatch(r"(?:([0-9]{1,3})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 1440 + hours * 60 + minutes + seconds / 60
@@ -129,7 +131,8 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
         return f" Write {{strategy: {cell[1]}, geometry: {cell[2]}}}."
     keys_by_word = {word: key for keys in mappings for key, node in keys.items() for word in choices_at(node, schema)}
     word = str(value).casefold()
-    return f" Write {{{keys_by_word[word]}: {word}}}." if word in keys_by_word else ""
+    word = word if word in keys_by_word else nearest_name(word, keys_by_word) or ""
+    return f" Write {{{keys_by_word[word]}: {word}}}." if word else ""
 
 
 def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
@@ -148,7 +151,7 @@ def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
     if is_name and "$" in text:
         return " Variables are not filled in: write the name itself."
     examples = [str(example) for option in texts for example in option.get("examples", [])]
-    last_part = text.rpartition(".")[2]  # of torch.bfloat16
+    last_part = text.rpartition(".")[2].partition(":")[0]  # of torch.bfloat16, gpu:0
     hint = did_you_mean(value, [*choices, *examples])
     hint = hint or (did_you_mean(last_part, choices) if last_part.isalnum() else "")
     return hint or (nearest_valid_name(text) if is_name else "")

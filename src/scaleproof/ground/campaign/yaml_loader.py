@@ -59,7 +59,7 @@ YAML_HINTS = {
     "expected <block end>": "keys of one section begin in one column, and a quote within '...' is doubled",
     "could not find expected ':'": 'each key has a colon and a blank after it: "steps: 10"',
     "not of the mapping above": 'a section is a line such as "work:", and a key has a colon: "steps: 10"',
-    "expected ',' or": "a bracket is not closed, or a text with { or [ in it needs quotes",
+    "expected ',' or": 'a bracket is not closed, or a text with {, [ or ": " in it needs quotes',
     "expected a mapping or list of mappings for merging": "after <<: stands an alias of a section, such as *base",
 }
 

@@ -90,6 +90,9 @@ RECORD_UNUSABLE = Code(
 )
 
 
+CHECK, BROKE = "the check ", " could not be made on these files ("
+
+
 def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (), cells: Sequence[str] = ()) -> Finding:
     """Return the note that the check `check` broke with `error`, which says nothing against the files it read."""
     what = shortened(f"{type(error).__name__}: {error}", 160)
@@ -98,9 +101,25 @@ def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (),
         severity=FILE_UNREADABLE.severity,
         cells=list(cells),
         runs=list(runs or [check]),
-        evidence=f"the check {check} could not be made on these files ({what})",
+        evidence=f"{CHECK}{check}{BROKE}{what})",
         advice="Report it as a defect of scaleproof, with the file.",
     )
+
+
+def one_note_a_cause(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings; where several checks broke with one error, the first note alone, which names all of them."""
+    kept: list[Finding] = []
+    place_of: dict[str, int] = {}  # how it broke -> place in `kept`
+    for finding in findings:
+        check, broke, what = finding.evidence.removeprefix(CHECK).partition(BROKE)
+        if not (broke and finding.evidence.startswith(CHECK)) or place_of.setdefault(what, len(kept)) == len(kept):
+            kept.append(finding)
+            continue
+        first = kept[place_of[what]]
+        checks, _, _ = first.evidence.partition(BROKE)
+        runs = list(dict.fromkeys([*first.runs, *finding.runs]))
+        kept[place_of[what]] = first.model_copy(update={"evidence": f"{checks}, {check}{BROKE}{what}", "runs": runs})
+    return kept
 
 
 def finding_on_unusable_record(run: str, cell: str, problem: str) -> Finding:

@@ -156,7 +156,7 @@ def _jsonl_values(path: Path, fields: list[str]) -> Iterator[Row]:
             except RecursionError:
                 raise NotADocument(f"cannot be read as jsonl: line {number}: nested too deeply") from None
             except ValueError as error:
-                raise NotADocument(f"cannot be read as jsonl: line {number}: {error}") from None
+                raise NotADocument(f"cannot be read as jsonl: line {number}: {getattr(error, 'msg', error)}") from None
             if not isinstance(row, dict):
                 raise NotADocument(f"cannot be read as jsonl: line {number} is no object")
             _check_fields(f"line {number}", fields, list(row))

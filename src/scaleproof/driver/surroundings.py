@@ -3,12 +3,26 @@
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from scaleproof.ground.campaign.yaml_loader import CAMPAIGNS
 from scaleproof.ground.code_dependencies import PACKAGE
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, printable
 from scaleproof.ground.snakemake_command import RESULTS
+
+Result = TypeVar("Result")
+LINE_END = "\n"
+
+
+def or_exit(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Return `function(*arguments)`; wrong input ends Snakemake with the message alone and exit code 2."""
+    try:
+        return function(*arguments)
+    except UserError as error:
+        print(f"\n{printable(str(error), besides=LINE_END)}\n", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def find_package() -> None:

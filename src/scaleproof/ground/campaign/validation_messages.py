@@ -271,7 +271,7 @@ def _words_for_allowed(node: Schema, schema: Schema) -> str:
     for option in union_members(node, schema):
         words += _words_for_alternative(option, node, schema)
     if not words or {*words} == {"text", "a whole number", "a number", "true or false"}:
-        return node.get("description", "text, a number, true or false")
+        return str(node.get("description", "text, a number, true or false"))
     return "; ".join(dict.fromkeys(words))
 
 

@@ -108,18 +108,18 @@ def note_on_broken_check(check: str, error: Exception, runs: Sequence[str] = (),
 
 def one_note_a_cause(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings; where several checks broke with one error, the first note alone, which names all of them."""
-    kept: list[Finding] = []
-    place_of: dict[str, int] = {}  # how it broke -> place in `kept`
+    merged: list[Finding] = []
+    place_of: dict[str, int] = {}  # how it broke -> place in `merged`
     for finding in findings:
         check, broke, what = finding.evidence.removeprefix(CHECK).partition(BROKE)
-        if not (broke and finding.evidence.startswith(CHECK)) or place_of.setdefault(what, len(kept)) == len(kept):
-            kept.append(finding)
+        if not (broke and finding.evidence.startswith(CHECK)) or place_of.setdefault(what, len(merged)) == len(merged):
+            merged.append(finding)
             continue
-        first = kept[place_of[what]]
+        first = merged[place_of[what]]
         checks, _, _ = first.evidence.partition(BROKE)
         runs = list(dict.fromkeys([*first.runs, *finding.runs]))
-        kept[place_of[what]] = first.model_copy(update={"evidence": f"{checks}, {check}{BROKE}{what}", "runs": runs})
-    return kept
+        merged[place_of[what]] = first.model_copy(update={"evidence": f"{checks}, {check}{BROKE}{what}", "runs": runs})
+    return merged
 
 
 def finding_on_unusable_record(run: str, cell: str, problem: str) -> Finding:

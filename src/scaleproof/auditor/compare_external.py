@@ -160,7 +160,7 @@ def _no_speed(path: Path, evidence: Evidence) -> UserError:
         reasons = f" (a campaign file; give its results{f', {results}' * results.is_dir()})"
     return UserError(
         f"{path}: no run below whose rate can be compared{reasons}; it takes tokens/s, samples/s or the time of each "
-        'step: lines such as "step: 7 tokens/s: 4567" or "step: 7 step_time_ms: 12.3"'
+        'step: three lines or more such as "step: 7 tokens/s: 4567" or "step: 7 step_time_ms: 12.3"'
     )
 
 

@@ -38,7 +38,7 @@ dtype: precision | backend: device
 distributeddataparallel: ddp | dataparallel: dp | fsdp2 fullysharded fullyshardeddataparallel fullyshard: fsdp
 deepspeed zero: zero2 | stage0: zero0 | stage1 deepspeedstage1: zero1 | none: single
 stage2 deepspeedstage2: zero2 | stage3 deepspeedstage3: zero3
-zerostage parallelism: strategy
+zerostage parallelism strategies: strategy | cmd script: command
 nodes gpus devices worldsize ngpus numgpus gpuspernode nproc ntasks: geometry
 lm languagemodeling: language-modelling | classify: classification | bert: encoder-small | gpt2: gpt2-small
 flashattention flashattention2 flashattn fa2 fa3: flash | crossentropy: plain
@@ -54,7 +54,7 @@ hub: repository
 txt: text | json: jsonl
 type kind: source name | name description: title | include: cells | license: licence | auto: derive
 repeats: pairs | baseline before: a | candidate after: b
-runs nruns seeds: repeats | seeds: seed | max maximum: at_most | min minimum: at_least
+runs nruns seeds: repeats | seeds: seed | max maximum: at_most largest | min minimum: at_least
 cpuspertask: cpus_per_device | than: better_than
 walltime timeout: time_limit | ram memory: memory_per_device | spawn: fresh | fork: forked
 nsight nsightsystems: nsys | pytorch kineto: torch.profiler

@@ -177,7 +177,7 @@ def _fault_message(path: Path, lines: Lines, place: Place, error: ErrorDetails, 
     if error["type"] == "value_error":
         return f"{at}{dotted(place)}{': ' if place else ''}{error['msg'].removeprefix('Value error, ')}"
     is_infinite = isinstance(value, float) and math.isinf(value)  # 1e400, too
-    text = "infinite" if is_infinite else shortened(json.dumps(value, default=str))
+    text = "infinite" if is_infinite else shortened(json.dumps(value, default=str, ensure_ascii=False))
     fault = "has no value" if value is None else f"cannot be {text}"
     return f"{at}{dotted(place)} {fault}; {_allowed_sentence(place, schema, value)}"
 

@@ -69,7 +69,7 @@ def one_value_hint(place: Place, value: object, options: list[Schema], schema: S
 
 def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     """Return a hint for a number in quotes, with a unit (of the key: `unit`), comma or exponent; else ""."""
-    text = str(value)
+    text = unicodedata.normalize("NFKC", str(value)).strip("“”„‘’")  # as word processors and other keyboards write it
     minutes = _parse_minutes(text) if unit == "minutes" else None
     if minutes is not None and _is_allowed(minutes, options):
         return f" Write {minutes:g} (minutes)."
@@ -132,7 +132,10 @@ def _mapping_hint(value: object, options: list[Schema], schema: Schema) -> str:
     keys_by_word = {word: key for keys in mappings for key, node in keys.items() for word in choices_at(node, schema)}
     word = str(value).casefold()
     word = word if word in keys_by_word else nearest_name(word, keys_by_word) or ""
-    return f" Write {{{keys_by_word[word]}: {word}}}." if word else ""
+    if word:
+        return f" Write {{{keys_by_word[word]}: {word}}}."
+    is_command = " " in str(value) and any("command" in keys for keys in mappings)
+    return f" Write {{command: {shortened(value)}}}." if is_command else ""
 
 
 def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
@@ -143,7 +146,7 @@ def _word_hint(value: object, options: list[Schema], choices: list[str]) -> str:
     if any("hub" in option.get("properties", {}) for option in options) and HUB_NAME.fullmatch(text):
         return f" A model of the hub: scaleproof model fetch {value} prints what to write."
     several = re.split(r"[,; ]+", text)
-    if len(several) > 1 and all(one in choices for one in several):
+    if len(several) > 1 and all(one in choices or _is_allowed(one, options, choices) for one in several):
         return f" Several stand apart: {', '.join(several)}."
     texts = [option for option in options if option.get("type") == "string"]
     could_be_name = isinstance(value, str) and "/" not in text and re.search(r"[a-z]", valid_name(text))

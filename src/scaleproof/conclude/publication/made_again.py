@@ -39,7 +39,7 @@ from scaleproof.ground.records.host_names import Pseudonyms
 from scaleproof.ground.records.metrics import VERSION
 from scaleproof.ground.records.profile_schema import PROFILE, read_profile
 from scaleproof.ground.records.run import Run, read_run
-from scaleproof.ground.records.scaling_report import ScalingReport
+from scaleproof.ground.records.scaling_report import ScalingReport, read_scaling_report
 from scaleproof.ground.records.waterfall_report import read_waterfall
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
@@ -158,9 +158,12 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
     """Yield name and text of each table, made anew from the reports in `folder`."""
     with TemporaryDirectory() as place:
         out = Path(place)
-        write_tables(inputs.cells, inputs.report, out)
+        report = read_scaling_report(
+            folder / "scaling_report.json"
+        )  # with its own title: another one re-makes no table
+        write_tables(inputs.cells, report, out)
         for kind in KINDS:
-            write_series(inputs.report, kind, out)
+            write_series(report, kind, out)
         if inputs.comparisons:
             write_comparison(read_comparison(folder / "comparison.json"), out)
         if inputs.waterfall:

@@ -92,14 +92,8 @@ def test_what_are_no_two_ends_is_not_accused(tmp_path, text):
 
 FIGURES = rows("GPUs | tokens/s | MFU | Memory (GB)", "1 | 652 | 54.2% | 61.3", "4 | 2,410 | 51.8% | 48.7")
 FIGURES += "\n\n" + rows("Params (M) | tokens/s", "134.5 | 1,530", "361.8 | 571")
-# sentence -> (wrong, right)
-BESIDE_OTHERS = {
-    "We reach 2,410 tokens/s at {} MFU.": ("61.8%", "51.8%"),
-    "It runs at {} tokens/s with 48.7 GB of memory.": ("4,210", "2,410"),
-    "At 51.8% MFU on 4 GPUs it reaches {} tokens/s.": ("2,140", "2,410"),
-    "The model of 134.5M parameters trains at {} tokens/s.": ("5,310", "1,530"),
-}
 OF_OTHERS = (
+    "Before the change it ran at 1,900 tokens/s with the same 48.7 GB of memory.",
     "One GPU gives 652 tokens/s, the old code gave 510 tokens/s.",
     "We reach about 2,400 tokens/s at about 50% MFU.",
     "With 2,410 tokens/s at 4 GPUs it is a 2.9x speedup over the CPU.",
@@ -110,13 +104,6 @@ OF_OTHERS = (
     "From 652 to 2,410 tokens/s, at 44% MFU.",
     "With NVLink the turning point is at 4 GPUs because all-reduce is 11x faster there.",
 )
-
-
-@pytest.mark.parametrize("sentence", BESIDE_OTHERS)
-def test_a_figure_beside_others_of_a_row_is_that_of_the_row(tmp_path, sentence):
-    wrong, right = BESIDE_OTHERS[sentence]
-    assert "claim-not-in-data" in audited(tmp_path, f"{FIGURES}\n\n{sentence.format(wrong)}\n")
-    assert "claim-not-in-data" not in audited(tmp_path, f"{FIGURES}\n\n{sentence.format(right)}\n")
 
 
 @pytest.mark.parametrize("sentence", OF_OTHERS)

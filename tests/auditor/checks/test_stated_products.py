@@ -37,8 +37,6 @@ CASES = {
     "```python\naccumulation=4,  # Effective batch = 2*4*8 = {}\n```": ("46", "64", "it is 64"),
     "30.5 + 20.1 s = {} s": ("56.0", "50.6", "it is 50.6"),
     "MLP total: 82.5 MB × 28    = {} MB": ("3,210", "2,310", "it is 2310"),
-    "Regression tests: {}/236 (99.2%) pass.": ("204", "234", "it is 86.4 %"),
-    "It works in 2 of 19 ({}%).": ("15.0", "10.5", "it is 10.5 %"),
     rows("Total GPUs | GPUs per node | Number of nodes", "8 | 8 | 1", "64 | 8 | 8", "128 | 8 | 16", "256 | 8 | {}"): (
         *("23", "32", "256 / 8 / 23"),
     ),
@@ -53,9 +51,11 @@ SOUND = (
     "8 GPUs / 1 GPU = 6.1x",
     "27 ms × 100 = 2.68 s, and 512 MB + 512 MB = 1 GB, and 312 TFLOPS x 50% = 156",
     "2 + 4 × 8 = 34, (2 + 3) × 4 × 5 = 100, 2^4 × 3 = 48, 2 * 8 * 4 * 2 = 128",
+    "8 x 7B = 46.7B parameters; 2 x 4090 = 48 GB; 2 x 3090 = 48GB of memory; 10 x 3 days = 1 month; 5 x 2 = 8 slots",
     "phases 1 + 2 = 8 hours; 1 h + 30 min = 90 min",
     "batch 8 × 4 = 32 × 2 GPUs = 64; 1.5B params × 2B = ~3.0 GB; v1.5 × 2 = 4",
     "Fold 3/30 (95.2%), 8/10 (85%), 4/100 (96%), TP=4/8 (12% overhead), 12/2024 (15.1%), 5/40 (12%)",
+    "```\nTrain Epoch: 1 [1280/60000 (4%)] Loss: 2.3\n```\nTrial 30/100 (62.5%) was best, GPU 31/32 (41%) idle",
     "```python\nx = 2 * 3 == 7\nassert 2 * 3 = 7  # it fails\n```",
     rows(
         "Setting | Default | Value",

@@ -14,9 +14,8 @@ from scaleproof.auditor.checks.context import AuditContext, near, of_evidence
 from scaleproof.auditor.checks.matching import SETTING_KINDS, evidence_index, match, stated_interval
 from scaleproof.auditor.checks.published_claims import claims_follow
 from scaleproof.auditor.checks.rows import MEASURED, RATES, TIMES, RowSeries, hull_of, series_of
-from scaleproof.auditor.read.printed_figures import NUMBER
 from scaleproof.auditor.read.reported import ReportedRun, StatedFigure
-from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, Quantity, ReportedRow, ReportedTable
+from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable
 from scaleproof.auditor.read.words import is_inference, names_in
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.finding import Correction
@@ -55,15 +54,10 @@ def claims_are_in_the_data(context: AuditContext) -> Iterator[Flag]:
     Repair: Generate tables from files; retype nothing.
     """
     yield from claims_follow(context)
-    first_of_sentence = {flag.about[0]: flag for flag in reversed(_flags_of_sentences(context))}
-    yield from reversed(first_of_sentence.values())
+    yield from _contradicted_sentences(context)
     for result in context.evidence.stated_results:
         if not any(result.stated.meets(reading, SOURCES_TOLERANCE) for reading in result.readings):
             yield Flag(f"“{result.printed}”: {result.right}", [result.source])
-
-
-def _flags_of_sentences(context: AuditContext) -> list[Flag]:
-    return [*_contradicted_sentences(context), *_figures_beside_others(context)]
 
 
 def _contradicted_sentences(context: AuditContext) -> Iterator[Flag]:
@@ -133,89 +127,6 @@ def _introduces(stated: StatedFigure, table: ReportedTable) -> bool:
         return False
     named = names_in(" . ".join((*paragraphs, *table.section)))["strategy"]
     return named == {stated.words.get("strategy")}
-
-
-# Kind of a figure in a sentence, words of it -> kinds of figures in tables that it may be. The first that fits counts.
-SAME_QUANTITY = (
-    ("rate", r"token|tok\b", ("tokens_per_s", "rate")),
-    ("rate", r"sample|image|img|sequence", ("samples_per_s", "rate")),
-    ("time", r"epoch", ("epoch_time_s",)),
-    ("time", r"step|iteration", ("step_time_s",)),
-    ("time", r"total|wall|training time", ("total_time_s",)),
-    *((kind, "", (kind,)) for kind in ("speedup", "efficiency", "mfu")),
-    ("memory", "", ("memory_bytes",)),
-)
-FIGURE_OF_ANOTHER = 0.1  # relative difference from which on a figure is another one
-ROUND_SETTINGS = {str(2**k) for k in range(7, 21)}  # lengths and batches are in many rows and sentences
-ROUGHLY = 0.02  # relative difference of one that a sentence rounds
-
-
-def _figures_beside_others(context: AuditContext) -> Iterator[Flag]:
-    """Flag a figure in a sentence whose other figures are those of a row, where that row has another one of its kind.
-
-    Example: "2,410 tokens/s at 58.1 % MFU" beside a row of 2,410 and 51.8 %. Not where any row of the document has it.
-    """
-    sentences: dict[tuple[str, str], list[StatedFigure]] = defaultdict(list)
-    for stated in context.evidence.stated_figures[:MOST_SENTENCES]:
-        if not stated.hypothetical and stated.bound in (None, "~") and _kinds_of(stated):
-            sentences[(stated.file, stated.sentence)].append(stated)
-    for (file, sentence), figures in sentences.items():
-        rows = [row for table in context.tables if table.file == file for row in table.rows[:MOST_ROWS]]
-        printed = _telling_numbers(sentence)
-        for stated in figures:
-            is_of_another_baseline = stated.kind in ("speedup", "efficiency") and OTHER_BASELINE.search(sentence)
-            if is_of_another_baseline or any(_states(row, stated, ROUGHLY) for row in rows):
-                continue
-            others = [other for other in figures if not {*_kinds_of(other)} & {*_kinds_of(stated)}]
-            about = [
-                row
-                for row in rows
-                if any(_states(row, other, ROUGHLY) for other in others)
-                or printed & {number for text in row.texts.values() for number in _telling_numbers(text)}
-            ]
-            of_kind = [figure for row in about for kind in _kinds_of(stated) if (figure := row.known(kind))]
-            if len(about) != 1 or len(of_kind) != 1 or printed & _telling_numbers(of_kind[0].text):
-                continue  # the sentence has that figure already: this one is of another row
-            (row,), (figure,) = about, of_kind
-            is_another = stated.devices in (None, row.devices) and not _states(row, stated, FIGURE_OF_ANOTHER)
-            if is_another and not _is_ratio_of_rows(stated, rows):
-                evidence = f"“{stated.printed}” beside other figures of {row.place}, which has {figure.printed}"
-                yield Flag(f"{evidence} ({figure.heading})", [stated.source, row.place])
-
-
-def _telling_numbers(text: str) -> set[str]:
-    """Return the numbers of a text, as printed, that have three digits or more and are no round settings."""
-    numbers = {number.replace(",", "") for number in re.findall(rf"(?<![\w.]){NUMBER}", text)}
-    return {
-        number for number in numbers if len(number.replace(".", "").strip("0")) >= 3 and number not in ROUND_SETTINGS
-    }
-
-
-def _kinds_of(stated: StatedFigure) -> tuple[str, ...]:
-    """Return the kinds of figures in tables that a figure of a sentence may be; () where that is not certain."""
-    same = (kinds for kind, words, kinds in SAME_QUANTITY if kind == stated.kind and re.search(words, stated.printed))
-    return next(same, ())
-
-
-def _states(row: ReportedRow, stated: StatedFigure, tolerance: float) -> bool:
-    """Whether a row has the figure of a sentence, give or take a relative difference."""
-    tolerance = max(tolerance, ABOUT if stated.bound else 0.0)
-    of_kinds = [figure for kind in _kinds_of(stated) for figure in row.all_of(kind)]
-    return any(stated_interval(stated).meets(figure.interval, tolerance) for figure in of_kinds)
-
-
-def _is_ratio_of_rows(stated: StatedFigure, rows: list[ReportedRow]) -> bool:
-    """Whether a stated speed-up or efficiency is a ratio of two rows."""
-    if stated.kind not in ("speedup", "efficiency"):
-        return False
-    figures = [figure.value for row in rows for kind in MEASURED if (figure := row.usable(kind))]
-    target = stated_interval(stated)
-    sizes = {row.devices or 1 for row in rows} if stated.kind == "efficiency" else {1}
-    return any(
-        target.contains(one / other / size * over, SOURCES_TOLERANCE)
-        for one, other in product(figures, figures)
-        for size, over in product(sizes, sizes)
-    )
 
 
 @dataclass(frozen=True)

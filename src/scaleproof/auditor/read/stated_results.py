@@ -1,4 +1,4 @@
-"""Results that a text states with all that they are made of: "2x (9 s → 4 s)", "4 x 8 = 32", "234/236 (99.2%)"."""
+"""Results that a text states with all that they are made of: "2x (9 s → 4 s)", "4 x 8 = 32"."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, reso
 # Dimensions of what changes. Shares are left out: "50 % to 94 %" may be points or per cent.
 COMPARED = {"time", "rate", "memory", "flops", "bandwidth", "power", "energy", "cost"}
 BETWEEN_ENDS = re.compile("→|->|=>| to |vs|versus|against")  # of a change
-MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|%\)")
+MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]")
 _UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/[A-Za-z]+){0,2})?"
 _ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus|against) ?(?P<b>\$?{NUMBER}{_UNIT})"
 _ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
@@ -32,35 +32,12 @@ LONGEST_LINE = 2000  # characters
 
 
 def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[StatedResult]:
-    """Yield what lines with a MARK_OF_RESULT state: "2x (9 s → 4 s)", "4 nodes x 8 GPUs = 32", "234/236 (99.2%)"."""
+    """Yield what lines with a MARK_OF_RESULT state: "2x (9 s → 4 s)", "4 nodes x 8 GPUs = 32"."""
     for line, raw in lines:
         if BETWEEN_ENDS.search(raw):
             yield from _changes(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
         if "=" in raw or "≈" in raw:
             yield from _equations(f"{file}:{line}", _MARKS.sub("", raw[:LONGEST_LINE]).replace("\\times", "×"))
-        if "%)" in raw:
-            yield from _shares(f"{file}:{line}", plain_text(raw[:LONGEST_LINE]))
-
-
-# "234/236 (99.2%)"; "fold 3/10 (95.2%)" is of something else.
-_SHARE = re.compile(
-    r"(?<![\w./-])(?P<a>\d[\d,]*) ?(?:/|of|out of) ?(?P<b>(?!(?:19|20)\d\d )\d[\d,]*) \(~?(?P<n>\d+(?:\.\d+)?) ?%\)"
-)
-_NO_SHARE = re.compile(
-    r"(?i)(?:fold|run|epoch|step|phase|part|version|page|layer|stage|task|day|batch|round|seed)s? ?$"
-)
-FEWEST_COUNTED = 20  # of what a whole percentage is a share: 8/10 (85%) may be a mark
-
-
-def _shares(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield the shares of a line that stand beside part and whole; what is missing of the whole is one, too."""
-    for m in _SHARE.finditer(text):
-        part, whole = number(m["a"]) or 0.0, number(m["b"]) or 0.0
-        is_count = part <= whole and (whole >= FEWEST_COUNTED or "." in m["n"])
-        if is_count and part and not _NO_SHARE.search(text[: m.start()]):
-            shares = [PrintedInterval(100 * share, 100 * share) for share in (part / whole, 1 - part / whole)]
-            stated = _result(m["n"], False, resolution_of(m["n"]))
-            yield StatedResult(source, m[0], stated, tuple(shares), f"it is {shares[0].middle:.3g} %")
 
 
 def _changes(source: str, text: str) -> Iterator[StatedResult]:
@@ -102,6 +79,8 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
         if is_part or (m["unit"] or "").strip() in ("x", "×"):
             continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of these
         parts = re.split(rf"({_TERM})", m["terms"])
+        if not _has_unit_of_terms((m["unit"] or "").strip(), parts[1::2]):
+            continue
         terms = [_term(part) for part in parts[1::2]]
         if "+" in m["terms"]:
             units = {re.sub(r"[\d.,$]", "", part).strip().lower() for part in parts[1::2]}
@@ -119,6 +98,18 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
             readings = tuple(value * factor for factor in factors)
             middle = (value.low * value.high) ** 0.5
             yield StatedResult(source, m[0].strip(), stated, readings, f"it is {middle:.4g}, in any unit")
+
+
+def _has_unit_of_terms(unit: str, terms: list[str]) -> bool:
+    """Whether the unit of a result is that of a term, or is no unit; else a number may be a name: "2 x 4090 = 48 GB".
+
+    Nor is "8 x 7B" a product: so mixtures of experts are called.
+    """
+    if re.fullmatch("[kKMBTG]?", unit):
+        return len(terms) != 2 or not any(re.fullmatch(rf"{_POSITIVE}B", term) for term in terms)
+    dimensions = {figure.unit.dimension for term in terms for figure in figures_of(term) if figure.unit}
+    in_result = {figure.unit.dimension for figure in figures_of(f"1 {unit}") if figure.unit}
+    return bool(dimensions & in_result) or any(unit.lower() in term.lower() for term in terms)
 
 
 def _term(text: str) -> PrintedInterval:

@@ -38,6 +38,7 @@ def test_what_no_rule_makes_again_is_kept(tmp_path):
     failed = write_failure(tmp_path / "runs", cells()[0])
     kept = ("plans/1.json", "logs/snakemake.json", "jobs.jsonl", "sweep/1x2/sweep.json", "frontier/a/frontier.json")
     kept += ("forecasts/1.json", "forecast_before.json")  # sealed before the runs
+    kept += ("notes.md", "LICENSE", "environment.json", "mine/figures.csv")  # somebody's own, or of a publication
     for name in (*kept, "report.html", "tables/scaling.csv", "forecast.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.records.jobs import FILE as JOBS
 from scaleproof.ground.records.run import CAPTURE, METRICS, read_run
 
-# What of a campaign's results cannot be recomputed. A forecast that is sealed again after its runs proves nothing;
-# trials for a micro-batch that are made again make all runs of their cell again.
-MEASURED = (
-    *("runs", "together", "compare", "traces", "reference", "logs", "plans", JOBS),
-    *("sweep", "frontier", "forecasts", "forecast_before.json"),
+# What of a campaign's results is computed from its runs, and made again. All else stays: what was measured, forecasts
+# (one that is sealed after its runs proves nothing), and what anybody has put there.
+COMPUTED = (
+    *("tables", "charts", "looks", "runs.csv", "cells.csv", "losses.csv", "findings.json", "scaling_report.json"),
+    *("comparison.json", "traces.json", "waterfall.json", "forecast.json", "claims.json"),
+    *("report.html", "report.pdf", "manifest.json", "manifest.json.sig"),
 )
 
 
@@ -36,13 +36,11 @@ def remove_failed(campaign: Path, runs: list[Path], anyway: bool = False, traces
     for record in campaign.glob("together/*.json"):
         if _has_made_one_of(record, names):
             record.unlink()
-    for path in campaign.iterdir():
-        if path.name in MEASURED:
-            continue
+    for path in (campaign / name for name in COMPUTED):
         if path.is_dir():
             _remove(path)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)
     return removed
 
 

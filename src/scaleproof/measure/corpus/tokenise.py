@@ -106,7 +106,10 @@ def _prepare_folder(folder: Path, key: dict[str, Any]) -> None:
     """Make `folder` for the shards of the work that `key` describes; shards of other work in it are deleted."""
     path, text = folder / "key.json", json.dumps(key)
     if folder.exists() and (not path.exists() or path.read_text() != text):
-        shutil.rmtree(folder)
+        old = folder.with_name(f"{folder.name}-before")  # moved away first: a killed process may just write there
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 

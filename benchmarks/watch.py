@@ -8,8 +8,8 @@ round's figure of a side is its median step, without the first ones: they are in
 100 steps, is taken from the last of those.
 
 On all sides the allocator keeps its pages. Else how many each step gives back and takes again depends on where memory
-happens to lie: over 34 random layouts 700 to 4,700, on average 2,330 in a plain loop and 2,970 in a watched one. Without
-the two calls of mallopt, 11 rounds: plain 1.086, Accelerate 1.040, Trainer 0.999 (bare again 0.996 to 1.003).
+happens to lie: over 34 random layouts 700 to 4,700, on average 2,330 in a plain loop and 2,970 in a watched one.
+Without the two calls of mallopt, 11 rounds: plain 1.086, Accelerate 1.040, Trainer 0.999 (bare again 0.996 to 1.003).
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """The page, its sentences and the tables of a campaign, written again from the files that they are made from.
 
 `verify` recomputes what these files state by code of its own. What a page makes of them, the code that writes pages
-knows best: it is demands again, and whatever it would not have written is a difference. Where other code of the same
+knows best: it is asked again, and whatever it would not have written is a difference. Where other code of the same
 version wrote the page, words may be others; figures, names, and words that decide something may not.
 """
 
@@ -158,9 +158,7 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
     """Yield name and text of each table, made anew from the reports in `folder`."""
     with TemporaryDirectory() as place:
         out = Path(place)
-        report = read_scaling_report(
-            folder / "scaling_report.json"
-        )  # with its own title: another one re-makes no table
+        report = read_scaling_report(folder / "scaling_report.json")  # its own title: a later one re-makes no table
         write_tables(inputs.cells, report, out)
         for kind in KINDS:
             write_series(report, kind, out)

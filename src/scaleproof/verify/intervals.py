@@ -40,6 +40,10 @@ class Drawn(NamedTuple):
     low: float
     high: float
 
+    def as_difference(self, spread: float) -> "Drawn":
+        """Return the relative difference of a log ratio that is in spreads, by the `spread`."""
+        return Drawn(*(math.expm1(log_ratio * spread) for log_ratio in self))
+
     def holds(self, figure: float) -> bool:
         """Return whether other draws may give that figure."""
         return self.low <= figure <= self.high
@@ -275,7 +279,7 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> Drawn
         is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
         thresholds = np.where(is_mistaken, of_all_pairs, np.maximum(alone, by_all_cells))
     effects = (thresholds - random.standard_normal(DRAWS)) / _estimated_spreads(freedom, random)
-    return Drawn(*(math.expm1(log_ratio * spread) for log_ratio in effect_shown(effects, n)))
+    return effect_shown(effects, n).as_difference(spread)
 
 
 def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> Drawn:
@@ -287,8 +291,7 @@ def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> Drawn:
     # Freedom is n - 1 for the pair, and as much for each further cell whose noise counts beside that of the pair.
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
     spread = math.sqrt(noise.variance * noise.n)  # of a ratio of two runs
-    in_spreads = _detectable_in_spreads(n, others, noise.freedom, confidence)
-    return Drawn(*(math.expm1(log_ratio * spread) for log_ratio in in_spreads))
+    return _detectable_in_spreads(n, others, noise.freedom, confidence).as_difference(spread)
 
 
 @lru_cache(maxsize=256)

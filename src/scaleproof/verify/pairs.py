@@ -143,7 +143,7 @@ def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
     in_spreads = _detectable_effect(n, nulls)
     for name, probability in QUANTILES.items():
         spread = pairs.spread * math.sqrt(pairs.freedom / float(stats.chi2.ppf(probability, pairs.freedom)))
-        yield name, Drawn(*(math.expm1(effect * spread) for effect in in_spreads))
+        yield name, in_spreads.as_difference(spread)
         yield name.replace("detectable", "pairs"), _pairs_needed(spread, nulls)  # pairs_low, pairs_high
     detectable = Drawn(*(effect * pairs.spread for effect in in_spreads))
     if not detectable.holds(abs(mean)):  # else other draws may say otherwise

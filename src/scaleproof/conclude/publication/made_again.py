@@ -44,7 +44,7 @@ from scaleproof.ground.records.waterfall_report import read_waterfall
 from scaleproof.verify.campaign_file import campaign_beside
 from scaleproof.verify.contents import DAMAGES, text_of
 from scaleproof.verify.html_tree import Element, tree_of
-from scaleproof.verify.manifest import demands_in
+from scaleproof.verify.manifest import Demands, demands_in
 from scaleproof.verify.raw import PLACES, Difference
 from scaleproof.verify.signature import SIGNATURE, signer_of
 
@@ -171,12 +171,12 @@ def _tables(folder: Path, inputs: PageInputs) -> Iterator[tuple[str, str]]:
         yield from ((f"tables/{path.name}", path.read_text()) for path in sorted(out.iterdir()))
 
 
-def _title(folder: Path, page: Element, report: ScalingReport) -> str:
+def _title(folder: Path, page: Element, report: ScalingReport, demands: Demands | None) -> str:
     """Return the title that a page should have: that of its campaign, which may have changed after the report.
 
     Where only the campaign's file says it, it may have changed after the page; without one any title may be right.
     """
-    if demands := demands_in(folder):
+    if demands:
         return in_unit(demands.title, report.unit)
     campaign, stated = campaign_beside(folder), next(page.all("title"), Element("title")).text
     allowed = [report.title, in_unit(campaign.title, report.unit)] if campaign else [stated]
@@ -224,7 +224,7 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
         facts=facts,
         runs_table=runs_table,
         cells=cells,
-        report=report.model_copy(update={"title": _title(folder, page, report)}),
+        report=report.model_copy(update={"title": _title(folder, page, report, demands)}),
         findings=read_findings(folder / "findings.json"),
         charts=folder / "charts",
         drawn=drawn,

@@ -1,15 +1,16 @@
 """What a campaign asks is kept in the manifest of its results, and their report must answer that."""
 
+import hashlib
 import json
 
 import pytest
 from verify.test_verify import PUBLISHED, finished
 
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
-from scaleproof.conclude.report.chart_catalog import CATALOG
 from scaleproof.verify.campaign import verify
 from scaleproof.verify.campaign_file import check_demands
-from scaleproof.verify.manifest import Demands, write_manifest
+from scaleproof.verify.contents import REPORT
+from scaleproof.verify.manifest import MANIFEST, SEAL, Demands, check_manifest, demands_in, write_manifest
 
 QUESTION = {"is": "zero2-n1x2", "better_than": "ddp-n1x2", "by": 0.02}
 RULE = {"resolve": 0.03, "at_least": 3, "at_most": 12, "minutes": None, "device_hours": None, "chance": 0.05}
@@ -21,6 +22,7 @@ DEMANDS = Demands(title="?", target_loss="derive", margin=0.05, question=None, r
     [
         ({}, {}, []),
         ({}, {"margin": 0.1}, ["ranking on 2 devices, margin: is 0.05, the campaign asks for 0.1"]),
+        ({}, {"title": "!"}, ["title: is ?, the campaign asks for !"]),
         ({}, {"question": QUESTION}, ["question: is missing, and was asked"]),
         ({"question": QUESTION | {"status": "yes"}}, {"question": QUESTION}, []),
         (
@@ -33,25 +35,41 @@ DEMANDS = Demands(title="?", target_loss="derive", margin=0.05, question=None, r
     ],
 )
 def test_a_report_answers_what_was_asked(tmp_path, answered, demands, named):
-    report = json.loads((PUBLISHED / "scaling_report.json").read_text()) | answered
-    assert list(check_demands(tmp_path, report, "report")) == [], "of results without a manifest nobody knows"
+    report = json.loads((PUBLISHED / REPORT).read_text()) | {"title": "?"} | answered
+    assert list(check_demands(tmp_path, report)) == [], "of results without a manifest nobody knows"
     write_manifest(tmp_path, "0", Demands(**dict(DEMANDS) | demands))
-    assert [
-        str(difference).removeprefix("report: ") for difference in check_demands(tmp_path, report, "report")
-    ] == named
+    assert [str(difference).removeprefix(f"{REPORT}: ") for difference in check_demands(tmp_path, report)] == named
+
+
+@pytest.mark.parametrize(
+    ("schema", "demands", "accepted"),
+    [
+        ("5.3", DEMANDS.model_dump(), True),
+        ("5.3", None, False),
+        ("5.2", None, True),
+        ("5.2", DEMANDS.model_dump() | {"margin": "wide"}, False),
+    ],
+)
+def test_demands_cannot_be_taken_out_of_a_manifest(tmp_path, schema, demands, accepted):
+    (tmp_path / REPORT).write_text(json.dumps({"schema_version": schema}))
+    write_manifest(tmp_path, "0", None)
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    del manifest[SEAL]
+    manifest |= {"demands": demands} if demands else {}
+    seal = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest | {SEAL: seal}))
+    named = [str(difference) for difference in check_manifest(tmp_path)]
+    assert named == [f"{MANIFEST}: demands: do not say what the campaign asks"] * (not accepted)
 
 
 def test_another_title_chart_or_target_loss_is_named(tmp_path):
     folder = finished(tmp_path)
-    title = json.loads((folder / "scaling_report.json").read_text())["title"]
-    drawn = {path.stem for path in folder.glob("charts/*.svg")} - {"batch_size", "seq_len"}
-    charts = [name for name in CATALOG if name in drawn]
-    write_manifest(folder, "0", DEMANDS.model_copy(update={"title": title, "charts": charts}))
+    demands = demands_in(folder)
     assert verify(folder)[0] == compare_with_rewritten(folder).differences == []
-    write_manifest(folder, "0", DEMANDS.model_copy(update={"title": title, "charts": charts[1:]}))
+    write_manifest(folder, "0", demands.model_copy(update={"charts": demands.charts[1:]}))
     assert compare_with_rewritten(folder).differences, "the page has a chart that nobody has asked for"
-    write_manifest(folder, "0", DEMANDS.model_copy(update={"title": "Another", "target_loss": 3.5}))
+    write_manifest(folder, "0", demands.model_copy(update={"title": "Another", "target_loss": 3.5}))
     assert any("target_loss: is" in str(difference) for difference in verify(folder)[0])
     files = {difference.file for difference in compare_with_rewritten(folder).differences}
     assert "report.html" in files
-    assert not any(file.startswith("tables/") for file in files), "another title re-makes no table"
+    assert not any(file.startswith("tables/") for file in files), "of the report's title, which is named itself"

@@ -31,7 +31,7 @@ from scaleproof.conclude.report import page_facts
 from scaleproof.conclude.report.sentences import answer
 from scaleproof.ground import confidence
 from scaleproof.verify.campaign import verify
-from scaleproof.verify.manifest import write_manifest
+from scaleproof.verify.manifest import demands_in, write_manifest
 
 PUBLISHED = sorted((Path(__file__).parents[2] / "results/published").glob("demo_*"))[-1]
 RESULTS = Path("results")
@@ -268,7 +268,7 @@ def test_a_planted_fault_is_named(copy: Path, name: str) -> None:
         for stage in fault.stages:
             run(stage)
     fault.edit()
-    write_manifest(FOLDER, "0")
+    write_manifest(FOLDER, "0", demands_in(FOLDER))
     assert [text for text in differences() if fault.named in text], differences()
 
 
@@ -280,7 +280,7 @@ def test_22_faults_at_once_are_named(copy: Path) -> None:
             run(stage)
     for fault in FAULTS.values():
         fault.edit()
-    write_manifest(FOLDER, "0")
+    write_manifest(FOLDER, "0", demands_in(FOLDER))
     text = "\n".join(differences())
     assert len(FAULTS) == 22
     assert [name for name, fault in FAULTS.items() if fault.named not in text] == []
@@ -290,5 +290,5 @@ def test_22_faults_at_once_are_named(copy: Path) -> None:
 def test_an_edited_sentence_or_link_is_named(copy: Path, name: str) -> None:
     file, pattern, by, named = EDITS[name]
     rewritten(file, pattern, by)()
-    write_manifest(FOLDER, "0")
+    write_manifest(FOLDER, "0", demands_in(FOLDER))
     assert [text for text in differences() if named in text], differences()

@@ -14,7 +14,9 @@ from conclude.report.conftest import Results
 from synthetic import campaign, cells, write_failure, write_run
 
 from scaleproof.conclude.analysis.ab_comparison import comparison_report, read_pairs
+from scaleproof.conclude.analysis.ranking import MARGIN
 from scaleproof.conclude.publication.made_again import compare_with_rewritten
+from scaleproof.conclude.report.page import write_page
 from scaleproof.conclude.report.tables.scaling import write_series
 from scaleproof.ground.campaign.cells import arms_of
 from scaleproof.ground.errors import UserError
@@ -23,7 +25,7 @@ from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.verify.campaign import _run_check, verify, why
 from scaleproof.verify.charts import RATE
 from scaleproof.verify.contents import json_of
-from scaleproof.verify.manifest import write_manifest
+from scaleproof.verify.manifest import Demands, write_manifest
 from scaleproof.verify.pairs import check_comparison
 from scaleproof.verify.raw import Difference, read_runs
 from scaleproof.verify.recompute import Quantities, by_cell, cell_quantities, ratio_quantities, with_pooled_intervals
@@ -43,8 +45,10 @@ def finished(root):
     results.tables()
     for kind in ("strong", "weak"):
         write_series(results.report, kind, root / "tables")
-    results.page()
-    write_manifest(root, "0")
+    inputs = results.inputs()
+    write_page(inputs, root / "report.html")
+    asked = {"title": results.report.title, "target_loss": "derive", "margin": MARGIN}
+    write_manifest(root, "0", Demands(**asked, question=None, repeats=None, charts=inputs.drawn))
     return root
 
 

@@ -16,13 +16,13 @@ from typing import Any
 from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify import intervals
+from scaleproof.verify.contents import REPORT
 from scaleproof.verify.intervals import Bounds, CellFamily, Drawn, PairNoise
 from scaleproof.verify.raw import Difference, RawRun, check_values
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
 from scaleproof.verify.stated import settings_of
 
-REPORT = "scaling_report.json"
 ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
 LEVELS = ("printed", "watched", "built")  # of evidence, the weakest first
 LAW_OF = {"strong": "amdahl", "weak": "gustafson", None: None}

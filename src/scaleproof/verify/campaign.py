@@ -20,14 +20,13 @@ from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.verify import charts, claims, derived, fields, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
-from scaleproof.verify.contents import DAMAGES, csv_of, json_of, schema_of
+from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, RENAMED, check_manifest
 from scaleproof.verify.raw import Difference, RawRun, cells_at_fault, read_runs
 from scaleproof.verify.raw_cells import answer_of, ratio_bounds
 from scaleproof.verify.signature import signer_of
 
-REPORT = "scaling_report.json"
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".zst", ".xz", ".7z")
 INTERVALS_OF_ALL_CELLS = (5, 1)  # schema from which on the interval of a rate has the noise of all cells
 
@@ -204,7 +203,7 @@ def _report_differences(
     """Yield the values and conclusions of scaling_report.json that the runs do not give."""
     report = json_of(folder / REPORT)
     yield from reports.check_scaling_report(report, quantities, at_fault)
-    yield from check_demands(folder, report, REPORT)
+    yield from check_demands(folder, report)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS and not at_fault:  # families need the runs of all cells
         findings = json_of(folder / "findings.json")["findings"]
         yield from check_answer(answer_of(report, runs, reports.codes_above_note(findings)), runs, findings)

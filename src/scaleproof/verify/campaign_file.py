@@ -13,6 +13,7 @@ from scaleproof.ground.campaign.yaml_loader import load_campaign
 from scaleproof.ground.comparison import dotted_items
 from scaleproof.ground.errors import UserError, shortened
 from scaleproof.ground.records.metrics import VERSION
+from scaleproof.verify.contents import REPORT
 from scaleproof.verify.manifest import CAMPAIGN, demands_in
 from scaleproof.verify.raw import Difference, RawRun, check_values, read_runs
 
@@ -39,22 +40,23 @@ def target_loss_of(folder: Path) -> float | str | None:
     return asks.target_loss if asks else None
 
 
-def check_demands(folder: Path, report: Mapping[str, Any], file: str) -> Iterator[Difference]:
-    """Yield where the `report`, read from `file`, answers something else than what the campaign has asked."""
+def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where `report`, scaling_report.json, answers something else than what the campaign has asked."""
     demands = demands_in(folder)
     if not demands:
         return
+    yield from check_values(REPORT, "", report, {"title": demands.title}, ASKS)
     for section, expected in demands.model_dump(include={"question", "repeats"}).items():
         stated = report.get(section)
         if stated and expected:
             common = {key: value for key, value in expected.items() if key in stated}
-            yield from check_values(file, section, stated, common, ASKS)
+            yield from check_values(REPORT, section, stated, common, ASKS)
         elif stated or expected:
-            yield Difference(file, section, "is one that nobody asked" if stated else "is missing, and was asked")
+            yield Difference(REPORT, section, "is one that nobody asked" if stated else "is missing, and was asked")
     for ranking in report["ranking"]:
         if advice := ranking["recommendation"]:
             where = f"ranking on {ranking['devices']} devices, margin"
-            yield from check_values(file, where, advice["margin"], demands.margin, ASKS)
+            yield from check_values(REPORT, where, advice["margin"], demands.margin, ASKS)
 
 
 def check_campaign_file(

@@ -9,6 +9,7 @@ from typing import Any
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import read_regular
 
+REPORT = "scaling_report.json"
 # What reading a damaged file, or reckoning with what stands in it, raises.
 DAMAGES = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError),

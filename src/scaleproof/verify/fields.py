@@ -11,12 +11,12 @@ from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.records.scaling_report import ScalingReport
 from scaleproof.ground.records.traces_report import TracesReport
 from scaleproof.ground.records.waterfall_report import WaterfallReport
-from scaleproof.verify.contents import csv_of, json_of, schema_of
+from scaleproof.verify.contents import REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.raw import Difference
 
 NAMES = ("id", "cell", "text", "rank")  # of an entry in a list, which no other one there has
 MODELS: dict[str, type[ResultPart]] = {
-    "scaling_report.json": ScalingReport,
+    REPORT: ScalingReport,
     "comparison.json": ComparisonReport,
     "waterfall.json": WaterfallReport,
     "traces.json": TracesReport,

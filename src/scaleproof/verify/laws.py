@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from scaleproof.verify.contents import REPORT
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, check_values, rate_of
 from scaleproof.verify.recompute import CONFIDENCE, Quantities, by_cell
 
-REPORT, CLAIMS = "scaling_report.json", "claims.json"
+CLAIMS = "claims.json"
 LEVEL = 95.0
 FEWEST_SIZES, FEWEST_FITS = 3, 3  # of a fit; repeats of which a law can be shown to miss
 NO_MISS = 0.005  # logarithm of a speed-up

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -15,18 +15,19 @@ from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.result_file import ResultPart
 from scaleproof.ground.snakemake_command import snakemake_command
-from scaleproof.verify.contents import DAMAGES, json_of
+from scaleproof.verify.contents import DAMAGES, REPORT, json_of, schema_of
 from scaleproof.verify.raw import Difference
 
 MANIFEST = "manifest.json"
 SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
+DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the demands
 RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts", "workflow")
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 FILES = (
     *(CAMPAIGN, WORKFLOW, "runs.csv", "cells.csv", "losses.csv", "findings.json", "claims.json", "report.html"),
-    *("scaling_report.json", "comparison.json", "traces.json", "waterfall.json"),
+    *(REPORT, "comparison.json", "traces.json", "waterfall.json"),
     *("forecast_before.json", "forecast.json"),
 )
 
@@ -56,8 +57,11 @@ def demands_in(folder: Path) -> Demands | None:
         return None
 
 
-def write_manifest(folder: Path, version: str, demands: Demands | None = None) -> None:
-    """Write manifest.json of a campaign's folder. `version`: of the scaleproof that made the report."""
+def write_manifest(folder: Path, version: str, demands: Demands | None) -> None:
+    """Write manifest.json of a campaign's folder. `version`: of the scaleproof that made the report.
+
+    `demands`: None where nobody knows them, of results from before manifests had them.
+    """
     files = {name: sha256_of(folder / name) for name in _files(folder)}
     manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "files": files}
     if demands:
@@ -78,7 +82,7 @@ def check_manifest(folder: Path) -> list[Difference]:
         return [Difference(MANIFEST, "", f"not readable: {describe_first_fault(error)}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
-    differences = []
+    differences = _faults_of_demands(folder, manifest)
     if manifest.pop(SEAL, None) != _seal(manifest):
         differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
     for name, expected in listed.items():
@@ -100,6 +104,20 @@ def check_manifest(folder: Path) -> list[Difference]:
     differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in moved.items()]
     others = [name for name in unlisted if not name.startswith(tuple(f"{new}/" for new in moved))]
     return differences + [Difference(name, "", "a run that the report does not have") for name in others]
+
+
+def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Difference]:
+    """Return that a manifest does not say what the campaign asks, unless it is of before manifests did."""
+    try:
+        if "demands" not in manifest and schema_of(json_of(folder / REPORT)) < DEMANDS_FROM:
+            return []
+    except (OSError, *DAMAGES):  # the check of the report says so
+        return []
+    try:
+        Demands.model_validate(manifest.get("demands"))
+    except ValidationError:
+        return [Difference(MANIFEST, "demands", "do not say what the campaign asks")]
+    return []
 
 
 def _moved_folders(folder: Path, unlisted: list[str], missing: dict[str, str]) -> dict[str, str]:

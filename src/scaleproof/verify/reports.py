@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
-from scaleproof.verify.contents import csv_of, json_of
+from scaleproof.verify.contents import REPORT, csv_of, json_of
 from scaleproof.verify.raw import Difference, check_values
 from scaleproof.verify.recompute import Quantities
 
@@ -22,16 +22,15 @@ def check_scaling_report(
 
     Where cells are `at_fault`, figures that cannot be recomputed are passed over: it may be for their sake.
     """
-    file = "scaling_report.json"
 
     def check(where: str, stated: dict[str, Any] | None, cell: str, column: str) -> Iterator[Difference]:
         quantity = quantities.get(f"cells/{cell}/{column}")
         if quantity:
             fields = {name: getattr(quantity, name) for name in ("value", "n", "low", "high")}
             known = {name: value for name, value in fields.items() if value is not None}
-            yield from check_values(file, where, stated, known)
+            yield from check_values(REPORT, where, stated, known)
         elif stated and not at_fault:
-            yield Difference(file, where, "cannot be recomputed from the raw files")
+            yield Difference(REPORT, where, "cannot be recomputed from the raw files")
 
     for series in report["series"]:
         for point in series["runs"].values():
@@ -41,7 +40,7 @@ def check_scaling_report(
         # Cells that are short of repeats come last.
         order = [("repeats" in e["incomparable"], -e["tokens_per_sec_global"]["value"]) for e in ranking["cells"]]
         if order != sorted(order):
-            yield Difference(file, f"ranking on {ranking['devices']} devices", "is not in the order of its rates")
+            yield Difference(REPORT, f"ranking on {ranking['devices']} devices", "is not in the order of its rates")
         for entry in ranking["cells"]:
             cell, where = entry["cell"], f"ranking, {entry['cell']}"
             yield from check(where, entry["tokens_per_sec_global"], cell, "tokens_per_s")
@@ -85,7 +84,7 @@ def _of_runs(finding: Mapping[str, Any]) -> bool:
 
 def check_campaign_name(folder: Path) -> Iterator[Difference]:
     """Yield each file of another campaign than scaling_report.json's, and a path in that outside its `results`."""
-    report = json_of(folder / "scaling_report.json")
+    report = json_of(folder / REPORT)
     expected = report["campaign"]
     points = [point for series in report["series"] for point in series["runs"].values()]
     paths = [path for point in points for path in point["metrics_paths"] if not Path(path).is_absolute()]
@@ -93,7 +92,7 @@ def check_campaign_name(folder: Path) -> Iterator[Difference]:
         beginning = f"{report['results']}/{expected}/runs/".lstrip("/")
         elsewhere = [path for path in paths if not path.startswith(beginning)]
         for path in elsewhere[:1]:
-            yield Difference("scaling_report.json", "results", f"is {report['results']}, and there is {path}")
+            yield Difference(REPORT, "results", f"is {report['results']}, and there is {path}")
     for path in sorted(folder.glob("*.json")):
         stated = json_of(path)
         if isinstance(stated, dict) and stated.get("campaign", expected) != expected:

@@ -21,7 +21,7 @@ from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import sha256_of, write_json
 from scaleproof.verify.campaign import verify
-from scaleproof.verify.manifest import write_manifest
+from scaleproof.verify.manifest import demands_in, write_manifest
 
 CAMPAIGN = """title: Does it scale?
 work: {global_batch: 16, steps: 30, warmup_steps: 5}
@@ -148,7 +148,7 @@ def test_forecasts_are_published_and_stay_sealed(tmp_path):
     report = {"campaign": "synthetic", "machine": made.digest(), "coverage": counts | {"here": counts}}
     report |= {key: [] for key in ("forecasts", "what_if", "sweeps", "checks", "findings")}
     write_json(results / "forecast.json", report)
-    write_manifest(results, "0")
+    write_manifest(results, "0", demands_in(results))
     out = publish(results, tmp_path / "published", Publication(("Jane Doe",), anonymous=True), "0")
     assert "workflow" not in (out / "ro-crate-metadata.json").read_text(), "these results are of no project"
     (copy,) = read_forecasts(out / "forecasts")

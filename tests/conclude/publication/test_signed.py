@@ -17,7 +17,7 @@ from scaleproof.conclude.publication.publish import Publication, publish
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.findings.finding import Finding
 from scaleproof.verify.campaign import verify
-from scaleproof.verify.manifest import write_manifest
+from scaleproof.verify.manifest import demands_in, write_manifest
 from scaleproof.verify.signature import SIGNATURE, signer_of
 
 
@@ -42,7 +42,7 @@ def test_a_signed_publication_verifies_and_names_its_key(folder: Path, key: Path
     assert f"by the SSH key {signer}" in (out / "report.html").read_text()
     assert verify(out)[0] == []
     manifest = json.loads((out / "manifest.json").read_text())
-    write_manifest(out, "forged")
+    write_manifest(out, "forged", demands_in(out))
     assert json.loads((out / "manifest.json").read_text()) != manifest
     assert any(str(d).startswith(f"{SIGNATURE}: is no signature") for d in verify(out)[0])
 

@@ -1,4 +1,4 @@
-"""`scaling_report.json`, schema 5.2: scaling series, the ranking of each size, the formal question of a campaign."""
+"""`scaling_report.json`, schema 5.3: scaling series, the ranking of each size, the formal question of a campaign."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from scaleproof.ground.files import read_record
 from scaleproof.ground.records.evidence import EvidenceLevel, WorkUnit
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
-SCHEMA_VERSION = "5.2"
+SCHEMA_VERSION = "5.3"
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson"]
 Method = Literal["tukey-blocks", "tukey-kramer"]

@@ -36,7 +36,8 @@ class UnclearedGradient:
         self._used = None if gradient is None else gradient.clone()
 
     def stop(self) -> None:
-        """Take the hooks away, once or again."""
+        """Take the hooks away, once or again, and drop the copy."""
+        self._used = None
         for hook in self._hooks:
             hook.remove()
 

@@ -1,7 +1,7 @@
 """What is made of the tensors that a watched loop has: norms, means, and what of them stays until the end."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -26,11 +26,10 @@ def mean_losses(losses: Sequence[Sequence[Kept]]) -> list[float] | None:
     return [statistics.fmean(map(float, step)) for step in losses]
 
 
-def norm_of_all(tensors: list[Tensor], device: torch.device) -> Tensor:
+def norm_of_all(tensors: Iterable[Tensor], device: torch.device) -> Tensor:
     """Return the 2-norm of all elements of `tensors`, in fp32 and on the device, which is not waited for."""
-    if not tensors:
-        return torch.zeros((), device=device)
-    return torch.stack([torch.linalg.vector_norm(tensor.float()) for tensor in tensors]).square().sum().sqrt()
+    norms = [torch.linalg.vector_norm(tensor.float()) for tensor in tensors]
+    return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device=device)
 
 
 def nested_values(arguments: tuple[Any, ...]) -> list[Any]:

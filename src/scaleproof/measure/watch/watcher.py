@@ -230,7 +230,7 @@ class Watcher:
     def _look_at_update(self) -> None:
         """Take the norms of the update and of the weights before it."""
         # `note_gradients` has made the copies, and the norm of the gradients, before the update.
-        changes = [new - old for new, old in zip(self._watched_parameters(), self.before, strict=True)]
+        changes = (new - old for new, old in zip(self._watched_parameters(), self.before, strict=True))
         norms = norm_of_all(changes, self.device), norm_of_all(self.before, self.device)
         self.norms.append((self.steps, self._gradient_norm, *norms))
         self.before = []

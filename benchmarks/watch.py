@@ -1,21 +1,22 @@
 """What `scaleproof.watch` costs: a training with it, without it, and without it once more (A/A).
 
-    python benchmarks/watch.py [plain | accelerate | transformers | lightning] [ROUNDS]
+    python benchmarks/watch.py [plain | accelerate | transformers | lightning] [ROUNDS] [any-layout]
 
 plain and accelerate: a loop with the two lines; transformers and lightning: a trainer with the callback. Three
 processes on one core, a side each, make their steps in turn, so that what slows the machine down slows all sides. A
 round's figure of a side is its median step, without the first ones: they are in no rate. A look at norms, later once in
 100 steps, is taken from the last of those.
 
-On all sides the allocator keeps its pages. Else how many each step gives back and takes again depends on where memory
-happens to lie: over 34 random layouts 700 to 4,700, on average 2,330 in a plain loop and 2,970 in a watched one.
-Without the two calls of mallopt, 11 rounds: plain 1.086, Accelerate 1.040, Trainer 0.999 (bare again 0.996 to 1.003).
+On all sides the allocator keeps its pages. Else each step gives some back and takes them again, 3 to 8,000, as memory
+happens to lie, which makes 7 % of a step: with any-layout it may, and each process first takes blocks of random sizes
+and makes one small step, as a program has done something before. Then many rounds are needed: one ratio varies by 4 %.
 """
 
 import ctypes
 import logging
 import multiprocessing
 import os
+import random
 import sys
 import tempfile
 import warnings
@@ -48,6 +49,7 @@ LOOK_EVERY = 100
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of malloc.h
 SIDES = ("bare", "watched", "bare again")
 
+ALLOCATOR = ctypes.CDLL(None)
 MODEL = build_model(load_named("demo").cell("ddp-n1x1"))
 ROWS = torch.randint(0, 2048, (STEPS * BATCH, 129))
 
@@ -175,16 +177,31 @@ TRAINERS: dict[str, Callable[[Turns, Path | None], None]] = {
 }
 
 
-def measure_side(trainer: str, turns: tuple[Semaphore, Semaphore], folder: Path | None, results: Any) -> None:
-    """Train in a process of its own, and put the seconds of its steps into `results`."""
+def muddle_memory(seed: int) -> None:
+    """Take blocks of random sizes for ever, and make a small step."""
+    chance = random.Random(seed)
+    for _ in range(300):
+        ALLOCATOR.malloc(chance.choice([24, 100, 1000, 5000, 30_000, 90_000]) + chance.randrange(64))
+    MODEL(ROWS[:1]).backward()
+    optimizer = adamw()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def measure_side(
+    trainer: str, turns: tuple[Semaphore, Semaphore], folder: Path | None, seed: int | None, results: Any
+) -> None:
+    """Train in a process of its own, and put the seconds of its steps into `results`. `seed`: of its memory, if any."""
     warnings.simplefilter("ignore")
+    if seed is not None:
+        muddle_memory(seed)
     place = Turns(*turns)
     TRAINERS[trainer](place, folder)
     results.put(place.seconds)
 
 
-def one_round(trainer: str, order: tuple[str, ...]) -> dict[str, list[float]]:
-    """Return the seconds of each side's steps; `order`: who makes a step after whom."""
+def one_round(trainer: str, order: tuple[str, ...], seed: int | None) -> dict[str, list[float]]:
+    """Return the seconds of each side's steps; `order`: who makes a step after whom; `seed`: as of `measure_side`."""
     context = multiprocessing.get_context("fork")  # the same modules and the same model at the same addresses
     semaphores = [context.Semaphore(int(not place)) for place in range(len(order))]
     queues: list[SimpleQueue[list[float]]] = [context.SimpleQueue() for _ in order]
@@ -193,7 +210,7 @@ def one_round(trainer: str, order: tuple[str, ...]) -> dict[str, list[float]]:
         for place, side in enumerate(order):
             turns = semaphores[place], semaphores[(place + 1) % len(order)]
             watched = Path(folder) if side == "watched" else None
-            processes.append(context.Process(target=measure_side, args=(trainer, turns, watched, queues[place])))
+            processes.append(context.Process(target=measure_side, args=(trainer, turns, watched, seed, queues[place])))
             processes[-1].start()
         for process in processes:
             process.join()
@@ -205,14 +222,15 @@ def one_round(trainer: str, order: tuple[str, ...]) -> dict[str, list[float]]:
 def main() -> int:
     trainer = sys.argv[1] if len(sys.argv) > 1 else "plain"
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
-    allocator = ctypes.CDLL(None)
-    allocator.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-    allocator.mallopt(M_MMAP_MAX, 0)
+    any_layout = sys.argv[3:] == ["any-layout"]
+    if not any_layout:
+        ALLOCATOR.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+        ALLOCATOR.mallopt(M_MMAP_MAX, 0)
     medians: dict[str, list[float]] = {side: [] for side in SIDES}
     looks: list[float] = []
     for number in range(rounds):
         turn = number % len(SIDES)
-        made = one_round(trainer, SIDES[turn:] + SIDES[:turn])
+        made = one_round(trainer, SIDES[turn:] + SIDES[:turn], number if any_layout else None)
         for side, seconds in made.items():
             medians[side].append(median(seconds[FIRST:]))
         looks.append(made["watched"][LOOK] / made["bare"][LOOK])

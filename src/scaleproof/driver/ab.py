@@ -240,6 +240,8 @@ def _make_page(path: Path, request: AbRequest, chance: float | None, results: Pa
     except OutOfTime:
         runs = [results / path.stem / "runs" / cell.slug for cell in LoadedCampaign(path, results).cells]
         rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
+        if not rounds:  # those of an earlier call were removed
+            raise
         content, _ = read_yaml(path)
         _write_yaml(path, content | {"repeats": _repeats(request, rounds, chance)})
         run_snakemake(path, [page], limit_s=end - time.monotonic())

@@ -202,7 +202,7 @@ class Resources(Section):
         "part of the steps of all its repeats. 0: none, and no bare loop either.",
         "part of the steps",
         ge=0,
-        le=10,
+        le=1,
     )
 
 

@@ -19,6 +19,14 @@ def to_keep(values: Sequence[Kept]) -> list[Kept]:
     return [value.item() if isinstance(value, Tensor) and value.device.type == "cpu" else value for value in values]
 
 
+@torch.no_grad()
+def copied(tensors: list[Tensor], before: Sequence[Tensor] = ()) -> list[Tensor]:
+    """Return copies of `tensors`, in the memory of those made `before` where they are of the same shapes."""
+    if [tensor.shape for tensor in tensors] != [copy.shape for copy in before]:
+        return [tensor.detach().clone() for tensor in tensors]
+    return [copy.copy_(tensor) for copy, tensor in zip(before, tensors, strict=True)]
+
+
 def mean_losses(losses: Sequence[Sequence[Kept]]) -> list[float] | None:
     """Return the mean loss of each step; None where a step has no loss, or there is no step."""
     if not losses or not all(losses):

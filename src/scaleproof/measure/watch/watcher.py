@@ -34,7 +34,7 @@ from scaleproof.measure.trainer.census import elements_of, weights_checksum
 from scaleproof.measure.trainer.probe import OperationCounter
 from scaleproof.measure.trainer.timed_loop import StepTimer
 from scaleproof.measure.watch.gradients import LeftOut, UnclearedGradient, left_out_parameters
-from scaleproof.measure.watch.kept_values import Kept, mean_losses, nested_values, norm_of_all, to_keep
+from scaleproof.measure.watch.kept_values import Kept, copied, mean_losses, nested_values, norm_of_all, to_keep
 
 PROBED_STEP = 1  # counted from 0: the first has what is only done once
 LOOKS_UP_TO, LOOK_EVERY = 3, 100  # steps whose norms are taken: the first ones, then one of so many
@@ -86,7 +86,8 @@ class Watcher:
         self.before: list[Tensor] = []  # copies of the watched parameters before an update
         self.left_out: list[LeftOut] = []
         self.uncleared: UnclearedGradient | None = None  # followed over the first updates; None: of a compiled model
-        self._weights: dict[tuple[int, torch.device], Tensor] = {}  # length, device -> 1 to length, for a checksum
+        # Length, device -> of a checksum: 1 to length, and memory for the products.
+        self._weighted: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
         self._hooks: list[Any] = []
 
     def start(self, by_hooks: bool = True) -> None:
@@ -99,6 +100,8 @@ class Watcher:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:  # now, and not after the training
             raise UserError(f"the records cannot go to the folder {describe_first_fault(error)}") from None
+        if self.device.type == "cpu":
+            self.before = copied(self._watched_parameters())  # before the training takes memory
         accelerator.reset_peaks(self.device)
         self._hooks = [self.optimizer.register_step_post_hook(self._note_update)]
         layers = [
@@ -151,17 +154,19 @@ class Watcher:
         dense = [local_shard(value) for value in inputs if value.layout == torch.strided and not value.is_complex()]
         checksums = [place * self._checksum(value).to(self.device) for place, value in enumerate(dense, start=1)]
         if checksums:
-            self.now.batches.append(reduce(torch.add, checksums))
+            self.now.batches += to_keep([reduce(torch.add, checksums)])
 
     def _checksum(self, values: Tensor) -> Tensor:
         """Return the sum of place x element of `values`, made on their device: another order gives another sum."""
         flat = values.flatten()[:CHECKED_ELEMENTS]
         key = (len(flat), flat.device)
-        if key not in self._weights:  # kept, so that no step makes them again
-            self._weights[key] = torch.arange(1, len(flat) + 1, device=flat.device)
-        # Of floating-point numbers the bits, as integers; the weights are of 64 bits, and so is the product.
-        integers = flat.float().view(torch.int32) if flat.is_floating_point() else flat.long()
-        return (integers * self._weights[key]).sum()
+        if key not in self._weighted:  # kept, so that no step makes them again
+            places = torch.arange(1, len(flat) + 1, device=flat.device)
+            self._weighted[key] = places, torch.empty_like(places)
+        places, products = self._weighted[key]
+        # Of floating-point numbers the bits, as integers.
+        integers = flat.float().view(torch.int32) if flat.is_floating_point() else flat
+        return products.copy_(integers).mul_(places).sum()
 
     def _note_loss(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         """Note the loss in the output, in training, and later whether a gradient of the output has come back."""
@@ -205,7 +210,7 @@ class Watcher:
         self._gradient_norm = norm_of_all(gradients, self.device) if are_made else torch.tensor(torch.nan)
         if not self.steps:
             self.left_out = left_out_parameters(self.model, self._parameters())
-        self.before = [parameter.clone() for parameter in self._watched_parameters()]
+        self.before = copied(self._watched_parameters(), self.before)
 
     def _note_update(self, *_: Any) -> None:
         """After an update, note its size, end the step, and begin the next one."""
@@ -220,7 +225,7 @@ class Watcher:
         turn = self.steps % max(len(self._traced), 1)  # the parameter whose turn it is
         self._note_checksum(self._traced[turn : turn + 1])
         self.float32_products.add(torch.get_float32_matmul_precision())
-        self.now.losses, self.now.batches = to_keep(self.now.losses), to_keep(self.now.batches)
+        self.now.losses = to_keep(self.now.losses)
         self.made.append(self.now)
         self.now = Step()
         if self.steps == PROBED_STEP and not _is_compiled(self.model):
@@ -230,10 +235,11 @@ class Watcher:
     def _look_at_update(self) -> None:
         """Take the norms of the update and of the weights before it."""
         # `note_gradients` has made the copies, and the norm of the gradients, before the update.
-        changes = (new - old for new, old in zip(self._watched_parameters(), self.before, strict=True))
-        norms = norm_of_all(changes, self.device), norm_of_all(self.before, self.device)
-        self.norms.append((self.steps, self._gradient_norm, *norms))
-        self.before = []
+        of_weights = norm_of_all(self.before, self.device)
+        changes = [old.sub_(new) for new, old in zip(self._watched_parameters(), self.before, strict=True)]
+        self.norms.append((self.steps, self._gradient_norm, norm_of_all(changes, self.device), of_weights))
+        if self.device.type != "cpu":  # they would be in the peak of the training's memory
+            self.before = []
 
     def _parameters(self) -> list[Tensor]:
         """Return the parameters that the optimizer updates."""

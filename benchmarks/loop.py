@@ -15,7 +15,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
 
 import numpy as np
 import torch
-from side_by_side import in_turn, ratios, show
+from side_by_side import in_turn, keep_pages, ratios, show
 from torch.nn.utils import clip_grad_norm_
 
 from scaleproof.ground.campaign.cells import Cell
@@ -35,6 +35,7 @@ WANTED = 1.01  # few steps a side and many rounds: the machine drifts
 
 
 def main() -> int:
+    keep_pages()
     cell = load_named("demo").cell("ddp-n1x1")
     with tempfile.TemporaryDirectory() as folder:
         return compare(cell, write_tokens(Path(folder), cell))

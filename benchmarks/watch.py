@@ -7,9 +7,9 @@ processes on one core, a side each, make their steps in turn, so that what slows
 round's figure of a side is its median step, without the first ones: they are in no rate. A look at norms, later once in
 100 steps, is taken from the last of those.
 
-On all sides the allocator keeps its pages. Else each step gives some back and takes them again, 3 to 8,000, as memory
-happens to lie, which makes 7 % of a step: with any-layout it may, and each process first takes blocks of random sizes
-and makes one small step, as a program has done something before. Then many rounds are needed: one ratio varies by 4 %.
+On all sides the allocator keeps its pages (`keep_pages`). With any-layout it does as it is used to, and each process
+first takes blocks of random sizes and makes one small step, as a program has done something before. Then many rounds
+are needed: the ratio of one varies by 4 %.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
 
 import torch
-from side_by_side import ratios, show
+from side_by_side import keep_pages, ratios, show
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -46,10 +46,8 @@ WANTED = 1.01
 PATIENCE = 120  # seconds to wait for the others' steps
 LOOK_EVERY = 100
 
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of malloc.h
 SIDES = ("bare", "watched", "bare again")
 
-ALLOCATOR = ctypes.CDLL(None)
 MODEL = build_model(load_named("demo").cell("ddp-n1x1"))
 ROWS = torch.randint(0, 2048, (STEPS * BATCH, 129))
 
@@ -179,9 +177,9 @@ TRAINERS: dict[str, Callable[[Turns, Path | None], None]] = {
 
 def muddle_memory(seed: int) -> None:
     """Take blocks of random sizes for ever, and make a small step."""
-    chance = random.Random(seed)
+    chance, allocator = random.Random(seed), ctypes.CDLL(None)
     for _ in range(300):
-        ALLOCATOR.malloc(chance.choice([24, 100, 1000, 5000, 30_000, 90_000]) + chance.randrange(64))
+        allocator.malloc(chance.choice([24, 100, 1000, 5000, 30_000, 90_000]) + chance.randrange(64))
     MODEL(ROWS[:1]).backward()
     optimizer = adamw()
     optimizer.step()
@@ -224,8 +222,7 @@ def main() -> int:
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
     any_layout = sys.argv[3:] == ["any-layout"]
     if not any_layout:
-        ALLOCATOR.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-        ALLOCATOR.mallopt(M_MMAP_MAX, 0)
+        keep_pages()
     medians: dict[str, list[float]] = {side: [] for side in SIDES}
     looks: list[float] = []
     for number in range(rounds):

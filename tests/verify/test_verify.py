@@ -290,9 +290,25 @@ def test_the_rates_of_the_arms_of_a_comparison_are_recomputed(tmp_path):
     report["comparisons"][0]["arms"]["b"]["tokens_per_s"]["value"] *= 1.01
     write_json(tmp_path / "comparison.json", report)
     assert ["tokens/s of B" in d.where for d in check_comparison(tmp_path)] == [True]
-    older = [{k: v for k, v in entry.items() if k != "arms"} for entry in report["comparisons"]]
-    write_json(tmp_path / "comparison.json", report | {"comparisons": older})
+    (entry,) = report["comparisons"]
+    del entry["arms"]  # as older files
+    write_json(tmp_path / "comparison.json", report)
     assert list(check_comparison(tmp_path)) == []
+    entry |= {"status": "incomplete", "why": "fewer than two pairs", "estimate": None}
+    write_json(tmp_path / "comparison.json", report)
+    write_json(tmp_path / "findings.json", findings)
+    assert [d.problem for d in check_comparison(tmp_path)] == ["is missing, and nothing forbids one"]
+    wrong = Finding(
+        code="x", severity="invalid", cells=["fused"], runs=[], evidence="", advice="", concerns="comparison"
+    )
+    write_json(tmp_path / "findings.json", findings.model_copy(update={"findings": [wrong]}))
+    assert [d.problem for d in check_comparison(tmp_path)] == ["is incomplete; it is invalid"]
+    entry["status"] = "invalid"
+    write_json(tmp_path / "comparison.json", report)
+    assert list(check_comparison(tmp_path)) == []
+    shutil.rmtree(tmp_path / "compare/fused/pair4/b")
+    write_json(tmp_path / "findings.json", findings)
+    assert "is invalid; it is incomplete" in [d.problem for d in check_comparison(tmp_path)]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from scaleproof.verify.recompute import CONFIDENCE, log_interval
 FILE = "comparison.json"
 EFFECT = 0.02  # for which the pairs needed are stated
 FEWEST_PAIRS, MOST_PAIRS = 6, 1000
+FEWEST_OF_EACH = 2  # whole pairs of A and B, and of A twice, without which there is no estimate
 # What is detectable with the smallest and the largest spread that the measured one allows, by quantiles of chi-square.
 QUANTILES = {"detectable_low": 0.975, "detectable_high": 0.025}
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
@@ -58,28 +59,41 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
     report = json_of(folder / FILE)
     yield from raw.check_values(FILE, "confidence", report["confidence"], CONFIDENCE)
     for entry in report["comparisons"]:
-        if not entry["estimate"]:
-            if entry["status"] == "ok":
-                yield Difference(FILE, f"{entry['name']}, estimate", "is missing, and nothing forbids one")
-            continue
         runs, differences = raw.read_runs(folder, f"compare/{entry['name']}/pair*/[ab]")
         if differences:  # then what follows from them is not reported as well
             yield from differences
             continue
         listed = json_of(folder / "compare" / entry["name"] / "pairs.json")["pairs"]
         pairs = _paired_runs(listed, runs)
-        yield from _check_entry(entry, listed, pairs)
-        yield from _check_estimate(entry, pairs, with_bounds=schema_of(report) >= WITH_BOUNDS)
-        yield from _check_arms(entry, pairs.runs, cells)
+        yield from _check_entry(entry, listed, runs)
+        if entry["estimate"]:
+            yield from _check_estimate(entry, pairs, with_bounds=schema_of(report) >= WITH_BOUNDS)
+            yield from _check_arms(entry, pairs.runs, cells)
+        elif not (problems := _reasons_against(entry["name"], pairs, json_of(folder / "findings.json"))):
+            yield Difference(FILE, f"{entry['name']}, estimate", "is missing, and nothing forbids one")
+        elif entry["status"] not in problems:
+            yield Difference(FILE, f"{entry['name']}, status", f"is {entry['status']}; it is {problems[0]}")
+
+
+def _reasons_against(name: str, pairs: PairedRuns, findings: Mapping[str, Any]) -> list[str]:
+    """Return the statuses that forbid an estimate: of too few whole pairs, and of `findings` on the comparison."""
+    statuses = ["incomplete"] if min(len(pairs.ratios), len(pairs.null_ratios)) < FEWEST_OF_EACH else []
+    for finding in findings["findings"]:
+        if finding["concerns"] == "comparison" and name in finding["cells"]:
+            statuses += ["invalid"] * (finding["severity"] == "invalid")
+            statuses += ["incomparable"] * (finding["code"] == "provenance-differs")
+    return statuses
 
 
 def _check_entry(
-    entry: Mapping[str, Any], listed: Sequence[Mapping[str, Any]], pairs: PairedRuns
+    entry: Mapping[str, Any], listed: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]
 ) -> Iterator[Difference]:
     """Yield where a comparison states other settings, pairs or paths than its runs have. `listed`: of pairs.json."""
-    configs = {run.cell: run.metrics["config"] for run in pairs.runs}
+    configs = {run.cell: run.metrics["config"] for run in runs}
     declared = raw.differing_settings(configs.get(entry["a"], {}), configs.get(entry["b"], {}))
-    expected: dict[str, Any] = {"status": "ok", "why": None, "pairs": len(listed), "declared": declared}
+    expected: dict[str, Any] = {"pairs": len(listed), "declared": declared}
+    if entry["estimate"]:
+        expected |= {"status": "ok", "why": None}
     if entry.get("metrics_paths"):  # results may have been moved: the folder before compare/ is taken as stated
         moved_to = entry["metrics_paths"][0].split("compare/")[0]
         folders = [f"compare/{entry['name']}/pair{pair['pair']}/{arm}" for pair in listed for arm in "ab"]

@@ -183,8 +183,8 @@ def _title(folder: Path, page: Element, report: ScalingReport, demands: Demands 
     return next((title for title in allowed if " ".join(title.split()) == stated), report.title)
 
 
-def _charts_due(folder: Path, page: Element, cells: pd.DataFrame, report: ScalingReport) -> list[str]:
-    """Return the charts of a page whose manifest does not list them: of cells.csv, and those that have been drawn.
+def _charts_due(folder: Path, page: Element, report: ScalingReport) -> list[str]:
+    """Return the charts of a page whose manifest does not list them: those on it, and those that have been drawn.
 
     A chart that only settings ask for may be on the page; all others that have been drawn must be.
     """
@@ -192,7 +192,7 @@ def _charts_due(folder: Path, page: Element, cells: pd.DataFrame, report: Scalin
     due = {path.stem for path in folder.glob("charts/*.svg")} - BY_SETTINGS
     if report.evidence != "built":
         due -= OF_TRAINER
-    return [name for name in CATALOG if name in (on_page - _not_asked_for(cells)) | due]
+    return [name for name in CATALOG if name in on_page | due]
 
 
 def _not_asked_for(cells: pd.DataFrame) -> set[str]:
@@ -217,7 +217,8 @@ def _page_inputs(folder: Path, page: Element, records: Sequence[Run]) -> PageInp
     facts = collect_run_facts([by_name[f"{cell}/rep{repeat}"] for cell, repeat in repeats])
     traces = read_traces(folder)[0] if (folder / "traces.json").exists() else None
     demands = demands_in(folder)
-    drawn = demands.charts if demands else _charts_due(folder, page, cells, report)
+    listed = demands.charts if demands else _charts_due(folder, page, report)
+    drawn = [name for name in listed if name not in _not_asked_for(cells)]
     has_forecast = any(True for _ in page.all("section", id="forecast")) and forecast.exists()
     rebuilt = (fact.text for fact in page.all("dd") if REBUILT in fact.text)
     return PageInputs(

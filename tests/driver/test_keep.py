@@ -52,7 +52,9 @@ def measured(tmp_path, repository, monkeypatch, noted) -> tuple[LoadedCampaign, 
         changed(folder, lambda data: data["data"].update(train_sha256="a" * 64, val_sha256="b" * 64))
         tokens = tokens_dir(results, cell) / "tokens.json"
         tokens.parent.mkdir(parents=True, exist_ok=True)
-        tokens.write_text(json.dumps({"train": {"sha256": "a" * 64}, "val": {"sha256": "b" * 64}}))
+        split = {"file": "-", "bytes": 0, "tokens": 0}
+        splits = {"train": split | {"sha256": "a" * 64}, "val": split | {"sha256": "b" * 64}}
+        tokens.write_text(json.dumps({"vocab_size": 2048, "dtype": "uint16", **splits}))
     return loaded, results
 
 

@@ -82,6 +82,7 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
     "a setting of a run": ("runs.csv", r"(?<=,gpt2-tiny,)2048", "4096", "vocab_size: is 4096"),
     "a commit": ("runs.csv", r"[0-9a-f]{40}", "f" * 40, "git_commit"),
     "a count of runs": ("tables/scaling.csv", r"(?<=,bpe-2048,128,8,1,8,1,1,1,)\d(?=,)", "9", "ddp-n1x1, runs"),
+    "a series in a table": ("tables/scaling.csv", ",ddp,strong,", ",,strong,", "ddp-n1x1, series: is empty"),
     "a setting of a series": ("scaling_report.json", r'"tokenizer": "bpe-2048"', '"tokenizer": "gpt2"', "tokenizer"),
     "a setting of all rows": (
         "tables/scaling.md",

@@ -23,6 +23,7 @@ DEMANDS = Demands(title="?", target_loss="derive", margin=0.05, question=None, r
         ({}, {}, []),
         ({}, {"margin": 0.1}, ["ranking on 2 devices, margin: is 0.05, the campaign asks for 0.1"]),
         ({}, {"title": "!"}, ["title: is ?, the campaign asks for !"]),
+        ({"snakemake": None}, {}, ["snakemake: is missing: the options by which the campaign goes on"]),
         ({}, {"question": QUESTION}, ["question: is missing, and was asked"]),
         ({"question": QUESTION | {"status": "yes"}}, {"question": QUESTION}, []),
         (

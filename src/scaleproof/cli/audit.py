@@ -123,6 +123,8 @@ def explain(args: argparse.Namespace) -> None:
     from scaleproof.ground.findings.catalog import pages_by_code
 
     if args.all:
+        if args.code:
+            raise UserError(f"--all explains every finding; leave it out for {phrase} alone")
         print(explained(), end="")
         return
     code = "-".join(args.code)  # `explain machine busy` is clear as well

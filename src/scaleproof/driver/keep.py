@@ -16,6 +16,7 @@ from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.corpora import local_files
 from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
 from scaleproof.ground.errors import UserError, plural
+from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.ground.records.lost_results import records_of_runs
 from scaleproof.ground.records.run import CAPTURE, LAUNCHER, METRICS, METRICS_SEAL, Run, read_planned, retry_command
 from scaleproof.ground.snakemake_command import options_for, results_option
@@ -24,7 +25,6 @@ from scaleproof.measure.launch.replayed_cells import cells_by_workload
 from scaleproof.measure.launch.shared_job import finished_run
 from scaleproof.measure.reference.schema import FOLDER
 
-TOKENS = "tokens.json"
 # Rules that measure -> what they make.
 MEASURED = {"train": "finished run", "shared_job": "finished run", "trace_capture": "trace", "pairs": "comparison"}
 MEASURED |= {rule: rule for rule in ("reference", "sweep")}
@@ -84,7 +84,7 @@ def _check_tokens(loaded: LoadedCampaign, results: Path, records: Collection[tup
         snakemake_view.make_files(sorted(to_make))
     changed: dict[str, str] = {}  # cell -> what is wrong with one of its runs
     for run, cell, folder in trained:
-        tokens, data = json.loads((folder / TOKENS).read_bytes()), run.metrics.data
+        tokens, data = read_tokens(folder), run.metrics.data
         if run.ok and data and any(data.get(f"{part}_sha256") != tokens[part]["sha256"] for part in ("train", "val")):
             changed.setdefault(cell.slug, f"{run.folder / METRICS} is of other tokens than {folder}")
     _raise_if_changed(loaded, results, changed)

@@ -72,7 +72,8 @@ def run_snakemake(
 
     If Ctrl-C stops it, prints that the finished runs stay. Raises OutOfTime after `limit_s` seconds.
     """
-    words = ("--snakefile", str(SNAKEFILE), *options, "--", *map(str, targets))
+    # A job that an earlier call ended at its limit is made again: its files count as incomplete.
+    words = ("--snakefile", str(SNAKEFILE), "--rerun-incomplete", *options, "--", *map(str, targets))
     try:
         _run_or_raise(*words, of=f"{campaign}: ", limit_s=limit_s)
     except KeyboardInterrupt:

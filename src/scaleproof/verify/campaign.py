@@ -150,6 +150,10 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
             yield from tables.check_columns(folder, file)
         yield from stated.check_settings(file, csv_of(folder / file), runs)
 
+    def table_of_scaling(file: str) -> Iterator[Difference]:
+        yield from table_of_cells(file)()
+        yield from tables.check_places(folder, file, json_of(folder / REPORT))
+
     def table_of_cells(file: str) -> Check:
         return lambda: table(file, tables.check_cells_table(folder, file, runs, quantities, at_fault))
 
@@ -164,7 +168,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "campaign": lambda: reports.check_campaign_name(folder),
         "fields": lambda: fields.check_left_out(folder),
         "twice": lambda: fields.check_repeated(folder),
-        "tables/scaling.csv": table_of_cells("tables/scaling.csv"),
+        "tables/scaling.csv": lambda: table_of_scaling("tables/scaling.csv"),
     }
     where_they_are: dict[str, Check] = {  # files that a campaign need not have
         "tables/strong.csv": table_of_cells("tables/strong.csv"),

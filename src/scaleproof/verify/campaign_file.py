@@ -46,6 +46,8 @@ def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Differenc
     if not demands:
         return
     yield from check_values(REPORT, "", report, {"title": demands.title}, ASKS)
+    if not report["snakemake"]:
+        yield Difference(REPORT, "snakemake", "is missing: the options by which the campaign goes on")
     for section, expected in demands.model_dump(include={"question", "repeats"}).items():
         stated = report.get(section)
         if stated and expected:
@@ -56,7 +58,7 @@ def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Differenc
     for ranking in report["ranking"]:
         if advice := ranking["recommendation"]:
             where = f"ranking on {ranking['devices']} devices, margin"
-            yield from check_values(REPORT, where, advice["margin"], demands.margin, ASKS)
+            yield from check_values(REPORT, where, advice.get("margin"), demands.margin, ASKS)
 
 
 def check_campaign_file(

@@ -23,7 +23,7 @@ SEAL = "manifest_sha256"  # its last key
 SCHEMA_VERSION = "1.1"
 DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the demands
 RENAMED = "was renamed since the report was written"
-FOLDERS = ("runs", "compare", "traces", "forecasts", "tables", "charts", "workflow")
+FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
 FILES = (
     *(CAMPAIGN, WORKFLOW, "runs.csv", "cells.csv", "losses.csv", "findings.json", "claims.json", "report.html"),

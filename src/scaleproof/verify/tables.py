@@ -1,13 +1,14 @@
 """The tables of a campaign, held against recomputed figures."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import BOTH, CELLS, COLUMNS, RUNS
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import csv_of
+from scaleproof.verify.contents import REPORT, csv_of
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell, columns_of_no_run
 
@@ -80,6 +81,28 @@ def check_cells_table(
                 continue
             if not is_figure(text, computed, 1e-9 if column == name else 1e-6):  # bounds are by other quantiles
                 yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
+
+
+def check_places(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where scaling.csv (`file`) gives a cell another place than `report`, scaling_report.json, does."""
+    places: dict[str, dict[str, Any]] = defaultdict(dict)
+    for series in report["series"]:
+        for point in series["runs"].values():
+            baseline = series["baseline"] if series["kind"] else None
+            place = {"series": series["name"], "kind": series["kind"], "baseline": baseline}
+            place |= {name: point[name] for name in ("best_single", "overhead_only")}
+            place |= {name: ", ".join(point[name]) for name in ("incomparable", "best_single_incomparable")}
+            places[point["cell"]] = place
+    for group in report["ranking"]:
+        for entry in group["cells"]:
+            is_fastest = entry is group["cells"][0] and len(group["cells"]) > 1
+            places[entry["cell"]] |= {"letters": entry["letters"], "is_fastest": is_fastest}
+    for row in csv_of(folder / file):
+        for column, value in places[row["cell"]].items():
+            text = "" if value is None else str(value)
+            if row.get(column, "") != text:
+                problem = f"is {row.get(column) or 'empty'}, and in {REPORT} {text or 'empty'}"
+                yield Difference(file, f"{row['cell']}, {column}", problem)
 
 
 def is_figure(text: str, value: float | None, tolerance: float = 1e-9) -> bool:

@@ -229,7 +229,8 @@ def test_it_imports_nothing_that_it_checks():
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("scaleproof"):
                 own = node.module.startswith("scaleproof.measure.reference")
                 # The table of corpora says what a campaign names: it is no code that is checked.
-                names = ("campaign.corpora", "errors", "files", "number_format")
+                # The schema of the files that it reads computes nothing either.
+                names = ("campaign.corpora", "errors", "files", "number_format", "records.corpus_files")
                 allowed = [f"scaleproof.ground.{name}" for name in names]
                 assert own or node.module in allowed, f"{path}: {node.module}"
 

@@ -1,7 +1,6 @@
 """Samples of flat token files, windows of a text or documents with their labels; and which of them make which step."""
 
 import hashlib
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from scaleproof.ground.campaign.batch import Batch
 from scaleproof.ground.campaign.config import Workload
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import read_record
+from scaleproof.ground.records.corpus_files import read_tokens
 
 NO_TOKEN = -1  # in the place of padding
 LABELS = "labels"  # of a split in tokens.json, and in the name of its file
@@ -22,7 +21,7 @@ class TokenFile:
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
         """Open `directory`/{split}.bin as tokens.json describes it. Raises UserError where the two disagree."""
-        self.description = read_record(directory / "tokens.json", json.loads)
+        self.description = read_tokens(directory)
         self.tokens = _map_file(directory, self.description[split], self.description["dtype"])
         self.seq_len = seq_len
         self.n_samples = max(0, (len(self.tokens) - 1) // seq_len)  # each sample also needs the token after it

@@ -16,8 +16,9 @@ import numpy as np
 
 from scaleproof.ground.cores import available_cores
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import read_record, sha256_of, whole_file, write_json
+from scaleproof.ground.files import sha256_of, whole_file, write_json
 from scaleproof.ground.progress import show_progress
+from scaleproof.ground.records.corpus_files import read_corpus_record
 from scaleproof.measure.corpus import encode, tokenizer
 from scaleproof.measure.corpus.encode import SPLITS, Shard
 from scaleproof.measure.corpus.labels import write_labels
@@ -34,7 +35,7 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     end-of-text follows each document. A call that was killed is continued by the next one. Raises UserError where the
     corpus is one document, which cannot be split, and where a process is killed.
     """
-    source = read_record(corpus_dir / "corpus.json", json.loads)
+    source = read_corpus_record(corpus_dir)
     encoding = tokenizer.load_encoder(tokenizer_file)
     dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
     store, folder = corpus_dir / "documents.parquet", out / "shards"

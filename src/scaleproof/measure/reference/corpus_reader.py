@@ -25,6 +25,7 @@ from scaleproof.ground.campaign.corpora import Corpus
 from scaleproof.ground.errors import damaged_file, missing_file, shortened
 from scaleproof.ground.files import read_record
 from scaleproof.ground.number_format import integer
+from scaleproof.ground.records.corpus_files import read_corpus_record, read_tokens
 from scaleproof.measure.reference.schema import CorpusReading
 from scaleproof.measure.reference.source_reader import read_source
 
@@ -43,9 +44,9 @@ def read_corpus(folder: Path, named: Corpus, downloads: Path) -> CorpusReading:
     `named`: the corpus that the campaign names; `downloads`: where its files are. Raises UserError where a file is
     missing or damaged.
     """
-    described = read_record(folder / "tokens.json", json.loads)
+    described = read_tokens(folder)
     splits = {name: _Split(folder, described, name) for name in ("train", "val")}
-    corpus = read_record(folder.parent / "corpus.json", json.loads)
+    corpus = read_corpus_record(folder.parent)
     source = _Source(folder.parent / "documents.parquet", corpus["validation_fraction"])
     table = read_record(folder / "tokenizer.json", json.loads)
     encoding = _make_encoding(table)

@@ -23,14 +23,14 @@ the hash of step s; all modulo 2^64, written as 16 hexadecimal digits.
 """
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scaleproof.ground.errors import UserError
-from scaleproof.ground.files import read_record, sha256_of
+from scaleproof.ground.files import sha256_of
+from scaleproof.ground.records.corpus_files import read_tokens
 
 ABSENT = -1  # stands where a document has no token
 MODULUS = 2**64
@@ -42,7 +42,7 @@ class SplitSamples:
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
         """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
-        description = read_record(folder / "tokens.json", json.loads)
+        description = read_tokens(folder)
         part = description[split]
         self.sha256 = part["sha256"]
         self.classes = len(description.get("classes", []))

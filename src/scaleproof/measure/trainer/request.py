@@ -15,6 +15,7 @@ from scaleproof.ground.campaign.command import Setting
 from scaleproof.ground.campaign.config import SECTIONS, shape_of
 from scaleproof.ground.campaign.model_shapes import EncoderShape
 from scaleproof.ground.campaign.transformers_model import TransformersModel
+from scaleproof.ground.records.corpus_files import read_tokens
 from scaleproof.ground.records.run_sections import TrainingConfig
 from scaleproof.measure.corpus.reader import LABELS, samples_in
 
@@ -80,7 +81,7 @@ class Request:
     @cached_property
     def description(self) -> dict[str, Any]:
         """What tokens.json of the corpus says."""
-        return json.loads((Path(self.tokens) / "tokens.json").read_text())
+        return read_tokens(Path(self.tokens))
 
     def known(self) -> dict[str, Any]:
         """Return the fields of the metrics that are known before the run; those of a failed run have them too."""

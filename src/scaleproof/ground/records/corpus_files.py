@@ -1,7 +1,7 @@
 """tokens.json and corpus.json: what a tokenised corpus, and its documents, are described by."""
 
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from pydantic import NonNegativeInt, TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic's, before Python 3.12
@@ -54,15 +54,15 @@ class DescribedCorpus(TypedDict):
     classes: NotRequired[list[str]]
 
 
-_OF_TOKENS: TypeAdapter[Any] = TypeAdapter(DescribedTokens)
-_OF_CORPUS: TypeAdapter[Any] = TypeAdapter(DescribedCorpus)
+_OF_TOKENS = TypeAdapter(DescribedTokens)
+_OF_CORPUS = TypeAdapter(DescribedCorpus)
 
 
-def read_tokens(folder: Path) -> dict[str, Any]:
+def read_tokens(folder: Path) -> DescribedTokens:
     """Return what tokens.json in `folder` says. Raises UserError where it is missing or damaged."""
     return read_record(folder / TOKENS, lambda data: _OF_TOKENS.validate_json(data, strict=True))
 
 
-def read_corpus_record(folder: Path) -> dict[str, Any]:
+def read_corpus_record(folder: Path) -> DescribedCorpus:
     """Return what corpus.json in `folder` says. Raises UserError where it is missing or damaged."""
     return read_record(folder / CORPUS, lambda data: _OF_CORPUS.validate_json(data, strict=True))

@@ -21,7 +21,7 @@ class TokenFile:
 
     def __init__(self, directory: Path, split: str, seq_len: int) -> None:
         """Open `directory`/{split}.bin as tokens.json describes it. Raises UserError where the two disagree."""
-        self.description = read_tokens(directory)
+        self.description: dict[str, Any] = dict(read_tokens(directory))
         self.tokens = _map_file(directory, self.description[split], self.description["dtype"])
         self.seq_len = seq_len
         self.n_samples = max(0, (len(self.tokens) - 1) // seq_len)  # each sample also needs the token after it

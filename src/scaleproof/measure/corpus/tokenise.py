@@ -35,7 +35,7 @@ def tokenise_corpus(corpus_dir: Path, tokenizer_file: Path, out: Path, processes
     end-of-text follows each document. A call that was killed is continued by the next one. Raises UserError where the
     corpus is one document, which cannot be split, and where a process is killed.
     """
-    source = read_corpus_record(corpus_dir)
+    source: dict[str, Any] = dict(read_corpus_record(corpus_dir))
     encoding = tokenizer.load_encoder(tokenizer_file)
     dtype = np.dtype("<u2" if encoding.n_vocab <= 1 << 16 else "<u4")
     store, folder = corpus_dir / "documents.parquet", out / "shards"

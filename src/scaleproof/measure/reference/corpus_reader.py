@@ -44,9 +44,9 @@ def read_corpus(folder: Path, named: Corpus, downloads: Path) -> CorpusReading:
     `named`: the corpus that the campaign names; `downloads`: where its files are. Raises UserError where a file is
     missing or damaged.
     """
-    described = read_tokens(folder)
+    described: dict[str, Any] = dict(read_tokens(folder))
     splits = {name: _Split(folder, described, name) for name in ("train", "val")}
-    corpus = read_corpus_record(folder.parent)
+    corpus: dict[str, Any] = dict(read_corpus_record(folder.parent))
     source = _Source(folder.parent / "documents.parquet", corpus["validation_fraction"])
     table = read_record(folder / "tokenizer.json", json.loads)
     encoding = _make_encoding(table)

@@ -42,7 +42,7 @@ class SplitSamples:
 
     def __init__(self, folder: Path, split: str, seq_len: int, labelled: bool) -> None:
         """Read `split` of the corpus in `folder`. Raises UserError where a file is missing or not the one described."""
-        description = read_tokens(folder)
+        description: dict[str, Any] = dict(read_tokens(folder))
         part = description[split]
         self.sha256 = part["sha256"]
         self.classes = len(description.get("classes", []))

@@ -81,7 +81,7 @@ class Request:
     @cached_property
     def description(self) -> dict[str, Any]:
         """What tokens.json of the corpus says."""
-        return read_tokens(Path(self.tokens))
+        return dict(read_tokens(Path(self.tokens)))
 
     def known(self) -> dict[str, Any]:
         """Return the fields of the metrics that are known before the run; those of a failed run have them too."""

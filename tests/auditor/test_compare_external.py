@@ -70,6 +70,17 @@ def test_a_run_on_both_sides_gives_no_ratio(two):
     assert why.startswith("invalid: run-copied")
 
 
+def test_copies_are_one_run(tmp_path):
+    """Three files of the same bytes are no three repeats: there is no interval."""
+    for side, rate in (("a", 128), ("b", 160)):
+        (tmp_path / side).mkdir()
+        lines = [f"step: {10 * i} loss: {9 - i / 8} tokens/s: {rate}{i:03d}" for i in range(1, 13)]
+        for k in (1, 2, 3):
+            (tmp_path / side / f"run{k}.log").write_text("\n".join(lines))
+    found = compare_external(tmp_path / "a", tmp_path / "b", [])
+    assert (found.runs, found.low) == ((1, 1), None)
+
+
 def test_each_file_is_read_once(two, monkeypatch):
     read = []
     from scaleproof.auditor import compare_external as module

@@ -131,12 +131,13 @@ def _fixed_fields(unit: str, runs: list[ReportedRun]) -> set[str]:
 
 
 def _runs_with_rate(path: Path, evidence: Evidence) -> list[ReportedRun]:
-    """Return the runs of one side that state a rate: all repeats of one configuration.
+    """Return the runs of one side that state a rate: all repeats of one configuration; of copies the first alone.
 
     Raises UserError where there are none, or where names differ by more than a repeat.
     """
     ours = [run for folder in evidence.own_runs if isinstance(run := read_run(Path(folder)), MeasuredRun)]
-    complete = [run for run in evidence.runs if not run.quoted]  # of a quoted log lines may be left out
+    # Of a quoted log lines may be left out.
+    complete = [run for run in evidence.runs if not run.quoted and not run.copy_of]
     runs = [run for run in [*complete, *map(_as_reported, ours)] if _rates_by_unit(run)]
     if not runs:
         raise _no_speed(path, evidence)

@@ -152,7 +152,8 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
 
     def table_of_scaling(file: str) -> Iterator[Difference]:
         yield from table_of_cells(file)()
-        yield from tables.check_places(folder, file, json_of(folder / REPORT))
+        if are_of_this_version(runs):
+            yield from tables.check_places(folder, file, json_of(folder / REPORT))
 
     def table_of_cells(file: str) -> Check:
         return lambda: table(file, tables.check_cells_table(folder, file, runs, quantities, at_fault))

@@ -79,7 +79,7 @@ def _reasons_against(name: str, pairs: PairedRuns, findings: Mapping[str, Any]) 
     """Return the statuses that forbid an estimate: of too few whole pairs, and of `findings` on the comparison."""
     statuses = ["incomplete"] if min(len(pairs.ratios), len(pairs.null_ratios)) < FEWEST_OF_EACH else []
     for finding in findings["findings"]:
-        if finding["concerns"] == "comparison" and name in finding["cells"]:
+        if finding.get("concerns") == "comparison" and name in finding["cells"]:
             statuses += ["invalid"] * (finding["severity"] == "invalid")
             statuses += ["incomparable"] * (finding["code"] == "provenance-differs")
     return statuses

@@ -199,7 +199,9 @@ def _not_asked_for(cells: pd.DataFrame) -> set[str]:
     """Return the charts of a setting that has one value in all cells of cells.csv: nobody has asked for them."""
     sizes = cells["devices"].nunique()
     batches = ("global_batch", "micro_batch", "accumulation")
-    has_batches = any(len(cells[[batch, "devices"]].drop_duplicates()) > sizes for batch in batches)
+    # Cells whose batch was searched for are told apart by their names: what was found may be the batch of another one.
+    is_searched = cells["cell"].str.contains("largest|fastest").any()
+    has_batches = is_searched or any(len(cells[[batch, "devices"]].drop_duplicates()) > sizes for batch in batches)
     has_lengths = cells["seq_len"].nunique() > 1
     return (set() if has_batches else {"batch_size"}) | (set() if has_lengths else {"seq_len"})
 

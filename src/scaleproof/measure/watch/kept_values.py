@@ -21,8 +21,9 @@ def to_keep(values: Sequence[Kept]) -> list[Kept]:
 
 @torch.no_grad()
 def copied(tensors: list[Tensor], before: Sequence[Tensor] = ()) -> list[Tensor]:
-    """Return copies of `tensors`, in the memory of those made `before` where they are of the same shapes."""
-    if [tensor.shape for tensor in tensors] != [copy.shape for copy in before]:
+    """Return copies of `tensors`, in the memory of those made `before` where these are like them."""
+    kinds, kinds_before = ([(t.shape, t.dtype, t.device) for t in each] for each in (tensors, before))
+    if kinds != kinds_before:
         return [tensor.detach().clone() for tensor in tensors]
     return [copy.copy_(tensor) for copy, tensor in zip(before, tensors, strict=True)]
 

@@ -164,6 +164,8 @@ class Watcher:
             places = torch.arange(1, len(flat) + 1, device=flat.device)
             self._weighted[key] = places, torch.empty_like(places)
         places, products = self._weighted[key]
+        if flat.device.type != "cpu":  # there, another stream may still be at the last products
+            products = torch.empty_like(places)
         # Of floating-point numbers the bits, as integers.
         integers = flat.float().view(torch.int32) if flat.is_floating_point() else flat
         return products.copy_(integers).mul_(places).sum()

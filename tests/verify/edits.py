@@ -96,6 +96,9 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
         '"later"',
         'claims.json: "later: Next: more devices, a larger mode',
     ),
+    "a known part called unknown": (
+        *("claims.json", "Not measured: ", "Not measured: exposed transfer, ", 'claims.json: "lost: ddp-n1x2'),
+    ),
     "a part of what is unknown": ("claims.json", "batch, host gaps", "batch", 'claims.json: "lost: ddp-n1x2'),
     "a claim of a recommendation": (
         "claims.json",

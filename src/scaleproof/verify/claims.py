@@ -63,7 +63,10 @@ def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]
             problem = f"rests on {unknown[0]}, which is no claim" if unknown else "is no topic"
             yield Difference(FILE, f'{topic}: "{sentence["text"][:60]}"', problem)
         if topic in CLAIMING and all(identity in expected for identity in rests_on):
-            yield from _check_sentence(sentence, [expected[identity] for identity in rests_on], longest_first, extras)
+            own_claims = [expected[identity] for identity in rests_on]
+            yield from _check_sentence(sentence, own_claims, longest_first, extras)
+            if topic == "lost" and own_claims:
+                yield from _check_unmeasured_parts(sentence["text"], lost[own_claims[0]["subject"]])
     yield from check_further_sentences(content["sentences"], report, comparisons, quantities)
 
 
@@ -286,6 +289,16 @@ def _check_sentence(
     problem = wrong_word(topic, text, claims)
     if problem:
         yield Difference(FILE, where, problem)
+
+
+def _check_unmeasured_parts(text: str, entry: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where a sentence on lost time calls other parts unmeasured than those that `entry` has no figure of."""
+    stated = re.search(r" Not measured: ([^.]*)\.", text)
+    without_figure = [part["name"] for part in entry["parts"] if part["ms"] is None]
+    due = without_figure if entry["measured_ms"] > entry["ideal_ms"] else []  # else nothing is lost
+    if (stated[1] if stated else "") != ", ".join(due):
+        expected = ", ".join(due) or "no part"
+        yield Difference(FILE, f'lost: "{text[:60]}"', f"is to call unmeasured: {expected}")
 
 
 def _numbers_beside_names(text: str, names: Sequence[str]) -> list[str]:

@@ -46,6 +46,37 @@ CASES = {
     COSTS: ("2,748", "2,448", "in 4 other rows 3.000"),
     LINKS: ("54.2", "45.2", "all 3 other rows is over another figure"),
     EPOCHS: ("1.92", "6.92", "5 epochs x 1.92 = 9.600"),
+    "28 × 7 = {} layers here": ("169", "196", "it is 196"),
+    "All: 10.9 MB × 28 = {} MB": ("350", "305", "it is 305.2"),  # no MiB
+    rows("Field | Value", "Tokens per step | 528,384", "Max steps | {}", "Planned tokens | 10,001,252,352"): (
+        *("19,828", "18,928", "528,384 x 19,828 = 10,476,797,952"),
+    ),
+    rows(
+        "Strategy | Tokens/$ | Relative cost",
+        "A | 3,025 | 1.00x",
+        "B | 2,663 | 1.14x",
+        "C | 2,037 | {}",
+        "D | 1,571 | 1.93x",
+    ): (*("1.94x", "1.49x", "3,025 / 2,037 = 1.485"),),
+    rows(
+        "Instance | On-demand | Spot (Avg) | Spot (Min) | Savings",
+        *("8x A100 | $32.77/hr | $11.80/hr | $8.92/hr | 64%", "4x A100 | $40.96/hr | $15.20/hr | $11.43/hr | 63%"),
+        *("V100 | $31.22/hr | $9.68/hr | $7.21/hr | {}", "A10 | $16.29/hr | $5.87/hr | $4.12/hr | 64%"),
+    ): ("96%", "69%", "$9.68/hr / $31.22/hr"),
+    rows("Metric | Original | 4 bits | Improvement", "Size | {} | 550 MB | 4.0x", "Width | 16 | 4 | 4.0x"): (
+        *("2,700 MB", "2,200 MB", "2,700 MB / 550 MB = 4.9"),
+    ),
+    rows(
+        "Batch | Throughput (TF32) | Throughput (AMP) | Throughput speedup (TF32 - AMP)",
+        *("1024 | 316913 | 582721 | x1.84", "512 | 161980 | {} | x1.84", "128 | 45755 | 82618 | x1.81"),
+    ): ("198741", "298741", "speedup (TF32 - AMP) x1.84"),
+    "### Expected performance\n\n"
+    + rows(
+        "GPUs | img/s | Scaling efficiency", "1 | 450 | 100%", "2 | 880 | {}", "4 | 1,720 | 96%", "8 | 3,360 | 93%"
+    ): (*("48%", "98%", "880 / 450"),),
+    rows(
+        "Item | Before | Our platform | Saved", "a | $432 | $155 | $277", "b | $180 | ${} | $60", "c | $84 | $71 | $13"
+    ): (*("210", "120", "are equal"),),
 }
 SOUND = (
     "8 GPUs / 1 GPU = 6.1x",
@@ -68,6 +99,10 @@ SOUND = (
     "On 8 GPUs:\n\n"
     + rows("Field | Value", "Micro batch | 4", "Gradient accumulation | 2", "Global batch | 64", "Seq length | 512"),
     COSTS.format("2,448").replace("$2,592", "$5,184").replace("$3,072", "$6,144"),  # two kinds of machines
+    rows("Field | Value", "Tokens per step | 524,288", "Max steps | 19,073", "Total tokens | 10B"),
+    rows("Field | Value", "Tokens per step | 524,288", "Max steps | 19,073", "Dataset tokens | 15,000,000"),
+    rows("Way | Cost ($) | Relative cost", "A | 3,025 | 1.00x", "B | 2,663 | 1.14x", "C | 2,037 | 1.94x"),  # of quality
+    rows("Metric | Original | 4 bits | Improvement", "Size | 2,700 MB | 550 MB | 4.0x", "Loss | 2.1 | 2.2 | none"),
     rows("GPUs | Batch Size | Time (s)", "2 | 1 | 3,277", "4 | 4 | 1,266", "8 | 4 | 672"),  # perhaps of each device
 )
 

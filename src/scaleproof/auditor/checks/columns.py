@@ -12,15 +12,17 @@ import numpy.typing as npt
 from scaleproof.auditor.read.headings import columns_of
 from scaleproof.auditor.read.printed_figures import (
     ITEMS,
+    KINDS,
     KINDS_OF_UNITS,
     NUMBER,
     OTHER_KINDS,
+    PLAIN,
     figures_of,
     is_european,
     is_nothing,
     unit_of,
 )
-from scaleproof.auditor.read.reported_tables import ABOUT, ReportedTable, TableColumn
+from scaleproof.auditor.read.reported_tables import ABOUT, WORDS, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
 
 MOST_COLUMNS = 24
@@ -275,7 +277,11 @@ def meaning_of(meaning: TableColumn, texts: list[str]) -> TableColumn:
     unit_of_cells = next(iter(units)) if len(units) == 1 else ""
     if kind := OTHER_KINDS.get((meaning.kind or "", unit_of_cells)):
         return replace(meaning, kind=kind)
-    if meaning.kind in (None, "step", "epoch", "run", "strategy"):
+    if unit_of_cells == "times" and "times" not in KINDS.get(meaning.kind or "", PLAIN).printed_in:
+        return replace(meaning, kind=None)  # "Relative cost": 1.14x
+    if meaning.kind in WORDS and unit_of_cells:
+        meaning = replace(meaning, kind=None)  # "Our platform": $15,552
+    if meaning.kind in (None, "step", "epoch", *WORDS):
         meaning = by_own_unit(meaning)
     return replace(meaning, kind=meaning.kind or KINDS_OF_UNITS.get(unit_of_cells))
 

@@ -6,10 +6,12 @@ its column says "baseline", some figure of its row over some other figure of the
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from operator import attrgetter
 
 import numpy as np
 
@@ -40,7 +42,7 @@ from scaleproof.ground.findings.registry import Flag
 FIT_TOLERANCE = 0.005  # relative difference of a figure and its formula, beside their rounding
 CONTRADICTION = 0.03  # relative difference of a figure that contradicts its formula
 FEWEST_EVIDENCE = 2.0  # decimal logarithm of how unlikely it is that any formula fits by chance
-FEWEST_EVIDENCE_OF_NAMED = 1.0  # evidence that suffices where the heading names one of two columns
+FEWEST_EVIDENCE_OF_NAMED = 0.8  # evidence that suffices where the heading names one of two columns
 FEWEST_OFF = 3  # rows that are off by one factor
 MOST_DIFFERENCE = 1.0  # relative difference of figures that may be about the same at all
 COARSE_RATIO = 0.06  # relative width of a ratio of settings, "16 / 24", that another figure is near by chance
@@ -73,6 +75,7 @@ class Explanation:
     formula: Formula
     stated: Figures
     says_so: bool  # whether the heading calls it a speed-up, or names the columns
+    tried: int  # of how many it was chosen: half of the chance is for ratios of columns, half for those of rows
 
     @cached_property
     def distance(self) -> Floats:
@@ -113,23 +116,25 @@ class Explanation:
         chances = {f"{compared[i]:.3g}": width[i] / (1 + 2 * abs(math.log(ratios[i]))) for i in rows}
         return -sum(math.log10(min(1.0, chance)) for chance in chances.values())
 
-    def weight(self, tried: int) -> float:
-        """Return log10 of how much likelier the explanation is than the best of `tried` that fit by chance."""
-        return self.evidence + 2 * self.formula.expected - float(np.log10(tried))
+    @cached_property
+    def weight(self) -> float:
+        """Log10 of how much likelier the explanation is than the best of those tried that fit by chance."""
+        return self.evidence + 2 * self.formula.expected - float(np.log10(self.tried))
 
-    def rank(self, tried: int) -> tuple[bool, float, int, int]:
-        """Return a key to compare explanations by: the larger, the better it explains the column."""
-        fits = (self.weight(tried), int(self.comparable.sum()), -int(self.contradicts.sum()))
-        return self.is_meant(tried), *fits
+    @property
+    def rank(self) -> tuple[bool, float, int, int]:
+        """A key to compare explanations by: the larger, the better it explains the column."""
+        return self.is_meant, self.weight, int(self.comparable.sum()), -int(self.contradicts.sum())
 
-    def is_meant(self, tried: int) -> bool:
-        """Whether rows that agree, or the heading, prove that it is meant; `tried`: of how many it was chosen."""
+    @cached_property
+    def is_meant(self) -> bool:
+        """Whether rows that agree, or the heading, prove that it is meant."""
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         if self.formula.expected == ONLY_MEANING:
             return right >= wrong or self._is_named_yet_mostly_wrong
         if len(self.formula.sources) == 2 and self.formula.expected:  # the heading names one of the two
             return right >= wrong and self.evidence >= FEWEST_EVIDENCE_OF_NAMED
-        return right >= ROWS_PER_ODD_ROW * wrong and self.weight(tried) >= FEWEST_EVIDENCE
+        return right >= ROWS_PER_ODD_ROW * wrong and self.weight >= FEWEST_EVIDENCE
 
     @property
     def _is_named_yet_mostly_wrong(self) -> bool:
@@ -171,7 +176,8 @@ class Explanation:
             return False
         has_same_sources = self.formula.sources == meant.formula.sources  # they are divided or read in another way
         # A formula of other columns must be more than a near miss: expected, or right in two rows, and precise.
-        is_likely = bool(self.formula.expected) or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
+        is_expected = bool(self.formula.expected) and self.contradicts.sum() < ROWS_PER_ODD_ROW
+        is_likely = is_expected or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
         return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
 
 
@@ -206,17 +212,24 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     formulas = list(formulas_of(target, figures))
     is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
+    ways = readings(target)
+    columns_of_formula = Counter(len(formula.sources) for formula in formulas)
     explanations = [
-        Explanation(formula, stated, is_speedup or len(formula.sources) == 2)
-        for reading, stated in readings(target).items()
+        Explanation(
+            formula,
+            stated,
+            is_speedup or len(formula.sources) == 2,
+            len(columns_of_formula) * len(ways) * columns_of_formula[len(formula.sources)],
+        )
+        for reading, stated in ways.items()
         for formula in formulas
         if formula.is_difference == (reading == DIFFERENCE)
     ]
-    meant = max(explanations, key=lambda explanation: explanation.rank(len(explanations)), default=None)
+    meant = max(explanations, key=attrgetter("rank"), default=None)
     if flag := _wrong_baseline(figures, target, explanations, meant):
         yield flag
         return
-    if meant is None or not meant.is_meant(len(explanations)):
+    if meant is None or not meant.is_meant:
         return
     agreeing = int(meant.agrees.sum())
     others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""

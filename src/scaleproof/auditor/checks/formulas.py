@@ -35,6 +35,7 @@ GENERAL_WORDS = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
     "relative factor ratio to the of"
 )
+SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 OVER_THE_ROW_ABOVE = re.compile(r"(?i)\b(?:previous|prior|preceding|above|incremental|step-?wise)\b")
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
 SPEEDUP_HEADING = re.compile(r"(?i)speed[ _-]?up|(?:weak|strong) scaling|加速比")
@@ -123,8 +124,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     yield from _ratios_of_two_columns(target, sources)
     meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
-    of_devices = (column.figures for column in table.columns if column.kind in ("devices", "processes", "nodes"))
-    devices = next(of_devices, table.devices)
+    counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
+    devices = next((Figures(count, count) for count in counts), table.devices)
     for rule, base in baselines(target, table):
         for source in sources:
             is_meant = source in meant and rule == rule_meant
@@ -266,7 +267,9 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
     if not np.isfinite(ratios.low).any():
         return {DIFFERENCE: column.figures}  # "+3,530 tok/s"
-    if not column.is_in_percent and (column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading)):
+    are_times = all(unit is not None and unit.dimension == "times" for unit in units if unit)
+    is_speedup = column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading) or (any(units) and are_times)
+    if not column.is_in_percent and is_speedup:
         return {"is": ratios}
     if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
         scales = [1.0]  # the unit of the cells, or of the heading, has counted already
@@ -274,9 +277,11 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
         scales = [0.01] if column.is_in_percent else [1.0, 0.01]
     readings = {}
     for scale in scales:
-        readings[f"{scale} of"] = ratios.scaled(scale)
-        if column.kind == "efficiency":
-            continue  # it is a share, no change
-        readings[f"{scale} more"] = ratios.scaled(scale, 1.0)
+        is_saving = column.is_in_percent and SAVING_HEADING.search(column.heading)
+        if not is_saving:
+            readings[f"{scale} of"] = ratios.scaled(scale)
+            readings[f"{scale} more"] = ratios.scaled(scale, 1.0)
         readings[f"{scale} less"] = ratios.scaled(-scale, 1.0)
+    if column.kind == "efficiency":  # it is a share, no change
+        return {name: figures for name, figures in readings.items() if name.endswith("of")}
     return readings

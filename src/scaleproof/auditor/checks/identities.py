@@ -14,6 +14,7 @@ from scaleproof.auditor.checks.relations import rows_with_another_sum
 from scaleproof.auditor.checks.rows import RATE_UNITS, TIMES_OF_RUN, multiplies
 from scaleproof.auditor.checks.summaries import summaries_follow
 from scaleproof.auditor.read.printed_figures import PREFIXES, is_nothing
+from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.reported_tables import PrintedInterval, Quantity, ReportedRow, ReportedTable, exact
 from scaleproof.ground.errors import plural
 from scaleproof.ground.findings.registry import Flag
@@ -44,16 +45,22 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
         rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
         for kind in (*RATE_UNITS, "memory_bytes"):
             yield from _totals_not_of_devices(rows, kind)
-        wrong = [(row, evidence) for row in rows if (evidence := _wrong_steps_per_s(row))]
-        wrong += _wrong_perplexities(rows)
+        wrong = [Flag(evidence, [row.place]) for row in rows if (evidence := _wrong_steps_per_s(row))]
+        wrong += [Flag(evidence, [row.place]) for row, evidence in _wrong_perplexities(rows)]
         if len(rows) < FEWEST_ROWS:  # of more rows the products must agree: `products_agree`
-            wrong += [(row, evidence) for row in rows if (evidence := _wrong_global_batch(row, table))]
+            wrong += [flag for row in rows if (flag := _wrong_global_batch(row, table))]
         for identity in IDENTITIES:
             products = [product for row in rows if (product := _product(table, row, identity))]
             for product, evidence in _contradicting_products(products, identity):
-                wrong.append((product.row, f"{product.row.description}: {evidence}"))
-        first_of_row = {row.place: evidence for row, evidence in reversed(wrong)}
-        yield from (Flag(evidence, [place]) for place, evidence in first_of_row.items())
+                lines = _places(product.row, (product.result, *product.factors))
+                wrong.append(Flag(f"{product.row.description}: {evidence}", lines))
+        first_of_row = {flag.about[0]: flag for flag in reversed(wrong)}
+        yield from first_of_row.values()
+
+
+def _places(row: ReportedRow, figures: Sequence[Quantity]) -> list[str | ReportedRun]:
+    """Return the lines of figures, in a list of fields; the place of the row where it is one line."""
+    return [f"{row.file}:{line}" for line in sorted({figure.line for figure in figures} - {0})] or [row.place]
 
 
 def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
@@ -98,26 +105,28 @@ def _wrong_steps_per_s(row: ReportedRow) -> str:
 NO_RUN = re.compile(r"(?i)\b(?:default|example|range|recommended|typical)\b")  # a column of a table of settings
 
 
-def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> str:
-    """Return a sentence where micro-batch x accumulation x replicas is no global batch: 8 x 4 x 2 = 64, not 46.
+def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
+    """Flag a row where micro-batch x accumulation x replicas is no global batch: 8 x 4 x 2 = 64, not 46.
 
     Replicas may be any that divide the devices with the stages of their model; where these are unknown, any number.
     """
-    values = {kind: _stated(table, row, kind) for kind in ("global_batch", "micro_batch", "accumulation")}
-    if None in values.values():
-        return ""
-    total, each, steps = (int(figure.value) for figure in values.values() if figure)
+    stated = [_stated(table, row, kind) for kind in ("global_batch", "micro_batch", "accumulation")]
+    values = [figure for figure in stated if figure]
+    if len(values) < len(stated):
+        return None
+    total, each, steps = (int(figure.value) for figure in values)
     stages = int((row.value("tensor_parallel") or 1) * (row.value("pipeline_parallel") or 1))
-    stated = [figure for figure in (*table.figures, *table.above) if figure.kind == "devices"]
-    devices = row.devices or (int(stated[0].value) if stated else None)
+    around = [figure for figure in (*table.figures, *table.above) if figure.kind == "devices"]
+    devices = row.devices or (int(around[0].value) if around else None)
     replicas, rest = divmod(total, each * steps)
     fits = replicas == 1 or not devices or (replicas * stages <= devices and devices % (replicas * stages) == 0)
     in_tokens = total % (length := int(row.value("seq_len") or 1)) == 0 < length - 1  # of the global batch alone
-    if (replicas and not rest and fits) or in_tokens or not any(figure in row.figures for figure in values.values()):
-        return ""
-    terms = " x ".join(f"{figure.heading} {figure.printed}" for figure in list(values.values())[1:] if figure)
+    if (replicas and not rest and fits) or in_tokens or not any(figure in row.figures for figure in values):
+        return None
+    terms = " x ".join(f"{figure.heading} {figure.printed}" for figure in values[1:])
     of_devices = f" on {plural(devices, 'device')}" if devices else ""
-    return f"{row.description}: {terms} = {each * steps}, which gives no global batch of {total}{of_devices}"
+    product = f"{terms} = {each * steps}, which gives no global batch of {total}{of_devices}"
+    return Flag(f"{row.description}: {product}", _places(row, values))
 
 
 FIT_TOLERANCE = 0.03  # relative difference that printing, medians and means do not explain
@@ -155,7 +164,7 @@ IDENTITIES = (
     Identity("total_time_s", (("epochs",), ("epoch_time_s",)), "more", "at least"),
     Identity("tokens", (("global_batch",), ("seq_len",), ("steps",)), "", "equal"),
     Identity("global_batch_tokens", (("global_batch",), ("seq_len",)), "", "equal"),
-    Identity("tokens", (("global_batch_tokens",), ("steps",))),
+    Identity("tokens", (("global_batch_tokens",), ("steps",)), "", "equal"),
     Identity("tokens", (("tokens_per_s",), ("total_time_s",)), "less", "at most"),
     Identity("tokens", (("tokens_per_s",), ("time_s",)), "less"),
     Identity("tokens", (("tokens_per_s",), ("device_time_s",)), "less"),

@@ -33,7 +33,8 @@ epoch: epoch|epoch idx|epoch number|epoch num
 step: step|iteration|iter|global step|global steps
 samples: samples|dataset size|train size|num samples|number of samples|examples|training set size|samples total|
     total samples|n samples
-tokens: tokens|total tokens|total token|tokens processed|tokens trained|tokens seen|num tokens
+tokens: tokens|total tokens|total token|tokens processed|tokens trained|tokens seen|num tokens|
+    planned tokens|train tokens
 parameters: parameters|params|num params|number of parameters|n params|total params|parameter count|param count|
     total parameters|trainable params|trainable parameters|num parameters|of parameters|of params|model size params
 zero_stage: zero stage|zero|zs|deepspeed stage|stage|deepspeed zero stage

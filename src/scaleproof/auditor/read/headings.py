@@ -135,6 +135,8 @@ def column_of(heading: str) -> TableColumn:
     if kind is None and (noted := _column_with_note(printed)) is not None:
         return noted
     _set_kind(column, kind, unit)
+    if kind in ("steps", "epochs"):
+        column.statistic = None  # "Max steps" are all of a run
     return column
 
 

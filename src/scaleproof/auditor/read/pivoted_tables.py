@@ -39,7 +39,10 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
             elif meaning.kind is not None:
                 if not row.figures:
                     row.line = line  # of its first figure
+                known = len(row.figures)
                 take_figures(row, meaning, cells[k], european=is_european([cells[k]]))
+                for figure in row.figures[known:]:
+                    figure.line = line
 
         if row.figure("devices") is None and (devices_and_words := devices_in(heading)):
             devices, _ = devices_and_words

@@ -59,7 +59,6 @@ OTHER_KINDS = {("rate", "time"): "time_s", ("power_w", "energy"): "energy_j"}
 # Kind of a figure by the dimension of its unit, where nothing else is known.
 KINDS_OF_UNITS = {"time": "time_s", "rate": "rate", "memory": "memory_bytes", "flops": "flops_per_s"}
 KINDS_OF_UNITS |= {"bandwidth": "bandwidth_bytes_per_s"}
-KI, MI = 2.0**10, 2.0**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,8 @@ TIMES = {
 # "MB" is read as MiB: frameworks divide by 1024 and print MB.
 MEMORIES = {
     1.0: ("b", "byte", "bytes"),
-    KI: ("kb", "kib"),
-    MI: ("mb", "mib", "megabytes"),
+    2.0**10: ("kb", "kib"),
+    2.0**20: ("mb", "mib", "megabytes"),
     2.0**30: ("gb", "gib", "g", "gigabytes"),
     2.0**40: ("tb", "tib"),
 }
@@ -320,7 +319,6 @@ def gave_no_figures(text: str) -> bool:
 
 def duration(text: str) -> PrintedFigure | None:
     """Return a time of several parts in seconds: "1h 23m" -> 4980, "1:02:03" -> 3723. None for any other text."""
-    text = text.strip()
     if m := CLOCK_TIME.fullmatch(text):
         resolution = resolution_of(m[3])
     elif (m := TIME_IN_PARTS.fullmatch(text)) and sum(part is not None for part in m.groups()) >= 2:
@@ -333,6 +331,7 @@ def duration(text: str) -> PrintedFigure | None:
 
 
 _BOUND_OF_SIGN = {"~": "~", "≈": "~", "∼": "~", "<": "<", "≤": "<", "<=": "<", ">": ">", "≥": ">", ">=": ">", "": None}
+_TIMES_BEFORE = re.compile(r"^[x×] ?(\d+(?:\.\d+)?)(?=$| ?[(\[])")  # "x1.84"
 _CELL_WITH_FIGURE = re.compile(
     r"(?P<bound>[~≈∼<>≤≥]=?|)\s*(?P<money>\$?)\s*"
     rf"(?P<number>{NUMBER})\s?(?P<magnitude>[kKMBT](?![A-Za-z])|)"
@@ -352,8 +351,9 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
         return []
     if european:
         text = re.sub(EUROPEAN, lambda m: m[0].replace(".", "").replace(",", "."), text)
-    if time := duration(text):
+    if time := duration(text.strip()):
         return [time]
+    text = _TIMES_BEFORE.sub(r"\1x", text)
     m = _CELL_WITH_FIGURE.fullmatch(text)
     first = _figure_of_match(m) if m else None
     if m is None or first is None:

@@ -18,6 +18,7 @@ WORDS = ("strategy", "precision", "model", "dataset", "device", "backend", "run"
 
 SETTINGS = {
     *("micro_batch", "batch", "accumulation", "global_batch", "global_batch_tokens", "seq_len", "steps"),
+    "tokens",
     *("devices", "nodes", "devices_per_node"),
 }
 
@@ -104,6 +105,7 @@ class Quantity:
     bound: Literal["<", ">", "~"] | None = None  # "~12", "<1", ">4"
     remark: Remark | None = None
     over: str = ""  # of ratios: another configuration that its heading names ("vs GPipe"), on as many devices
+    line: int = 0  # where it stands, in a row that has several lines
     unit_stated: bool = True  # False: neither heading nor cell has a unit; ratios hold, the value itself does not
 
     @property

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figures_of, number, plain_text
+from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figures_of, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedResult
 from scaleproof.auditor.read.reported_tables import ABOUT, PrintedInterval, resolution_of
 
@@ -79,7 +79,7 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
         if is_part or (m["unit"] or "").strip() in ("x", "×"):
             continue  # "8 GPUs / 1 GPU = 7.2x" is no quotient of these
         parts = re.split(rf"({_TERM})", m["terms"])
-        if not _has_unit_of_terms((m["unit"] or "").strip(), parts[1::2]):
+        if not _has_unit_of_terms((m["unit"] or "").strip(), parts[1::2], m["n"]):
             continue
         terms = [_term(part) for part in parts[1::2]]
         if "+" in m["terms"]:
@@ -93,19 +93,27 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
                 value = value / term if sign.strip() in ("/", "÷") else value * term
         stated = _result(m["n"], bool(m["about"] or m["around"]), resolution_of(m["n"]) / 2)
         if value.low > 0 and stated.low > 0:
-            possible = [factors for words, factors in _UNIT_FACTORS if re.search(words, m[0], re.I)]
-            factors = (factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9))
-            readings = tuple(value * factor for factor in factors)
             middle = (value.low * value.high) ** 0.5
-            yield StatedResult(source, m[0].strip(), stated, readings, f"it is {middle:.4g}, in any unit")
+            yield StatedResult(source, m[0].strip(), stated, _in_any_unit(value, m), f"it is {middle:.4g}, in any unit")
 
 
-def _has_unit_of_terms(unit: str, terms: list[str]) -> bool:
+def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInterval, ...]:
+    """Return what an equation gives in units of its kind; as it is where the only unit of its terms is its result's."""
+    unit, units = (m["unit"] or "").strip().lower(), re.findall(r"[A-Za-zµ/]{2,}", m["terms"].lower())
+    if "+" not in m["terms"] and units == [unit]:
+        return (value,)
+    possible = [factors for words, factors in _UNIT_FACTORS if re.search(words, m[0], re.I)]
+    return tuple(value * factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9))
+
+
+def _has_unit_of_terms(unit: str, terms: list[str], result: str) -> bool:
     """Whether the unit of a result is that of a term, or is no unit; else a number may be a name: "2 x 4090 = 48 GB".
 
-    Nor is "8 x 7B" a product: so mixtures of experts are called.
+    Of three digits and more it may count something: "28 x 7 = 196 layers". Nor is "8 x 7B" a product: so mixtures of
+    experts are called.
     """
-    if re.fullmatch("[kKMBTG]?", unit):
+    are_counts = all(map(str.isdecimal, terms)) and len(re.sub(r"\D", "", result)) > 2
+    if re.fullmatch("[kKMBTG]?", unit) or (are_counts and unit_of(unit) is None):
         return len(terms) != 2 or not any(re.fullmatch(rf"{_POSITIVE}B", term) for term in terms)
     dimensions = {figure.unit.dimension for term in terms for figure in figures_of(term) if figure.unit}
     in_result = {figure.unit.dimension for figure in figures_of(f"1 {unit}") if figure.unit}

@@ -7,10 +7,10 @@ from scaleproof.auditor.read.logged_steps import LoggedStep, StepSeries
 from scaleproof.auditor.read.logs.dialect import NUMBER as N
 from scaleproof.auditor.read.logs.dialect import STEP, LogReader, least, whole_number
 from scaleproof.auditor.read.logs.step_lines import ARGUMENTS
-from scaleproof.auditor.read.printed_figures import MI
 from scaleproof.auditor.read.reported import ReportedRun
 from scaleproof.auditor.read.run_fields import figure
 
+MIB = 2.0**20
 CLOCK = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})"
 BAR = rf"(\w*):? *\d+%\|[^|]*\| *{STEP}/\d+ \[{CLOCK}<[^,\]]*, *{N}(it/s|s/it)\]"
 # What is printed in a line, several of them in any order.
@@ -110,7 +110,7 @@ class RankBlocks(LogReader):
             logged.flops_per_s = min(logged.flops_per_s or 1e30, tflops * 1e12)
 
     def _on_memory(self, text: str, number: int) -> None:
-        self.run.see_memory((_last_figure(text.removesuffix("MB")) or 0.0) * MI)
+        self.run.see_memory((_last_figure(text.removesuffix("MB")) or 0.0) * MIB)
 
     def _on_bar(self, text: str, number: int) -> None:
         """Note the seconds of a step, and those since the start (0:06), by tqdm's bar: "3/9 [00:06<00:12, 2.0s/it]"."""
@@ -133,7 +133,7 @@ class RankBlocks(LogReader):
             row = dict(zip(self._columns, cells, strict=True))
             text = next(cell for name, cell in row.items() if name.startswith(("memory used", "used memory")))
             used = figure(text.removesuffix("MB"))
-            self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, (used or 0.0) * MI) or None
+            self.run.memory_used_bytes = max(self.run.memory_used_bytes or 0.0, (used or 0.0) * MIB) or None
             self.run.device = row.get("name", self.run.device)
 
     def _argument(self, name: str, value: str) -> None:

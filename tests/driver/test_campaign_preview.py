@@ -177,3 +177,12 @@ def test_one_hour_is_no_hours(minutes, runs, text):
 def test_cells_that_share_cores_are_named(shown, geometry, is_said):
     text = shown(f"work: {{global_batch: 64}}\nvary: {{geometry: [{geometry}]}}\n")
     assert ("cores, which is no scaling: ddp-n1x64" in text) == is_said
+
+
+@pytest.mark.parametrize(("limit", "is_said"), [("null", True), ("4", False)])
+def test_a_search_of_a_cpu_needs_a_limit(shown, monkeypatch, limit, is_said):
+    monkeypatch.setattr(campaign_preview, "cuda_devices", list)
+    text = shown(f"work: {{micro_batch: largest, global_batch: 64}}\nfrontier: {{limit_gb: {limit}}}\n")
+    assert (
+        "micro-batch of ddp-n1x1 cannot be searched without a limit; write frontier: {limit_gb: 4}" in text
+    ) == is_said

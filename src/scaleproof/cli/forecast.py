@@ -101,7 +101,7 @@ def forecast_cells(args: argparse.Namespace) -> None:
 
 def _forecast_table(args: argparse.Namespace) -> None:
     """Print forecasts from a table. Raises UserError where there is none, or a campaign is given as well."""
-    from scaleproof.auditor.read.rates_by_size import rates_by_size
+    from scaleproof.auditor.read.rates_by_size import rates_by_size, unread_rows_text
     from scaleproof.conclude.forecast.table_forecast import disturbances_of, forecast_rates, is_of_cpus, table_text
 
     if args.campaign is not None:
@@ -112,6 +112,8 @@ def _forecast_table(args: argparse.Namespace) -> None:
     if all(forecast.rate is None for forecast in forecasts):
         raise UserError(f"{args.table}: {text_of_all}")
     print(text_of_all)
+    if unread := unread_rows_text(args.table, args.devices_per_node):
+        print(f"{args.table}: {unread}")
 
 
 def forecast(args: argparse.Namespace) -> None:
@@ -220,13 +222,13 @@ def _find_frontier(
     """
     from dataclasses import asdict
 
-    from scaleproof.conclude.forecast.frontier import find_frontier, micro_batches
+    from scaleproof.conclude.forecast.frontier import find_frontier
     from scaleproof.conclude.forecast.text import frontier_text
 
     with stoppable("no trial was kept"):
         answer = find_frontier(cell, loaded.name, tokens, out.parent, limit, loaded.time_limit_s, compare_speed)
     best = answer.fastest if cell.searched == "fastest" else answer.largest
-    chosen = best or micro_batches(cell, 1)[0]  # where nothing fits the smallest runs, and says so
+    chosen = best or min(trial.micro_batch for trial in answer.trials)  # where nothing fits it runs, and says so
     facts = {"campaign": loaded.name, "cell": cell.slug, "planned_fingerprint": cell.planned_fingerprint}
     write_json(out, asdict(answer) | facts | {"micro_batch": chosen})
     print(frontier_text(cell.slug, answer))

@@ -17,6 +17,7 @@ from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import RESULTS
 
 if TYPE_CHECKING:
+    from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
 # File -> where its model is.
@@ -45,7 +46,7 @@ def campaign_validate(args: argparse.Namespace) -> None:
     from scaleproof.ground.campaign.repeats import repeats_text
     from scaleproof.measure.machine.gpus import cuda_devices, usable_gpus
 
-    loaded = _load_checked_campaign(args.campaign)
+    loaded = load_checked_campaign(args.campaign, args.results)
     cells, campaign = len(loaded.cells), loaded.campaign
     fewest = f"{integer(cells * campaign.fewest_repeats)} to " if campaign.repeat_until else ""
     runs = fewest + plural(cells * campaign.most_repeats, "run")
@@ -59,7 +60,7 @@ def campaign_show(args: argparse.Namespace) -> None:
     from scaleproof.driver.campaign_preview import preview_campaign
     from scaleproof.driver.planned_work import planned_work
 
-    loaded = _load_checked_campaign(args.campaign)
+    loaded = load_checked_campaign(args.campaign, args.results)
     print(preview_campaign(loaded))
     print(f"\n{planned_work(loaded, args.results, count_tables_and_charts(loaded)).text}")
     for line in better_splits(loaded, args.results):
@@ -106,14 +107,14 @@ def _check_memory_limit(loaded: "LoadedCampaign", campaign: Path) -> None:
         )
 
 
-def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
+def load_checked_campaign(campaign: Path, results: Path) -> "LoadedCampaign":
     """Load a campaign, and check its corpora and models. Raises UserError."""
     from scaleproof.ground.campaign.loaded import LoadedCampaign
     from scaleproof.measure.model.inventory import inventory_of
 
     loaded = LoadedCampaign(campaign)
     _check_memory_limit(loaded, campaign)
-    _check_corpora(loaded)
+    _check_corpora(loaded, results)
     for cell in loaded.cells:
         try:
             inventory_of(cell)
@@ -122,21 +123,42 @@ def _load_checked_campaign(campaign: Path) -> "LoadedCampaign":
     return loaded
 
 
-def _check_corpora(loaded: "LoadedCampaign") -> None:
-    """Raise UserError where a corpus does not hold what its row says, or is too small to train a tokenizer on."""
+def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
+    """Raise UserError where a corpus does not hold what its row says, or is too small for a tokenizer or a step."""
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import tokenizer_entries
-    from scaleproof.measure.corpus.check import check_corpus, most_trainable_entries
+    from scaleproof.measure.corpus.check import check_corpus, most_trainable_entries, small_text
     from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
 
     for name, corpus in loaded.corpora.items():
         check_corpus(name, corpus)
-        tokenizers = [tokenizer for of_corpus, tokenizer in map(tokens_of, loaded.cells) if of_corpus == name]
+        cells = [cell for cell in loaded.cells if tokens_of(cell)[0] == name]
+        tokenizers = [tokens_of(cell)[1] for cell in cells]
         sizes = {tokenizer: tokenizer_entries(tokenizer) for tokenizer in tokenizers if tokenizer.startswith("bpe-")}
-        most = most_trainable_entries(name, corpus, max(sizes.values(), default=FEWEST))
+        text = small_text(name, corpus)
+        most = most_trainable_entries(text, max(sizes.values(), default=FEWEST)) if text else None
         for tokenizer, size in sizes.items():
             if most is not None and size > most:
                 raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most)}")
+        for cell in cells:
+            _check_samples(loaded.path, cell, results, text)
+
+
+def _check_samples(campaign: Path, cell: "Cell", results: Path, text: list[str] | None) -> None:
+    """Raise UserError where a corpus has fewer samples than a step takes, by its tokens or its small `text`."""
+    from scaleproof.ground.campaign.loaded import tokens_dir
+    from scaleproof.ground.records.corpus_files import read_tokens
+    from scaleproof.measure.corpus.check import most_samples
+    from scaleproof.measure.corpus.reader import check_samples, samples_in
+
+    tokens = tokens_dir(results, cell)
+    try:
+        if (tokens / "tokens.json").is_file():
+            check_samples(samples_in(dict(read_tokens(tokens)["train"]), cell.workload), cell.batch.global_)
+        elif text is not None:
+            check_samples(most_samples(text, cell.workload), cell.batch.global_, "at most ")
+    except UserError as error:
+        raise UserError(f"{campaign}: cell {cell.slug}: {error}") from None
 
 
 def stale(args: argparse.Namespace) -> None:
@@ -187,13 +209,14 @@ def corpus_list(args: argparse.Namespace) -> None:
 def corpus_check(args: argparse.Namespace) -> None:
     """Check that a corpus holds what its row says. Raises UserError where it does not."""
     from scaleproof.ground.campaign.loaded import corpus_called
-    from scaleproof.measure.corpus.check import ask_hub, check_corpus, most_trainable_entries
+    from scaleproof.measure.corpus.check import ask_hub, check_corpus, most_trainable_entries, small_text
     from scaleproof.measure.corpus.remote import Remote
 
     corpus = corpus_called(args.corpus)
     check_corpus(args.corpus, corpus)
     answer = ask_hub(args.corpus, corpus, Remote.from_environment(os.environ, Path()))
-    most = most_trainable_entries(args.corpus, corpus)
+    text = small_text(args.corpus, corpus)
+    most = most_trainable_entries(text) if text else None
     size = f"a small text, on which tokenizers up to bpe-{most} can be trained" if most else ""
     print("; ".join(filter(None, [f"{args.corpus}: valid", answer, size])))
 
@@ -294,7 +317,7 @@ def add(commands: Group) -> None:
     doc = "list the corpora with their sources and sizes"
     add_command(corpus, "list", corpus_list, doc, "scaleproof corpus list")
     doc = "open the files of a corpus, or ask the hub for them, and check that they hold what its row says"
-    parser = add_command(corpus, "check", corpus_check, doc, "scaleproof corpus check fortunes")
+    parser = add_command(corpus, "check", corpus_check, doc, "scaleproof corpus check python-docs")
     parser.add_argument("corpus", help="a name in config/corpora.yaml")
     doc = "what an upgrade or an edit would measure again, why, and how many device hours"
     example = (

@@ -13,6 +13,7 @@ def rehearse(args: argparse.Namespace) -> None:
 
     Raises SystemExit(1) where a run failed, UserError where a stage did.
     """
+    from scaleproof.cli.prepare import load_checked_campaign
     from scaleproof.driver import rehearse as rehearsal
     from scaleproof.driver.cluster.profile import check_profile
     from scaleproof.driver.snakemake_view import HERE
@@ -23,6 +24,7 @@ def rehearse(args: argparse.Namespace) -> None:
 
     if args.profile:
         check_profile(args.profile)
+    load_checked_campaign(args.campaign, RESULTS)  # small, it runs with texts that are too small for the campaign
     options = ("--profile", args.profile) if args.profile else HERE
     loaded = rehearsal.run_rehearsal(args.campaign, options, without_gpu=not args.profile and not cuda_devices())
     failed = failed_runs_text(loaded, RESULTS)

@@ -133,6 +133,12 @@ def unsupported_cells_text(loaded: LoadedCampaign, gpus: list[Gpu]) -> str:
         elif not gpus and execution.geometry.devices_per_node * execution.threads_per_device > cores:
             sharing.append(cell.slug)
     shared = f"\n\nThese share {cores} cores, which is no scaling: {', '.join(sharing)}" if sharing else ""
+    searched = [cell.slug for cell in loaded.cells if cell.searched and not gpus]
+    if searched and loaded.campaign.frontier.limit_gb is None:
+        shared += (
+            f"\n\nOn a CPU the micro-batch of {', '.join(searched)} cannot be searched without a limit; write "
+            "frontier: {limit_gb: 4}, or what one process may use"
+        )
     if not cells_by_reason:
         return shared
     heading = "\n\nThis machine by itself cannot run these (each is a row that says so):\n"

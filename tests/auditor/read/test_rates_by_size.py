@@ -2,7 +2,7 @@
 
 import pytest
 
-from scaleproof.auditor.read.rates_by_size import rates_by_size
+from scaleproof.auditor.read.rates_by_size import rates_by_size, unread_rows_text
 from scaleproof.ground.errors import UserError
 
 
@@ -85,3 +85,11 @@ def test_how_a_size_did_is_no_series_and_a_name_is(series):
     rated = "\n".join(["series,devices,tokens/s,rating", *rows])
     assert series(rated) == {"ddp": {1: [100], 2: [75]}, "fsdp": {1: [90], 2: [50]}}
     assert series(rated.replace("rating", "model")).keys() > {"low"}
+
+
+def test_rows_without_a_rate_are_counted(tmp_path):
+    path = tmp_path / "scaling.csv"
+    path.write_text("gpus,tokens/s\n1,1000\n2,n/a\nsixteen,13000\n")
+    assert unread_rows_text(path, 8) == "2 rows of 3 not read; the first, scaling.csv:3: has no rate above 0"
+    path.write_text("gpus,tokens/s\n1,1000\n2,1900\n")
+    assert unread_rows_text(path, 8) == ""

@@ -56,3 +56,28 @@ def test_a_cell_that_runs_at_no_micro_batch_says_so_in_its_run(stage, tmp_path):
 
 def test_trials_that_work_are_an_answer(stage):
     assert stage(lambda micro: False)[0] == 64
+
+
+def test_a_limit_below_any_process_says_what_one_takes(monkeypatch, tmp_path, tokens, capsys):
+    (tmp_path / "trials.yaml").write_text(
+        CAMPAIGN.replace("micro_batch: largest", "micro_batch: 32").replace("64, s", "derive, s")
+    )
+
+    def trial(cell, campaign, tokens, out, settings, time_limit):
+        return None if settings["limit_bytes"] == 1e6 else {"nbytes": 430e6, "base": 0, "seconds": 1.0, "retries": 0}
+
+    monkeypatch.setattr(frontier, "_trial_figures", trial)
+    (tmp_path / "results/corpora/python-docs").mkdir(parents=True)
+    (tmp_path / "results/corpora/python-docs/bpe-512").symlink_to(tokens)
+    words = [
+        "frontier",
+        str(tmp_path / "trials.yaml"),
+        "ddp-n1x1",
+        "--limit",
+        "1MB",
+        "--results",
+        str(tmp_path / "results"),
+    ]
+    args = parser().parse_args(words)
+    args.run(args)
+    assert "not even the smallest micro-batch fits into 1 MB: with it a process takes 430 MB" in capsys.readouterr().out

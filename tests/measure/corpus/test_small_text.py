@@ -1,4 +1,6 @@
-"""A tokenizer that a small text of one's own cannot support is refused before anything runs."""
+"""What a small text of one's own cannot support, a tokenizer or a step, is refused before anything runs."""
+
+import json
 
 import pytest
 from command_line import Done, scaleproof
@@ -12,10 +14,10 @@ CAMPAIGN = (
 def validate(tmp_path):
     """Validates a campaign over a text with this tokenizer; gives what was answered."""
     (tmp_path / "config/campaigns").mkdir(parents=True)
-    (tmp_path / "config/corpora.yaml").write_text("mine: {source: text, files: [text.txt]}\n")
+    (tmp_path / "config/corpora.yaml").write_text("mine: {source: text, files: [text.txt], document: line}\n")
 
     def with_tokenizer(text: str, tokenizer: str) -> Done:
-        (tmp_path / "text.txt").write_text(text)
+        (tmp_path / "text.txt").write_text(f"{text}\n{text}")
         path = tmp_path / "config/campaigns/mine.yaml"
         path.write_text(CAMPAIGN.format(tokenizer))
         return scaleproof("campaign", "validate", path, cwd=tmp_path)
@@ -37,3 +39,25 @@ def test_a_tokenizer_that_is_too_large_for_a_small_text_is_refused(validate, tmp
 def test_a_text_that_takes_long_to_learn_from_is_left_to_the_workflow(validate):
     assert "valid" in validate("ab " * 200_000, "bpe-2048").stdout
     assert "valid" in validate("ab" * 2_000, "bpe-2048").stdout
+
+
+def test_a_text_with_fewer_samples_than_a_step_takes_is_refused(validate, tmp_path):
+    """By its bytes at first, by its tokens once they are there."""
+    assert "valid" in validate("x" * 31, "bytes").stdout  # two documents of 31 bytes and an end
+    too_few = "mine.yaml: cell ddp-n1x1: the corpus has {} training samples of this seq_len, fewer than one global"
+    assert too_few.format("at most 1") in validate("x" * 12, "bytes").stderr
+    tokens = tmp_path / "results/corpora/mine/bytes"
+    tokens.mkdir(parents=True)
+    train = {"file": "train.bin", "bytes": 64, "tokens": 32}
+    (tokens / "tokens.json").write_text(json.dumps({"vocab_size": 257, "dtype": "uint16", "train": train}))
+    assert too_few.format(1) in validate("x" * 31, "bytes").stderr
+    train["tokens"] = 33
+    (tokens / "tokens.json").write_text(json.dumps({"vocab_size": 257, "dtype": "uint16", "train": train}))
+    assert "valid" in validate("x" * 12, "bytes").stdout
+
+
+def test_a_text_of_one_document_is_refused(validate, tmp_path):
+    validate("x" * 31, "bytes")
+    (tmp_path / "text.txt").write_text("x" * 64)
+    checked = scaleproof("corpus", "check", "mine", cwd=tmp_path)
+    assert 'corpus "mine" has one document, which cannot be split' in checked.stderr

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scaleproof.auditor.read.discover import gather
 from scaleproof.auditor.read.reported_tables import ReportedRow, ReportedTable
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, plural
 
 Rates = dict[int, list[float]]  # devices -> rates of one device; several where the size was measured several times
 KINDS_OF_RATES = ("tokens_per_s", "samples_per_s", "rate", "steps_per_s")
@@ -52,12 +52,36 @@ def rates_by_size(path: Path, devices_per_node: int) -> dict[str, Rates]:
     return series
 
 
+def unread_rows_text(path: Path, devices_per_node: int) -> str:
+    """Return how many rows of the tables of a file `rates_by_size` has not read, and why the first; "" without any."""
+    rows = [(row, _row_problem(row, devices_per_node)) for table in gather([path]).tables for row in table.rows]
+    unread = [(row, problem) for row, problem in rows if problem]
+    if not unread:
+        return ""
+    row, problem = unread[0]
+    return f"{plural(len(unread), 'row')} of {len(rows)} not read; the first, {row.place}: {problem}"
+
+
+def _row_problem(row: ReportedRow, devices_per_node: int) -> str:
+    """Return why no rate is read from a row; "" where one is."""
+    if not row.measured:
+        return f"says {' and '.join(sorted(row.remarks))}"
+    devices = _devices_of(row, devices_per_node)
+    if not devices:
+        return "has no number of devices"
+    return "" if _rate_of_device(row, devices) else "has no rate above 0"
+
+
+def _devices_of(row: ReportedRow, devices_per_node: int) -> int:
+    return row.devices or round((row.value("nodes") or 0) * devices_per_node)
+
+
 def _series_of(table: ReportedTable, devices_per_node: int) -> Iterator[tuple[str, list[tuple[int, float]]]]:
     """Yield the name of each series of a table with its (devices, rate of one device), row by row."""
     varied_settings = [kind for kind in SETTINGS if len({row.value(kind) for row in table.rows}) > 1]
     groups: dict[str, list[SizedRow]] = {}
     for row in table.rows:
-        devices = row.devices or round((row.value("nodes") or 0) * devices_per_node)
+        devices = _devices_of(row, devices_per_node)
         rate = _rate_of_device(row, devices) if row.measured and devices else None
         if rate:
             groups.setdefault(_name_without_size(row, varied_settings), []).append(SizedRow(row, devices, rate))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import psutil
+
 from scaleproof.conclude.checks.memory import NEAR_FULL
 from scaleproof.conclude.forecast.frontier_program import RESULT, SETTINGS
 from scaleproof.conclude.forecast.launch import Program, launch
@@ -58,7 +60,8 @@ class FrontierResult:
     """What the search found. `largest` is None where not even the smallest micro-batch fits.
 
     `fastest`: of the micro-batches whose throughput was compared; None where that was not asked for. `certificate`: how
-    certain it is that no larger one fits. `failed`: the smallest that ran out of memory.
+    certain it is that no larger one fits. `failed`: the smallest that ran out of memory. `needed`: bytes that the
+    smallest micro-batch takes where the limit is below them, on a CPU.
     """
 
     limit: float
@@ -68,6 +71,7 @@ class FrontierResult:
     certificate: Certificate
     near_full: bool
     failed: int | None = None
+    needed: float | None = None
 
 
 def search_largest(run: Callable[[int], Trial], limit: float, allowed: list[int], start: int = 2) -> FrontierResult:
@@ -119,8 +123,8 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
     between = [size for size in sizes if largest < size < smallest_failed]
     if not between:
         return None
-    if not fitting:
-        end = smallest_failed / 4
+    if not fitting:  # the last trial is the smallest of all: that it fails is the answer
+        end = smallest_failed / 4 if len(trials) < MOST_TRIALS - 1 else 0.0
     elif len(fitting) > 1:
         end = _crossing(fitting[-2], fitting[-1], limit)  # by the two largest
     elif smallest_failed < math.inf:  # one that fits, one that failed: half of the way
@@ -260,7 +264,7 @@ def find_frontier(
     on_cpu = cell.execution.device == "cpu" or not gpus
     samples = open_split(tokens, "train", cell.workload).n_samples
 
-    def make_trial(micro_batch: int, steps: int) -> Trial:
+    def make_trial(micro_batch: int, steps: int, nbytes: float = nbytes) -> Trial:
         cell_of_trial = change_micro_batch(cell, micro_batch, whole_step=steps == TIMED_STEPS)
         settings = {"limit_bytes": int(nbytes) if on_cpu else None, "steps": steps}
         result = _trial_figures(cell_of_trial, campaign, tokens, out, settings, time_limit)
@@ -278,6 +282,9 @@ def find_frontier(
     with hold_devices(devices_of(cell, gpus), f"the frontier of {campaign} {cell.slug}"):
         try:
             answer = search_largest(lambda size: make_trial(size, TRIAL_STEPS), nbytes, allowed, start)
+            free = psutil.virtual_memory().available / 2 / cell.world_size  # of which the machine does not fall
+            if on_cpu and answer.largest is None and free > nbytes:
+                answer = replace(answer, needed=make_trial(allowed[0], TRIAL_STEPS, free).nbytes)
             return add_fastest(lambda size: make_trial(size, TIMED_STEPS), answer, allowed) if compare_speed else answer
         except TrialFailed:
             try:  # does the smallest run at all?

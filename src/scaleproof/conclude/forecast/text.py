@@ -201,6 +201,8 @@ def frontier_text(cell: str, frontier: FrontierResult) -> str:
     """Return the answer of a search for the largest micro-batch of `cell`, then a table of its trials."""
     if frontier.largest is None:
         head = f"{cell}: not even the smallest micro-batch fits into {bytes_text(frontier.limit)}"
+        if frontier.needed:
+            head += f": with it a process takes {bytes_text(frontier.needed)}"
     else:
         head = f"{cell}: micro-batch {frontier.largest} is the largest that fits into {bytes_text(frontier.limit)}"
         head += {

@@ -16,7 +16,7 @@ NAMES = (r"^[a-z0-9][a-z0-9._-]*$", r"^[a-z0-9][a-z0-9-]*$")
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?([A-Za-z]*)")  # a quoted one, or with its unit
 DECIMAL = re.compile(r"[0-9]+,[0-9]+")  # with the comma of other languages
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
-PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:percent|per cent|pct)?")
+PER_CENT = re.compile(r"([1-9][0-9]?(?:\.[0-9]+)?) ?(?:%|percent|per cent|pct)?")
 CELL = re.compile(r"([a-z0-9]+(?:-offload)?)-n?([0-9]+x[0-9]+)")  # the name of one
 FILE = re.compile(rf"^[./~]|\\|(?:{'|'.join(map(re.escape, OF_FILES))})$")  # how a path begins or ends
 TRUTHS = dict.fromkeys(("on", "yes", "y", "true"), "true") | dict.fromkeys(("off", "no", "n", "false"), "false")
@@ -80,6 +80,8 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
     percent = PER_CENT.fullmatch(text)
     if percent and any(option.get("pattern") == PERCENT for option in options):
         return f" Write {percent[1]} %."
+    if percent and unit.startswith("part of") and (isinstance(value, int) or percent[1] != text):
+        return f" Write {float(percent[1]) / 100:g}."
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # 30s, 10 min
         return ""

@@ -10,12 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scaleproof.ground.campaign.config import Workload
 from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
 from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
 from scaleproof.measure.corpus.forms import NotADocument, documents_of_file
+from scaleproof.measure.corpus.reader import samples_in
 from scaleproof.measure.corpus.remote import Remote
+from scaleproof.measure.corpus.tokenise import check_documents
 from scaleproof.measure.corpus.tokenizer import learn_tokens
 
 MOST_OPENED = 100  # files of a corpus; a thousand of them are of one make
@@ -42,11 +45,10 @@ def check_corpus(name: str, corpus: Corpus) -> None:
         raise UserError(f'config/corpora.yaml: {name}.files: no row of {files[0]} has text in "{fields}" (key: field)')
 
 
-def most_trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT) -> int | None:
-    """Return the size of the largest tokenizer that a small local text can train, at most `at_most` entries.
+def small_text(name: str, corpus: Corpus) -> list[str] | None:
+    """Return the documents of a small local text; None for other sources, and for files of more than SMALL_TEXT bytes.
 
-    None where nobody looks: for other sources, for a text of more than SMALL_TEXT bytes, which trains a larger one than
-    is asked for, and where a word is so long that learning would take minutes. Raises UserError for unreadable files.
+    Raises UserError for unreadable files, and where all are one document.
     """
     files = local_files(name, corpus)
     if not files or sum(Path(file).stat().st_size for file in files) > SMALL_TEXT:
@@ -54,9 +56,24 @@ def most_trainable_entries(name: str, corpus: Corpus, at_most: int = SMALL_TEXT)
     with tempfile.TemporaryDirectory() as folder:
         gather_documents(name, corpus, Path(folder))
         documents = list(read_documents(Path(folder) / "documents.parquet"))
+    check_documents(name, len(documents))
+    return documents
+
+
+def most_trainable_entries(documents: list[str], at_most: int = SMALL_TEXT) -> int | None:
+    """Return the size of the largest tokenizer that a small text can train, at most `at_most` entries.
+
+    None where a word is so long that learning would take minutes.
+    """
     if any(len(word) > LONGEST_WORD for text in documents for word in text.split()):
         return None
     return len(learn_tokens(at_most, iter(documents))) + 1  # the end of a text
+
+
+def most_samples(documents: list[str], workload: Workload) -> int:
+    """Return how many samples a text has at most: a token is a byte or more, and each document ends with one."""
+    tokens = sum(len(text.encode()) + 1 for text in documents)
+    return samples_in({"documents": len(documents), "tokens": tokens}, workload)
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:

@@ -95,6 +95,15 @@ def samples_in(part: dict[str, Any], workload: Workload) -> int:
     return max(0, (part["tokens"] - 1) // workload.seq_len)  # the first token of all is predicted by none
 
 
+def check_samples(samples: int, global_batch: int, at_most: str = "") -> None:
+    """Raise UserError where a corpus has fewer samples than a step takes; `at_most`: a word before their number."""
+    if samples < global_batch:
+        raise UserError(
+            f"the corpus has {at_most}{samples} training samples of this seq_len, fewer than one global batch of "
+            f"{global_batch}; take a larger corpus, a smaller work.global_batch or a shorter workload.seq_len"
+        )
+
+
 def _map_file(directory: Path, part: dict[str, Any], dtype: str) -> np.ndarray:
     """Memory-map the numbers in the file that tokens.json describes as `part`. Raises UserError on another size."""
     path = directory / part["file"]
@@ -112,11 +121,7 @@ class SamplePlan:
     """
 
     def __init__(self, samples: int, global_batch: int, seed: int) -> None:
-        if samples < global_batch:
-            raise UserError(
-                f"the corpus has {samples} training samples of this seq_len, fewer than one global batch of "
-                f"{global_batch}; take a larger corpus, a smaller work.global_batch or a shorter workload.seq_len"
-            )
+        check_samples(samples, global_batch)
         self.samples, self.global_batch = samples, global_batch
         # RandomState, not Generator: numpy promises never to change its stream, so a seed means the same order for
         # ever.

@@ -17,7 +17,6 @@ from scaleproof.ground.number_format import integer
 from scaleproof.ground.snakemake_command import RESULTS
 
 if TYPE_CHECKING:
-    from scaleproof.ground.campaign.cells import Cell
     from scaleproof.ground.campaign.loaded import LoadedCampaign
 
 # File -> where its model is.
@@ -127,7 +126,8 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
     """Raise UserError where a corpus does not hold what its row says, or is too small for a tokenizer or a step."""
     from scaleproof.ground.campaign.cells import tokens_of
     from scaleproof.ground.campaign.config import tokenizer_entries
-    from scaleproof.measure.corpus.check import check_corpus, most_trainable_entries, small_text
+    from scaleproof.ground.campaign.loaded import tokens_dir
+    from scaleproof.measure.corpus.check import check_corpus, check_enough_samples, most_trainable_entries, small_text
     from scaleproof.measure.corpus.tokenizer import FEWEST, error_for_small_text
 
     for name, corpus in loaded.corpora.items():
@@ -141,24 +141,10 @@ def _check_corpora(loaded: "LoadedCampaign", results: Path) -> None:
             if most is not None and size > most:
                 raise UserError(f"{loaded.path}: {error_for_small_text(tokenizer, most)}")
         for cell in cells:
-            _check_samples(loaded.path, cell, results, text)
-
-
-def _check_samples(campaign: Path, cell: "Cell", results: Path, text: list[str] | None) -> None:
-    """Raise UserError where a corpus has fewer samples than a step takes, by its tokens or its small `text`."""
-    from scaleproof.ground.campaign.loaded import tokens_dir
-    from scaleproof.ground.records.corpus_files import read_tokens
-    from scaleproof.measure.corpus.check import most_samples
-    from scaleproof.measure.corpus.reader import check_samples, samples_in
-
-    tokens = tokens_dir(results, cell)
-    try:
-        if (tokens / "tokens.json").is_file():
-            check_samples(samples_in(dict(read_tokens(tokens)["train"]), cell.workload), cell.batch.global_)
-        elif text is not None:
-            check_samples(most_samples(text, cell.workload), cell.batch.global_, "at most ")
-    except UserError as error:
-        raise UserError(f"{campaign}: cell {cell.slug}: {error}") from None
+            try:
+                check_enough_samples(tokens_dir(results, cell), text, cell.workload, cell.batch.global_)
+            except UserError as error:
+                raise UserError(f"{loaded.path}: cell {cell.slug}: {error}") from None
 
 
 def stale(args: argparse.Namespace) -> None:

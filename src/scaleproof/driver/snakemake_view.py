@@ -115,7 +115,8 @@ def _run_or_raise(*words: str, of: str = "", limit_s: float | None = None) -> No
         output = done.stdout + done.stderr
         if "LockException" in output:
             raise UserError(f"{of}Snakemake runs here, or was killed: then type snakemake -s {SNAKEFILE} --unlock")
-        banner = f"snakemake {' '.join(words[:3])} ended with exit code {done.returncode}:\n"
+        banner = f"snakemake {' '.join(words[:5])} ended with exit code {done.returncode}:\n"
+        output = output.rpartition("__main__.py: error: ")[2]  # without how all of its options are used
         raise UserError(of + (_last_words_of_failed_stage(output) or banner + output.strip()[-LAST_CHARACTERS:]))
 
 

@@ -172,9 +172,17 @@ def test_a_controller_that_does_not_answer_is_said(monkeypatch):
 def test_a_profile_is_looked_for_where_snakemake_looks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "slurm").mkdir()
-    (tmp_path / "home/.config/snakemake/mine").mkdir(parents=True)
+    for folder in ("slurm", "profiles/default", "home/.config/snakemake/mine"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "profile.yaml").write_text("jobs: 4\n")
     check_profile("slurm")
     check_profile("mine")
-    with pytest.raises(UserError, match=r'slurmm: no such profile\. Did you mean "slurm"\? \(profiles: slurm\)'):
+    with pytest.raises(UserError, match=r'default: no such profile\. Did you mean "profiles/default"\?'):
+        check_profile("default")
+    (tmp_path / "slurm/profile.yaml").write_text("jobs: [4\n")
+    with pytest.raises(UserError, match=r"slurm/profile\.yaml, line 2, column 1: not valid YAML"):
+        check_profile("slurm")
+    with pytest.raises(
+        UserError, match=r'slurmm: no such profile\. Did you mean "slurm"\? \(profiles: slurm, profiles'
+    ):
         check_profile("slurmm")

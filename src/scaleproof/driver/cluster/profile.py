@@ -13,7 +13,7 @@ from scaleproof.ground.campaign.yaml_loader import read_yaml
 from scaleproof.ground.errors import UserError, edit_distance, nearest_name, path_fault, shortened
 from scaleproof.ground.snakemake_command import SNAKEFILE
 
-NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "config.yaml")
+NAMES = ("profile.v9+.yaml", "config.v9+.yaml", "profile.yaml", "config.yaml")
 WORDS_FOR_ALL = {"jobs": "unlimited", "cores": "all"}  # in place of a number
 UNITS = {"mem_mb": "MB", "runtime": "minutes", "cpus_per_task": "cores", "nodes": "nodes", "tasks": "tasks"}
 # Of a resource: a number, a time, or an expression of Snakemake's.
@@ -23,10 +23,9 @@ EXECUTORS = ("scaleproof", "slurm", "local", "cluster-generic")
 
 
 def check_profile(name: str) -> None:
-    """Raise UserError unless there is a profile of this name: here, or where Snakemake looks for a user's."""
+    """Raise UserError unless there is a sound profile of this name: here, or where Snakemake looks for a user's."""
     places = (Path(), Path.home() / ".config/snakemake", Path("/etc/xdg/snakemake"))
-    if not any((place / name).is_dir() for place in places):
-        SnakemakeProfile(Path(name))
+    SnakemakeProfile(next((place / name for place in places if (place / name).is_dir()), Path(name)))
 
 
 class SnakemakeProfile:
@@ -146,7 +145,7 @@ class SnakemakeProfile:
 
 def _no_profile_error(folder: Path) -> UserError:
     """Return the error for a folder that holds no profile, with the profile that was meant, or all profiles."""
-    profiles = sorted(str(file.parent) for file in Path("profiles").glob(f"*/{NAMES[0]}"))
+    profiles = sorted({str(file.parent) for name in NAMES for file in Path("profiles").glob(f"*/{name}")})
     what = f": {NAMES[0]} is missing there"
     if not os.path.lexists(folder):
         by_name = {"slurm": "slurm"} | {Path(profile).name: profile for profile in profiles}

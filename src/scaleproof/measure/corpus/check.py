@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 from scaleproof.ground.campaign.config import Workload
 from scaleproof.ground.campaign.corpora import Corpus, absent_field_text, check_local, local_files
 from scaleproof.ground.errors import UserError, plural, shortened
+from scaleproof.ground.records.corpus_files import TOKENS, read_tokens
 from scaleproof.measure.corpus.documents import gather_documents
 from scaleproof.measure.corpus.encode import read_documents
 from scaleproof.measure.corpus.forms import NotADocument, documents_of_file
-from scaleproof.measure.corpus.reader import samples_in
+from scaleproof.measure.corpus.reader import check_samples, samples_in
 from scaleproof.measure.corpus.remote import Remote
 from scaleproof.measure.corpus.tokenise import check_documents
 from scaleproof.measure.corpus.tokenizer import learn_tokens
@@ -70,10 +71,17 @@ def most_trainable_entries(documents: list[str], at_most: int = SMALL_TEXT) -> i
     return len(learn_tokens(at_most, iter(documents))) + 1  # the end of a text
 
 
-def most_samples(documents: list[str], workload: Workload) -> int:
-    """Return how many samples a text has at most: a token is a byte or more, and each document ends with one."""
-    tokens = sum(len(text.encode()) + 1 for text in documents)
-    return samples_in({"documents": len(documents), "tokens": tokens}, workload)
+def check_enough_samples(tokens: Path, text: list[str] | None, workload: Workload, global_batch: int) -> None:
+    """Raise UserError where a corpus has fewer samples than a step takes, as far as that is known.
+
+    By the folder of its `tokens`, if they are made, else by its `text` (`small_text`): a token is a byte or more, and
+    each document has one more, its end.
+    """
+    if (tokens / TOKENS).is_file():
+        check_samples(samples_in(dict(read_tokens(tokens)["train"]), workload), global_batch)
+    elif text is not None:
+        most = {"documents": len(text), "tokens": sum(len(document.encode()) + 1 for document in text)}
+        check_samples(samples_in(most, workload), global_batch, "at most ")
 
 
 def ask_hub(name: str, corpus: Corpus, remote: Remote) -> str:

@@ -17,7 +17,8 @@ import numpy as np
 from many_campaigns import drawn, families, rate_halves, speed_up_halves, values
 from simulated_campaigns import ALL_NOISE, NOISE, Draw, Random, answered, cell_name, family
 
-from scaleproof.conclude.analysis.paired_test import compare_ratios, detectable_by_pairs, pairs_needed
+from scaleproof.conclude.analysis.paired_test import compare_ratios, pairs_needed
+from scaleproof.conclude.analysis.power import detectable_by_pairs
 from scaleproof.conclude.analysis.simultaneous import MOST_REPEATS, MOST_TIMES, ROUND_CONFIDENCE, resolution_of_family
 from scaleproof.conclude.analysis.stopping import confidence_at, is_resolved
 from scaleproof.conclude.report.sentences.answer import Answer

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc, stdtrit
 from simulated_campaigns import Draw, Random
 
-from scaleproof.conclude.analysis import simultaneous
 from scaleproof.conclude.analysis.studentized_range import studentized_range_quantile
 from scaleproof.ground import confidence
 from scaleproof.ground.confidence import CONFIDENCE
@@ -49,7 +48,7 @@ def families(logs: np.ndarray) -> Families:
     pooled = np.sqrt(2 * squares.sum(axis=1) / freedom / n)
     tukey = studentized_range_quantile(CONFIDENCE, k, freedom) / math.sqrt(2) * pooled
     alone, at_all_pairs = (float(stdtrit(n - 1, 1 - (1 - CONFIDENCE) / 2 / claims)) for claims in (1, k * (k - 1) // 2))
-    quantile = np.where(_unequal(squares, n, simultaneous.UNEQUAL_NOISE), at_all_pairs, alone)
+    quantile = np.where(_unequal(squares, n, confidence.UNEQUAL_NOISE), at_all_pairs, alone)
     half = np.maximum(tukey[:, None, None], quantile[:, None, None] * _of_pairs(logs))
     centre = values(logs)
     return Families(centre[:, :, None] - centre[:, None, :], half)

@@ -18,13 +18,13 @@ EDITS: dict[str, tuple[str, str, str | Callable[[re.Match[str]], str], str]] = P
     "a detectable effect, within what draws decide": (
         "comparison.json",
         r'("detectable_high": )([\d.]+)',
-        lambda match: f"{match[1]}{1.013 * float(match[2])}",
+        lambda match: f"{match[1]}{1.006 * float(match[2])}",
         "does not follow from detectable_low",
     ),
     "a detectable effect, beyond what draws decide": (
         "scaling_report.json",
         r'("detectable": )([\d.]+)',
-        lambda match: f"{match[1]}{1.04 * float(match[2])}",
+        lambda match: f"{match[1]}{1.012 * float(match[2])}",
         "resolve, detectable",
     ),
     "E3 a ratio in words": ("claims.json", r"\d\.\d+x zero2", "9.87x zero2", "is at 9.87x"),

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from scaleproof.conclude.analysis import loss_curves, simultaneous
+from scaleproof.conclude.analysis import loss_curves
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK
 from scaleproof.ground.campaign.config import ENTRIES, Workload
-from scaleproof.verify import derived, intervals
+from scaleproof.verify import derived
 from scaleproof.verify.manifest import CAMPAIGN, FILES, WORKFLOW
 from scaleproof.verify.raw_cells import BATCHLESS
 
@@ -22,10 +22,6 @@ def test_cells_that_differ_in_a_key_of_the_workload_do_other_work():
     assert set(loss_curves.SAME_LOSS) == keys - {"model"}
     assert BATCHLESS == SAME_WORK
     assert (*loss_curves.SAME_LOSS, "command") == derived.SAME_LOSS
-
-
-def test_the_error_of_a_simulated_figure_counts_the_draws_of_both_sides():
-    assert simultaneous.DRAWS == intervals.DRAWS_OF_ANALYSIS
 
 
 def test_the_workflow_makes_every_tokenizer():

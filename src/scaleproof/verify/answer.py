@@ -16,9 +16,9 @@ from typing import Any
 from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify import intervals
-from scaleproof.verify.contents import REPORT
-from scaleproof.verify.intervals import Bounds, CellFamily, Drawn, PairNoise
-from scaleproof.verify.raw import Difference, RawRun, check_values
+from scaleproof.verify.contents import REPORT, schema_of
+from scaleproof.verify.intervals import Bounds, CellFamily, PairNoise
+from scaleproof.verify.raw import Difference, RawRun, check_values, close
 from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
 from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
 from scaleproof.verify.stated import settings_of
@@ -30,6 +30,7 @@ DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}  # codes; a 
 # They change from round to round, which disturbs no ratio of cells whose repeats match.
 DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 LOW, EXCELLENT = 0.7, 0.85  # an efficiency is "low" below the first, "excellent" from the second on
+EVEN_DRAWS = (5, 3)  # schema from which on simulated differences have no more than today's error
 MOST_REPEATS, MOST_TIMES = 1000, 5  # advice names no more repeats than this, and no more times those that there are
 
 
@@ -351,11 +352,11 @@ def _check_resolve(
 
 
 def _check_resolution(
-    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], Drawn], answer: RawAnswer
+    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
 ) -> Iterator[Difference]:
     """Yield where `stated` gives other differences than those that `n` repeats and further ones show.
 
-    `shown_by(n, level)`: the difference that n repeats show in intervals of that level, by simulation.
+    `shown_by(n, level)`: the log ratio that n repeats show in intervals of that level.
     """
     where = f"{where}, resolve"
     looks = _repeats_after_looks(n)
@@ -367,15 +368,16 @@ def _check_resolution(
     yield from check_values(REPORT, where, stated, expected)
     now = shown_by(n, answer.confidence)
     later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
-    differences = {"detectable": (stated, now), "further, detectable": (stated["further"], later)}
-    for name, (section, difference) in differences.items():
-        if not difference.holds(section["detectable"]):
-            yield from check_values(REPORT, f"{where}, {name}", section["detectable"], difference.value)
+    error = intervals.ERROR if schema_of(answer.report) >= EVEN_DRAWS else intervals.EARLIER_ERROR
+    for name, section, log_ratio in (("", stated, now), ("further, ", stated["further"], later)):
+        if not close(math.log1p(section["detectable"]), log_ratio, error):
+            place = f"{where}, {name}detectable"
+            yield from check_values(REPORT, place, section["detectable"], math.expm1(log_ratio))
     enough = stated["repeats"]  # None: more than MOST_REPEATS
-    effect = stated["effect"]
+    effect = math.log1p(stated["effect"])
     fewer = max((repeats for repeats in looks if repeats < (enough or math.inf)), default=None)
-    fewer_suffice = fewer and shown_by(fewer, ROUND_CONFIDENCE).high < effect
-    too_few = enough and shown_by(enough, ROUND_CONFIDENCE).low > effect
+    fewer_suffice = fewer and (1 + error) * shown_by(fewer, ROUND_CONFIDENCE) < effect
+    too_few = enough and (1 - error) * shown_by(enough, ROUND_CONFIDENCE) > effect
     if fewer_suffice or too_few or (enough and enough not in looks):
         yield Difference(REPORT, f"{where}, repeats", f"{enough} repeats are not those that show the effect")
 

@@ -22,7 +22,7 @@ MODELS: dict[str, type[ResultPart]] = {
     "traces.json": TracesReport,
     "claims.json": ClaimsReport,
 }
-SAME_FIELDS = {REPORT: "5.2"}  # an earlier schema with all fields of today's
+SAME_FIELDS = {REPORT: "5.2", "comparison.json": "1.2"}  # an earlier schema with all fields of today's
 TABLES = ("scaling", "strong", "weak", "comparison")
 KEYS_OF_ROWS = ("cell", "repeat", "step", "name")  # of a row in a CSV file
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from scipy import special, stats
@@ -19,9 +18,9 @@ FEWEST = 3  # repeats of which a ratio has an interval
 NOISY_PAIR = 0.3  # level of the test that finds a pair, or a cell, noisier than the others: its own noise counts then
 NOISY_CELLS = 0.1  # level of the test that finds cells unequally noisy: of each pair its own noise counts then
 POWER = 0.8
-DRAWS, DRAWS_OF_ANALYSIS = 50_000, 20_000
-# Six standard errors, of both draws together, of the share of effects that a quantile leaves below it.
-SHARE_ERROR = 6 * math.sqrt(POWER * (1 - POWER) * (1 / DRAWS + 1 / DRAWS_OF_ANALYSIS))
+DRAWS = 20_000  # of a Halton sequence
+# Part of a log ratio by which a simulated one may differ from that of these draws; and one of earlier versions.
+ERROR, EARLIER_ERROR = 0.005, 0.06
 MEANS, STEP = np.linspace(-9, 9, 181, retstep=True)  # of a normal mean: the grid of an integral over it
 
 Logs = Mapping[int, float]  # repeat -> logarithm of a rate
@@ -31,22 +30,6 @@ Bounds = tuple[float, float]
 def half_width(variance: float, freedom: float, confidence: float) -> float:
     """Return half of Student's interval of a quantity with that variance."""
     return float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(variance)
-
-
-class Drawn(NamedTuple):
-    """A figure that a simulation gives, and the bounds within which other draws give it."""
-
-    value: float
-    low: float
-    high: float
-
-    def as_difference(self, spread: float) -> "Drawn":
-        """Return the relative difference of a log ratio that is in spreads, by the `spread`."""
-        return Drawn(*(math.expm1(log_ratio * spread) for log_ratio in self))
-
-    def holds(self, figure: float) -> bool:
-        """Return whether other draws may give that figure."""
-        return self.low <= figure <= self.high
 
 
 @dataclass(frozen=True)
@@ -251,10 +234,10 @@ def _solve_for_quantile(confidence: float, freedom: float, within: Callable[[np.
     return float(brentq(excess, 0.0, 1000.0))
 
 
-def detectable_by_family(family: CellFamily, n: int, confidence: float) -> Drawn:
-    """Return the smallest relative difference that `n` repeats of a family show with probability POWER, simulated.
+def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float:
+    """Return the smallest log ratio that `n` repeats of a family show with probability POWER.
 
-    A drawn difference is shown where it passes the half-width that the rule of `family` gives to drawn noise.
+    A difference is shown where it passes the half-width that the rule of `family` gives to drawn noise.
     """
     k = len(family.cells)
     if family.unequal:
@@ -263,64 +246,88 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> Drawn
     else:
         error = family.standard_error(family.cells[0], family.cells[1])
         spread, freedom = error * math.sqrt(family.n), family.freedom
-    random = np.random.default_rng(7)
-    own_chi2 = random.chisquare(n - 1, DRAWS)
-    other_chi2 = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else 0.0
+    noise = _draws(3)
+    own_chi2 = stats.chi2.ppf(noise[0], n - 1)
     own_spread = np.sqrt(own_chi2 / (n - 1))
     alone, of_all_pairs = (
         own_spread * stats.t.ppf(1 - (1 - confidence) / 2 / claims, n - 1) for claims in (1, k * (k - 1) // 2)
     )
-    thresholds = of_all_pairs
+    spreads = _estimated_spreads(freedom, noise[2])
+    rules = [(1.0, of_all_pairs)]
     if not family.unequal:
+        other_chi2 = stats.chi2.ppf(noise[1], (k - 2) * (n - 1)) if k > 2 else 0.0
         freedom_of_all = (k - 1) * (n - 1)
         quantile = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2)
         by_all_cells = quantile * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
-        is_mistaken = (random.random(DRAWS) < NOISY_CELLS) & (k > 2)
-        thresholds = np.where(is_mistaken, of_all_pairs, np.maximum(alone, by_all_cells))
-    effects = (thresholds - random.standard_normal(DRAWS)) / _estimated_spreads(freedom, random)
-    return effect_shown(effects, n).as_difference(spread)
+        mistakes = NOISY_CELLS if k > 2 else 0.0
+        rules = [(mistakes, of_all_pairs), (1 - mistakes, np.maximum(alone, by_all_cells))]
+    return spread * effect_shown(rules, n, spreads)
 
 
-def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> Drawn:
-    """Return the smallest relative difference of one pair that `n` repeats show with probability POWER, by simulation.
+def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
+    """Return the smallest log ratio of one pair that `n` repeats show with probability POWER.
 
-    A drawn difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise.
-    `noise`: of the pair, estimated so far.
+    A difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise. `noise`: of
+    the pair, estimated so far.
     """
     # Freedom is n - 1 for the pair, and as much for each further cell whose noise counts beside that of the pair.
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
     spread = math.sqrt(noise.variance * noise.n)  # of a ratio of two runs
-    return _detectable_in_spreads(n, others, noise.freedom, confidence).as_difference(spread)
+    return spread * _detectable_in_spreads(n, others, noise.freedom, confidence)
 
 
 @lru_cache(maxsize=256)
-def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> Drawn:
+def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> float:
     """Return the log ratio that a pair shows beside `others` cells, in standard deviations of a ratio of two runs."""
-    random = np.random.default_rng(7)
+    noise = _draws(3)
     own_freedom, other_freedom = n - 1, others * (n - 1)
     level = (1 + confidence) / 2
-    own_chi2 = random.chisquare(own_freedom, DRAWS)
+    own_chi2 = stats.chi2.ppf(noise[0], own_freedom)
     thresholds = stats.t.ppf(level, own_freedom) * np.sqrt(own_chi2 / own_freedom)
     if others:
-        other_chi2 = random.chisquare(other_freedom, DRAWS)
+        other_chi2 = stats.chi2.ppf(noise[1], other_freedom)
         limit = stats.f.ppf(1 - NOISY_PAIR, own_freedom, other_freedom)  # of own variance over that of the others
         is_noisy = own_chi2 / own_freedom > limit * other_chi2 / other_freedom
         freedom = own_freedom + other_freedom
         by_all_cells = stats.t.ppf(level, freedom) * np.sqrt((own_chi2 + other_chi2) / freedom)
         thresholds = np.where(is_noisy, thresholds, by_all_cells)
-    return effect_shown((thresholds - random.standard_normal(DRAWS)) / _estimated_spreads(freedom_so_far, random), n)
+    return effect_shown([(1.0, thresholds)], n, _estimated_spreads(freedom_so_far, noise[2]))
 
 
-def _estimated_spreads(freedom: float, random: np.random.Generator) -> np.ndarray:
+@lru_cache(maxsize=1024)
+def detectable_by_ab_pairs(n: int, nulls: int) -> float:
+    """Return the log ratio that `n` A/B pairs, beside `nulls` A/A pairs, claim with probability POWER.
+
+    It is in standard deviations of a pair. Both bounds that a claim must pass follow from the spread that is drawn.
+    """
+    noise = _draws(2)
+    own_chi2, freedom = stats.chi2.ppf(noise[0], n - 1), n - 1 + nulls
+    half_widths = stats.t.ppf(0.975, n - 1) * np.sqrt(own_chi2 / (n - 1))
+    noise_floors = stats.t.ppf(0.975, freedom) * np.sqrt((own_chi2 + stats.chi2.ppf(noise[1], nulls)) / freedom)
+    return effect_shown([(1.0, np.maximum(half_widths, noise_floors))], n, np.ones(1))
+
+
+@lru_cache(maxsize=4)
+def _draws(dimensions: int) -> np.ndarray:
+    """Return DRAWS points of the unit cube, a row for each dimension. The first of the sequence, 0, is left out."""
+    return np.asarray(stats.qmc.Halton(dimensions, scramble=False).random(DRAWS + 1)[1:].T)
+
+
+def _estimated_spreads(freedom: float, probabilities: np.ndarray) -> np.ndarray:
     """Return draws of an estimate with that `freedom` of a spread of 1."""
-    return np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
+    return np.sqrt(stats.chi2.ppf(probabilities, freedom) / freedom)
 
 
-def effect_shown(effects: np.ndarray, n: int) -> Drawn:
+def effect_shown(rules: Sequence[tuple[float, np.ndarray]], n: int, spreads: np.ndarray) -> float:
     """Return the log ratio that `n` repeats or pairs show with probability POWER, in spreads of one.
 
-    `effects`: drawn ones that are just shown, in standard errors of a mean.
+    `rules`: the probability that each is followed, and its drawn thresholds of the mean, in standard errors of that;
+    `spreads`: drawn estimates of a spread of 1.
     """
-    shares = [POWER, POWER - SHARE_ERROR, POWER + SHARE_ERROR]
-    return Drawn(*(float(effect) / math.sqrt(n) for effect in np.quantile(effects, shares)))
+
+    def excess(effect: float) -> float:
+        return sum(weight * float(special.ndtr(effect * spreads - limits).mean()) for weight, limits in rules) - POWER
+
+    highest = max(float(np.max((limits + 9) / spreads)) for _, limits in rules)  # shown in each draw
+    return float(brentq(excess, 0, highest)) / math.sqrt(n)

@@ -5,16 +5,15 @@ import statistics
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from scipy import stats
 
 from scaleproof.verify import raw
 from scaleproof.verify.contents import json_of, schema_of
-from scaleproof.verify.intervals import DRAWS, Drawn, effect_shown, half_width
+from scaleproof.verify.intervals import EARLIER_ERROR, ERROR, detectable_by_ab_pairs, half_width
 from scaleproof.verify.raw import Difference, RawRun
 from scaleproof.verify.recompute import CONFIDENCE, log_interval
 
@@ -25,6 +24,7 @@ FEWEST_OF_EACH = 2  # whole pairs of A and B, and of A twice, without which ther
 # What is detectable with the smallest and the largest spread that the measured one allows, by quantiles of chi-square.
 QUANTILES = {"detectable_low": 0.975, "detectable_high": 0.025}
 WITH_BOUNDS = (1, 2)  # schema from which on the bounds and words are those of today
+EVEN_DRAWS = (1, 3)  # and from which on simulated effects have no more than today's error
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def check_comparison(folder: Path, cells: Sequence[RawRun] = ()) -> Iterator[Dif
         pairs = _paired_runs(listed, runs)
         yield from _check_entry(entry, listed, runs)
         if entry["estimate"]:
-            yield from _check_estimate(entry, pairs, with_bounds=schema_of(report) >= WITH_BOUNDS)
+            yield from _check_estimate(entry, pairs, schema_of(report))
             yield from _check_arms(entry, pairs.runs, cells)
         elif not (problems := _reasons_against(entry["name"], pairs, json_of(folder / "findings.json"))):
             yield Difference(FILE, f"{entry['name']}, estimate", "is missing, and nothing forbids one")
@@ -101,23 +101,45 @@ def _check_entry(
     yield from raw.check_values(FILE, entry["name"], entry, expected)
 
 
-def _check_estimate(entry: Mapping[str, Any], pairs: PairedRuns, with_bounds: bool) -> Iterator[Difference]:
-    """Yield where ratios and figures of a comparison are not those of its pairs; `with_bounds`: also the bounds."""
+def _check_estimate(entry: Mapping[str, Any], pairs: PairedRuns, schema: tuple[int, ...]) -> Iterator[Difference]:
+    """Yield where ratios and figures of a comparison are not those of its pairs; of early schemas no bounds."""
     estimate = entry["estimate"]
-    expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if with_bounds else {})
-    for name, value in expected.items():
-        if not _agrees(name, estimate[name], value):
-            value = value.value if isinstance(value, Drawn) else value
-            yield from raw.check_values(FILE, f"{entry['name']}, {name}", estimate[name], value, "the pairs give")
+    expected = dict(_expected_figures(pairs)) | (dict(_expected_bounds(pairs)) if schema >= WITH_BOUNDS else {})
+    yield from raw.check_values(FILE, entry["name"], estimate, expected, "the pairs give")
     for name, values in (("ratios", pairs.ratios), ("null_ratios", pairs.null_ratios)):
         if len(values) != len(estimate[name]) or not all(map(raw.close, values, estimate[name])):
             yield Difference(FILE, f"{entry['name']}, {name}", "are not those of the pairs")
-    if with_bounds:
-        # Draws decide on both detectable effects alike; their proportion is that of the spreads, exactly.
-        low, high = (math.log1p(estimate[name]) for name in QUANTILES)
-        of_low, of_high = (float(stats.chi2.ppf(probability, pairs.freedom)) for probability in QUANTILES.values())
-        if not raw.close(high, low * math.sqrt(of_low / of_high), raw.TOLERANCE):
-            yield Difference(FILE, f"{entry['name']}, detectable_high", "does not follow from detectable_low")
+    if schema >= WITH_BOUNDS:
+        error = ERROR if schema >= EVEN_DRAWS else EARLIER_ERROR
+        yield from _check_detectable(entry["name"], estimate, pairs, error)
+
+
+def _check_detectable(
+    comparison: str, estimate: Mapping[str, Any], pairs: PairedRuns, error: float
+) -> Iterator[Difference]:
+    """Yield where effects that the pairs would show are others by more than the `error` of draws, or pairs for them."""
+    nulls = len(pairs.null_ratios)
+    in_spreads = detectable_by_ab_pairs(len(pairs.ratios), nulls)
+    for name, probability in QUANTILES.items():
+        spread = pairs.spread * math.sqrt(pairs.freedom / float(stats.chi2.ppf(probability, pairs.freedom)))
+        effect = in_spreads * spread
+        if not raw.close(math.log1p(estimate[name]), effect, error):
+            difference = math.expm1(effect)
+            yield from raw.check_values(FILE, f"{comparison}, {name}", estimate[name], difference, "the pairs give")
+        of_pairs = name.replace("detectable", "pairs")  # pairs_low, pairs_high
+        stated = estimate[of_pairs]
+        fewest, most = (_pairs_needed(factor * spread, nulls) for factor in (1 - error, 1 + error))
+        if not fewest <= (math.inf if stated is None else stated) <= most:
+            yield Difference(FILE, f"{comparison}, {of_pairs}", f"is {stated}, the pairs give {fewest:g} to {most:g}")
+    # Both are multiples of one effect in spreads, whose proportion is exact.
+    low, high = (math.log1p(estimate[name]) for name in QUANTILES)
+    of_low, of_high = (float(stats.chi2.ppf(probability, pairs.freedom)) for probability in QUANTILES.values())
+    if not raw.close(high, low * math.sqrt(of_low / of_high), raw.TOLERANCE):
+        yield Difference(FILE, f"{comparison}, detectable_high", "does not follow from detectable_low")
+    effect, detectable = abs(statistics.fmean(pairs.logs)), in_spreads * pairs.spread
+    if not raw.close(effect, detectable, error):  # else other draws may say otherwise
+        overstated = estimate["claim"] is not None and effect < detectable
+        yield from raw.check_values(FILE, f"{comparison}, overstated", estimate["overstated"], overstated)
 
 
 def _paired_runs(pairs: Sequence[Mapping[str, Any]], runs: Sequence[RawRun]) -> PairedRuns:
@@ -146,57 +168,26 @@ def _noise_floor(pairs: PairedRuns) -> float:
 
 
 def _expected_bounds(pairs: PairedRuns) -> Iterator[tuple[str, object]]:
-    """Yield field and value of the bounds, the claim, and the effects that the pairs would show."""
+    """Yield field and value of the bounds and the claim."""
     n, mean = len(pairs.ratios), statistics.fmean(pairs.logs)
     half = half_width(statistics.variance(pairs.logs) / n, n - 1, CONFIDENCE)
     yield "low", math.exp(mean - half)
     yield "high", math.exp(mean + half)
     claimed = abs(mean) > max(half, _noise_floor(pairs))  # the interval is without 1, the mean above the noise
     yield "claim", ("faster" if mean > 0 else "slower") if claimed else None
-    nulls = len(pairs.null_ratios)
-    in_spreads = _detectable_effect(n, nulls)
-    for name, probability in QUANTILES.items():
-        spread = pairs.spread * math.sqrt(pairs.freedom / float(stats.chi2.ppf(probability, pairs.freedom)))
-        yield name, in_spreads.as_difference(spread)
-        yield name.replace("detectable", "pairs"), _pairs_needed(spread, nulls)  # pairs_low, pairs_high
-    detectable = Drawn(*(effect * pairs.spread for effect in in_spreads))
-    if not detectable.holds(abs(mean)):  # else other draws may say otherwise
-        yield "overstated", claimed and abs(mean) < detectable.value
 
 
-def _pairs_needed(spread: float, nulls: int) -> Drawn:
+def _pairs_needed(spread: float, nulls: int) -> float:
     """Return how many pairs with that spread would show EFFECT: an even number; infinite above MOST_PAIRS."""
     numbers = range(FEWEST_PAIRS, MOST_PAIRS + 1, 2)
-
-    def needed(bound: int) -> float:  # by its place in what is drawn
-        index = bisect_left(numbers, True, key=lambda n: _detectable_effect(n, nulls)[bound] * spread <= log_effect)
-        return numbers[index] if index < len(numbers) else math.inf
-
-    log_effect = math.log1p(EFFECT)
-    return Drawn(*map(needed, range(3)))
+    suffices = partial(_pairs_suffice, spread=spread, nulls=nulls)
+    index = bisect_left(numbers, True, key=suffices)
+    return numbers[index] if index < len(numbers) else math.inf
 
 
-@lru_cache(maxsize=1024)
-def _detectable_effect(n: int, nulls: int) -> Drawn:
-    """Return the log ratio that `n` pairs, beside `nulls` A/A pairs, claim 8 times in 10, by simulation.
-
-    It is in standard deviations of a pair. Both bounds that a claim must pass follow from the spread that is drawn.
-    """
-    random = np.random.default_rng(11)
-    chi2, null_chi2 = random.chisquare(n - 1, DRAWS), random.chisquare(nulls, DRAWS)
-    freedom = n - 1 + nulls
-    half_widths = stats.t.ppf(0.975, n - 1) * np.sqrt(chi2 / (n - 1))
-    noise_floors = stats.t.ppf(0.975, freedom) * np.sqrt((chi2 + null_chi2) / freedom)
-    return effect_shown(np.maximum(half_widths, noise_floors) - random.standard_normal(DRAWS), n)
-
-
-def _agrees(name: str, stated: object, computed: object) -> bool:
-    """Return whether a stated figure or word is the computed one, but for the draws of a simulation."""
-    if name in ("claim", "overstated"):
-        return stated == computed
-    if isinstance(computed, Drawn):  # no number of pairs: more than MOST_PAIRS
-        return computed.holds(stated) if isinstance(stated, int | float) else math.isinf(computed.high)
-    return raw.close(stated, computed, raw.TOLERANCE)
+def _pairs_suffice(n: int, spread: float, nulls: int) -> bool:
+    """Return whether `n` pairs with that spread, beside `nulls` A/A pairs, show EFFECT."""
+    return detectable_by_ab_pairs(n, nulls) * spread <= math.log1p(EFFECT)
 
 
 def _check_arms(entry: Mapping[str, Any], runs: Sequence[RawRun], cells: Sequence[RawRun]) -> Iterator[Difference]:

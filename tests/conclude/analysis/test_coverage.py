@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaleproof.conclude.analysis.simultaneous import compare_all, detectable_ratio_of_cells, letter_groups
+from scaleproof.conclude.analysis.power import detectable_ratio_of_cells
+from scaleproof.conclude.analysis.simultaneous import compare_all, letter_groups
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.confidence import paired_ratio
 

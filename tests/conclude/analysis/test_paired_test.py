@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scaleproof.conclude.analysis.paired_test import compare_ratios, detectable_by_pairs, pairs_needed
+from scaleproof.conclude.analysis.paired_test import compare_ratios, pairs_needed
+from scaleproof.conclude.analysis.power import detectable_by_pairs
 
 TRIALS = 1500
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from scaleproof.conclude.analysis import paired_test, simultaneous
 from scaleproof.conclude.analysis.ab_comparison import Pair
+from scaleproof.conclude.analysis.power import detectable_by_pairs, detectable_ratio_of_cells
 from scaleproof.ground.confidence import CONFIDENCE, FEWEST_REPEATS, remove_means
 from scaleproof.ground.records.run import MeasuredRun
 
@@ -86,7 +86,7 @@ def best_split(cells: Mapping[str, Sequence[MeasuredRun]]) -> tuple[Split, Split
     freedom = (len(cells) - 1) * (repeats - 1)  # of the variance as it is estimated now, whatever the split
 
     def shown_in_deviations(number: int) -> float:  # of a run; the report's formula has those of a pair
-        return math.sqrt(2) * simultaneous.detectable_ratio_of_cells(number, len(cells), CONFIDENCE, freedom)
+        return math.sqrt(2) * detectable_ratio_of_cells(number, len(cells), CONFIDENCE, freedom)
 
     return _current_and_best_split(runs, parts, repeats, range(FEWEST_REPEATS, MOST_REPEATS + 1), shown_in_deviations)
 
@@ -107,7 +107,7 @@ def best_split_of_pairs(pairs: Sequence[Pair]) -> tuple[Split, Split] | None:
     total = float(squares) / (n_pairs - 1 + n_nulls)
     parts = VarianceParts.of(total, 2 * _window_variance(runs))  # a ratio has the steps of two runs
 
-    shown_in_deviations = partial(paired_test.detectable_by_pairs, nulls=n_nulls)
+    shown_in_deviations = partial(detectable_by_pairs, nulls=n_nulls)
     return _current_and_best_split(runs, parts, n_pairs, PAIRS, shown_in_deviations, beside=n_nulls)
 
 

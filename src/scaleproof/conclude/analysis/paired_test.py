@@ -1,13 +1,11 @@
 """A/B comparisons: the mean log ratio over pairs with its interval, the noise of A/A pairs, what could be resolved."""
 
 import math
-from functools import lru_cache
 
 import numpy as np
-from scipy.special import stdtrit
 
-from scaleproof.conclude.analysis.simultaneous import DRAWS, sd_interval, shown_effect
-from scaleproof.ground.confidence import CONFIDENCE
+from scaleproof.conclude.analysis.power import detectable_by_pairs, t_quantile
+from scaleproof.conclude.analysis.simultaneous import sd_interval
 from scaleproof.ground.records.comparison_report import Paired
 
 RESOLVE = 0.02  # the effect for which the pairs needed are stated
@@ -27,8 +25,8 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
     mean, sd = float(np.mean(logs)), float(np.std(logs, ddof=1))
     freedom = n - 1 + nulls  # A/A pairs lose none to their mean, which is known: 0
     pooled_sd = math.sqrt((sd**2 * (n - 1) + float((null_logs**2).sum())) / freedom)
-    half = _t_quantile(n - 1) * sd / math.sqrt(n)
-    floor = _t_quantile(freedom) * pooled_sd / math.sqrt(n)
+    half = t_quantile(n - 1) * sd / math.sqrt(n)
+    floor = t_quantile(freedom) * pooled_sd / math.sqrt(n)
     claimed = abs(mean) > half and abs(mean) > floor
     smallest_sd, largest_sd = sd_interval(pooled_sd, freedom) if pooled_sd > 0 else (0.0, 0.0)  # by chi-square
     detectable_sds = detectable_by_pairs(n, nulls)  # in standard deviations of a pair
@@ -48,27 +46,6 @@ def compare_ratios(ratios: list[float], null_ratios: list[float]) -> Paired:
         # Of effects too small to be detected reliably, the claimed ones are those that noise made larger.
         overstated=claimed and abs(mean) < detectable_sds * pooled_sd,
     )
-
-
-def _t_quantile(freedom: float) -> float:
-    """Return Student's quantile of a two-sided interval of 95 % (CONFIDENCE)."""
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
-
-
-@lru_cache(maxsize=4096)
-def detectable_by_pairs(n: int, nulls: int) -> float:
-    """Return the log ratio that n pairs beside `nulls` A/A pairs show with probability POWER.
-
-    It is in standard deviations of a pair, from draws of the noise, under the rule of `compare_ratios`.
-    """
-    random = np.random.default_rng(20_260_101)
-    own = random.chisquare(n - 1, DRAWS)  # sum of squares about the mean
-    of_null = random.chisquare(nulls, DRAWS)
-    error = random.standard_normal(DRAWS)  # of the mean
-    interval = _t_quantile(n - 1) * np.sqrt(own / (n - 1))
-    floor = _t_quantile(n - 1 + nulls) * np.sqrt((own + of_null) / (n - 1 + nulls))
-    threshold = np.maximum(interval, floor)  # a claim must pass both
-    return shown_effect(threshold, error, n)
 
 
 def pairs_needed(sd: float, nulls: int) -> int | None:

@@ -16,26 +16,23 @@ bounds (Hsu's comparisons with the best, by Dunnett's quantile) are in `Family.l
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import takewhile
 
 import numpy as np
-from scipy.special import chdtri, fdtri, stdtrit
+from scipy.special import chdtri, stdtrit
 
+from scaleproof.conclude.analysis.power import detectable_ratio_of_cells, detectable_ratio_of_two
 from scaleproof.conclude.analysis.studentized_range import dunnett_quantile, studentized_range_quantile
 from scaleproof.ground.campaign.repeats import GROWTH, repeats_at_looks
 from scaleproof.ground.confidence import (
     CONFIDENCE,
     FEWEST_REPEATS,
-    OWN_NOISE,
-    UNEQUAL_NOISE,
     Estimate,
     are_unequal,
     remove_means,
 )
 from scaleproof.ground.records.scaling_report import FurtherRepeats, Method, Resolution
 
-POWER = 0.8  # probability with which the smallest detectable difference is shown
 # How often a difference that is called reliably shown is shown, by simulation: 8 in 10 where noise is normal and even,
 # less where it is heavy-tailed, more where the noisiest pair was planned for (docs/statistics.md).
 POWER_IN_WORDS = "7 to 9 times in 10"
@@ -44,7 +41,6 @@ SPENDING_POWER = 3  # of the repeats, to which the spent part of 5 % is proporti
 MOST_TIMES = 5  # times the repeats that were made: more repeats are not advised
 # Level of a look after a further round, at least (stopping.py): the last round spends this part of 5 % or more.
 ROUND_CONFIDENCE = 1 - (1 - CONFIDENCE) * (1 - GROWTH**-SPENDING_POWER)
-DRAWS = 20_000  # of the Monte Carlo behind a power; its error is below half a percent
 
 
 @dataclass(frozen=True)
@@ -271,74 +267,3 @@ def sd_interval(sd: float, freedom: float) -> tuple[float, float]:
     tail = (1 - CONFIDENCE) / 2
     low, high = (sd * math.sqrt(freedom / float(chdtri(freedom, above))) for above in (tail, 1 - tail))
     return low, high
-
-
-@lru_cache(maxsize=4096)
-def detectable_ratio_of_cells(
-    n: int, k: int, confidence: float = CONFIDENCE, freedom: float | None = None, unequal: bool = False
-) -> float:
-    """Return the log ratio of two of k cells that n repeats show with chance POWER, in standard deviations of a pair.
-
-    Noise is drawn, and judged by the rule of `compare_all` for repeats that match. `unequal`: for a pair that is
-    noisier than the others. `freedom`: as of `shown_effect`; with it the error of the estimated deviation counts, so
-    that a printed sentence is true as often as it says.
-    """
-    random = np.random.default_rng(20_260_101)
-    # Sums of squares about the means: the pair's own, and what the other cells add to it.
-    own = random.chisquare(n - 1, DRAWS)
-    others = random.chisquare((k - 2) * (n - 1), DRAWS) if k > 2 else np.zeros(DRAWS)
-    error = random.standard_normal(DRAWS)  # of the mean
-    own_sd = np.sqrt(own / (n - 1))
-    tail = (1 - confidence) / 2
-    pairs = k * (k - 1) // 2
-    bonferroni = float(stdtrit(n - 1, 1 - tail / pairs)) * own_sd  # the threshold where cells are not equally noisy
-    if unequal:
-        return shown_effect(bonferroni, error, n, freedom, random)
-    freedom_of_all = (k - 1) * (n - 1)
-    pooled_sd = np.sqrt((own + others) / freedom_of_all)
-    tukey = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
-    alone = float(stdtrit(n - 1, 1 - tail)) * own_sd
-    taken_for_unequal = (random.random(DRAWS) < UNEQUAL_NOISE) & (k > 2)  # in which Bartlett's test errs
-    return shown_effect(np.where(taken_for_unequal, bonferroni, np.maximum(tukey, alone)), error, n, freedom, random)
-
-
-@lru_cache(maxsize=4096)
-def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: float | None = None) -> float:
-    """Return the log ratio of two cells that n repeats show with probability POWER, in standard deviations of a pair.
-
-    Noise is drawn, and judged as by `pooled_variance` (ground/confidence.py): that of `others`, so many further cells,
-    counts as well, unless the pair's is shown to be larger. `freedom`: as of `shown_effect`.
-    """
-    random = np.random.default_rng(20_260_101)
-    own_freedom, rest_freedom = n - 1, others * (n - 1)
-    own = random.chisquare(own_freedom, DRAWS)  # sum of squares about the mean
-    error = random.standard_normal(DRAWS)  # of the mean
-    tail = (1 - confidence) / 2
-    threshold = float(stdtrit(own_freedom, 1 - tail)) * np.sqrt(own / own_freedom)
-    if others:
-        rest = random.chisquare(rest_freedom, DRAWS)
-        largest_ratio = float(fdtri(own_freedom, rest_freedom, 1 - OWN_NOISE))  # of variances, by chance
-        noisier = own / own_freedom > largest_ratio * rest / rest_freedom
-        both_freedom = own_freedom + rest_freedom
-        pooled = float(stdtrit(both_freedom, 1 - tail)) * np.sqrt((own + rest) / both_freedom)
-        threshold = np.where(noisier, threshold, pooled)
-    return shown_effect(threshold, error, n, freedom, random)
-
-
-def shown_effect(
-    thresholds: np.ndarray,
-    errors: np.ndarray,
-    n: int,
-    freedom: float | None = None,
-    random: np.random.Generator | None = None,
-) -> float:
-    """Return the log ratio that n repeats (or pairs) show with probability POWER, in standard deviations of one pair.
-
-    An effect is shown where effect + error is above the threshold. `thresholds`, `errors`: draws of both, in standard
-    deviations of the mean. `freedom`: if given, the answer is a multiple of an estimate of the pair's deviation with so
-    many degrees of freedom, which is drawn by `random`.
-    """
-    effects = thresholds - errors
-    if freedom is not None and random is not None:
-        effects = effects / np.sqrt(random.chisquare(freedom, DRAWS) / freedom)
-    return float(np.quantile(effects, POWER)) / math.sqrt(n)

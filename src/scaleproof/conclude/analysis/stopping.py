@@ -20,9 +20,10 @@ from collections.abc import Sequence
 
 from scipy.special import stdtrit
 
+from scaleproof.conclude.analysis.power import POWER
 from scaleproof.conclude.analysis.ranking import largest_group, single_device_ratio
 from scaleproof.conclude.analysis.run_tables import configuration_columns
-from scaleproof.conclude.analysis.simultaneous import POWER, SPENDING_POWER
+from scaleproof.conclude.analysis.simultaneous import SPENDING_POWER
 from scaleproof.ground.campaign.repeats import RepeatUntil
 from scaleproof.ground.records.run import Run
 from scaleproof.ground.records.scaling_report import LookTaken, ScalingReport, WhyEnded

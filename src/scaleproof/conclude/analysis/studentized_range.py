@@ -40,7 +40,7 @@ def studentized_range_quantile(confidence: float, k: int, freedom: int) -> float
         between = ndtr(z + q * sd[:, None]) - ndtr(z)
         return float(weight @ (k * between ** (k - 1) @ z_weight))
 
-    return _solve_for_quantile(probability, confidence, bound)
+    return solve_for_quantile(probability, confidence, bound)
 
 
 @lru_cache(maxsize=4096)
@@ -62,10 +62,10 @@ def dunnett_quantile(confidence: float, k: int, freedom: int) -> float:
         below = ndtr(z + math.sqrt(2) * d * sd[:, None])
         return float(weight @ (below ** (k - 1) @ z_weight))
 
-    return _solve_for_quantile(probability, confidence, bound)
+    return solve_for_quantile(probability, confidence, bound)
 
 
-def _solve_for_quantile(probability: Callable[[float], float], confidence: float, bound: float) -> float:
+def solve_for_quantile(probability: Callable[[float], float], confidence: float, bound: float) -> float:
     """Return the argument, between 0 and `bound`, at which a rising `probability` is `confidence`, to a part in 10^9.
 
     By bisection: scipy.optimize, which has better ways, takes most of a second to import.

@@ -1,4 +1,4 @@
-"""`comparison.json`, schema 1.2: the A/B comparisons of a campaign."""
+"""`comparison.json`, schema 1.3: the A/B comparisons of a campaign."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from scaleproof.ground.files import read_record
 from scaleproof.ground.records.result_file import Estimated, ResultPart
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 
 class Paired(ResultPart):

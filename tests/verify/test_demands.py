@@ -63,6 +63,12 @@ def test_demands_cannot_be_taken_out_of_a_manifest(tmp_path, schema, demands, ac
     assert named == [f"{MANIFEST}: demands: do not say what the campaign asks"] * (not accepted)
 
 
+def test_files_that_are_no_list_of_files_are_named(tmp_path):
+    (tmp_path / MANIFEST).write_text(json.dumps({"schema_version": "1.1", "files": "all"}))
+    (named,) = map(str, check_manifest(tmp_path))
+    assert named == f'{MANIFEST}: files: cannot be "all"; allowed: a mapping of the name of each file to its sha256'
+
+
 def test_another_title_chart_or_target_loss_is_named(tmp_path):
     folder = finished(tmp_path)
     demands = demands_in(folder)

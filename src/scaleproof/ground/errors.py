@@ -308,6 +308,13 @@ def damaged_file(path: Path, why: str) -> UserError:
     return UserError(f"{path} is damaged ({why}); {_how_to_make(path, f'rebuild it with: rm {path} && ')}")
 
 
+def without_place(fault: str, folder: Path) -> str:
+    """Return a fault for a record, which tells no absolute path: a file of `folder` by its name below it."""
+    place = f"{folder}/"
+    # With an absolute path the command that makes the file again goes, too.
+    return fault.partition("; ")[0].replace(place, "") if folder.is_absolute() and place in fault else fault
+
+
 def _how_to_make(path: Path, words: str) -> str:
     """Return `words` and the command that makes the missing file `path` of results/NAME, or why no rule can make it."""
     inside = path.is_relative_to(Path.cwd()) and path.is_absolute()

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
-from scaleproof.ground.errors import describe_first_fault
+from scaleproof.ground.errors import describe_first_fault, shortened
 from scaleproof.ground.files import MOST_BYTES, sha256_of, write_json
 from scaleproof.ground.number_format import integer
 from scaleproof.ground.records.result_file import ResultPart
@@ -74,12 +74,17 @@ def check_manifest(folder: Path) -> list[Difference]:
     path = folder / MANIFEST
     try:
         manifest = json_of(path)
-        listed = {str(name): sha256 for name, sha256 in manifest["files"].items()}
+        listed = manifest["files"]
     except FileNotFoundError:
         problem = f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}"
         return [Difference(MANIFEST, "", problem)]
     except DAMAGES as error:
         return [Difference(MANIFEST, "", f"not readable: {describe_first_fault(error)}")]
+    if not isinstance(listed, dict):
+        problem = (
+            f"cannot be {shortened(json.dumps(listed))}; allowed: a mapping of the name of each file to its sha256"
+        )
+        return [Difference(MANIFEST, "files", problem)]
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
     differences = _faults_of_demands(folder, manifest)

@@ -26,7 +26,7 @@ from scaleproof.conclude.checks.campaign_parts import Arms, ScalingSeries, of_ar
 from scaleproof.conclude.checks.copies import of_all_runs
 from scaleproof.conclude.checks.traces import TracedCell, of_trace
 from scaleproof.conclude.checks.watched import WatchedRun, of_watched
-from scaleproof.ground.errors import UserError, describe_first_fault
+from scaleproof.ground.errors import UserError, describe_first_fault, without_place
 from scaleproof.ground.findings.finding import Finding, Findings
 from scaleproof.ground.findings.registry import (
     AT_A_TIME,
@@ -243,7 +243,7 @@ def _try_check(check: Check[list[AnyRun]], runs: list[AnyRun]) -> tuple[list[Fin
 
 def _unusable_record(run: Run, problem: str) -> Finding:
     """Return the finding that a run's record cannot be checked; `problem`: what it lacks, in words."""
-    return finding_on_unusable_record(run.name, run.metrics.cell, problem)
+    return finding_on_unusable_record(run.name, run.metrics.cell, without_place(problem, run.folder.parents[2]))
 
 
 def audit_campaign(

@@ -15,7 +15,7 @@ import numpy as np
 
 from scaleproof.conclude.checks.census import SETTINGS_DIFFER
 from scaleproof.conclude.checks.updates import gradient_norm
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, without_place
 from scaleproof.ground.findings.registry import AT_A_TIME, Code, Flag, of_run, of_runs
 from scaleproof.ground.number_format import fixed, integer, scientific, significant
 from scaleproof.ground.records.run import MeasuredRun
@@ -361,7 +361,7 @@ def _steps_not_compared(run: MeasuredRun) -> Iterator[str]:
     try:
         reference = find_reference(run.folder, run.metrics.config, run.metrics.data["train_sha256"])
     except UserError as error:
-        yield f"no step is compared with a replay: {error}"
+        yield f"no step is compared with a replay: {without_place(str(error), run.folder.parents[2])}"
         return
     if reference is None:
         return

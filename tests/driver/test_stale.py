@@ -69,7 +69,9 @@ def test_runs_of_other_code_and_another_configuration(measured):
 def test_an_added_cell_is_not_stale(measured):
     path, results = measured
     path.write_text(TEXT.replace("[1x1, 1x2]", "[1x1, 1x2, 1x4]"))
-    assert stale_runs(path, results).runs == []
+    answer = stale_runs(path, results)
+    assert answer.runs == []
+    assert "sizes: not made yet: 2 runs" in stale_text(answer)
 
 
 def test_what_is_missing_behind_results_is_named_with_what_to_type(measured):

@@ -1,6 +1,8 @@
 """`scaleproof watched`: what two lines in a training loop have recorded."""
 
 import argparse
+import os
+from pathlib import Path
 
 from scaleproof.cli.arguments import Group, add_command
 from scaleproof.cli.values import folder
@@ -15,9 +17,10 @@ def watched(args: argparse.Namespace) -> None:
     """
     from scaleproof.conclude.checks.watched import WatchedRun, of_watched, reasons_not_comparable
     from scaleproof.ground.findings.finding import codes_above_note
-    from scaleproof.ground.records.watched import read_watched
+    from scaleproof.ground.records.watched import FOLDER, VARIABLE, read_watched
 
-    runs = [WatchedRun(place.name, read_watched(place)) for place in args.folders]
+    folders = args.folders or [Path(os.environ.get(VARIABLE) or FOLDER)]  # where `watch` writes, if nothing is said
+    runs = [WatchedRun(place.name, read_watched(place)) for place in folders]
     for run in runs:
         rate = "nothing counted"
         if run.tokens_per_s:
@@ -44,4 +47,5 @@ def add(commands: Group) -> None:
         "scaleproof watched ddp/scaleproof-watch zero2/scaleproof-watch      # and whether both did the same work"
     )
     parser = add_command(commands, "watched", watched, doc, example)
-    parser.add_argument("folders", nargs="+", type=folder, metavar="DIR", help="folders with watched.<rank>.json")
+    help_text = "folders with watched.<rank>.json (default: where scaleproof.watch writes by default)"
+    parser.add_argument("folders", nargs="*", type=folder, metavar="DIR", help=help_text)

@@ -11,7 +11,7 @@ from scaleproof.driver.snakemake_view import Seen, ask_snakemake
 from scaleproof.ground.campaign.cells import Cell
 from scaleproof.ground.campaign.loaded import LoadedCampaign
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
-from scaleproof.ground.errors import UserError
+from scaleproof.ground.errors import UserError, plural
 from scaleproof.ground.records.lost_results import lost_files, lost_text, records_of_runs, records_without_runs
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
@@ -54,6 +54,7 @@ class StaleRuns:
     beside: dict[Path, str]  # file -> its rule, of traces, comparisons, ... that would be measured again
     lost: list[Path]  # what results were made from, and is missing now
     view: Mapping[Path, Seen]  # of Snakemake
+    unmade: int  # planned runs that were never made
 
     @property
     def cells(self) -> list[str]:
@@ -76,7 +77,7 @@ class StaleRuns:
 def stale_runs(path: Path, results: Path) -> StaleRuns:
     """Compare a campaign's finished runs with its file `path`, with today's code, and with what Snakemake would do.
 
-    Runs that were never made do not count. Raises UserError where the campaign is not valid.
+    Runs that were never made are not stale. Raises UserError where the campaign is not valid.
     """
     loaded = LoadedCampaign(path)
     planned = loaded.planned(results)
@@ -89,7 +90,10 @@ def stale_runs(path: Path, results: Path) -> StaleRuns:
     ]
     beside = measured_beside(loaded, results).items()
     pending = {path: rule for path, rule in beside if path in view and view[path].pending}
-    return StaleRuns(loaded, results, len(planned), [run for run in judged if run], pending, lost, view)
+    unmade = len(
+        {folder for folder, *_ in planned} - {folder for folder, _ in finished} - {path.parent for path in lost}
+    )
+    return StaleRuns(loaded, results, len(planned), [run for run in judged if run], pending, lost, view, unmade)
 
 
 def _judge_run(folder: Path, cell: Cell, current_code: str, seen: Seen | None) -> _StaleRun | None:
@@ -130,7 +134,8 @@ def _reason_to_measure_again(
 
 def stale_text(stale: StaleRuns) -> str:
     """Return the answer for one campaign, with what to type."""
-    return "\n".join(text for text in (_measured_again_text(stale), _lost_files_text(stale)) if text)
+    unmade = f"{stale.loaded.name}: not made yet: {plural(stale.unmade, 'run')}" if stale.unmade else ""
+    return "\n".join(filter(None, (_measured_again_text(stale), _lost_files_text(stale), unmade)))
 
 
 def _lost_files_text(stale: StaleRuns) -> str:

@@ -83,7 +83,7 @@ def records_without_runs(loaded: LoadedCampaign, results: Path) -> dict[Path, li
         runs = [f"{cell.slug}/rep{repeat}" for cell, repeat in job.runs]
         if not os.path.isfile(record) and concluded.isdisjoint(runs):
             continue
-        made = _listed_names(record, "runs") or runs
+        made = _listed_names(record, "runs") or concluded.intersection(runs) or runs
         files = [results / loaded.name / "runs" / run / name for run in runs if run in made for name in RUN_FILES]
         missing = [path for path in files if not os.path.isfile(path)]
         if missing:

@@ -164,8 +164,9 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
         details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
     details += "; docs/audit.md lists what is recognised"
     unread = {file.name.partition(":")[0] for file in evidence.unread}
-    files = plural(len(evidence.ignored) + len(evidence.traces) + len(unread), "file")
-    return NoResult(f"{source}: no benchmark result among {files}{details}")
+    files = len(evidence.ignored) + len(evidence.traces) + len(unread)
+    what = f"no benchmark result among {plural(files, 'file')}" if files else "there is no file in it"
+    return NoResult(f"{source}: {what}{details}")
 
 
 def _count_figures(tables: list[ReportedTable]) -> FigureCount:

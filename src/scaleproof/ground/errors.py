@@ -258,7 +258,9 @@ def _fault_of_value(place: str, fault: dict[str, Any], message: str) -> str:
         return shortened(message.replace("Input should be", f"a {kind} is in it, not"), 300)
     if not message.startswith("Input should be "):
         return shortened(f"{place}: {message}", 300)
-    allowed = message.removeprefix("Input should be ").replace("valid integer", "whole number")
+    allowed = (
+        message.removeprefix("Input should be ").replace("valid integer", "whole number").replace("valid array", "list")
+    )
     if fault["type"] not in ("literal_error", "enum"):  # of these, commas part the values that are allowed
         allowed = allowed.partition(",")[0]  # "a whole number, unable to parse ..."
     return f"{shortened(place, 100)} cannot be {shortened(repr(fault['input']), 80)}; allowed: {allowed}"

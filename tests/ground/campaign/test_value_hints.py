@@ -82,6 +82,7 @@ MEANT = [
         "workload: {command: 't.py {x}'}\nvary: {x: [A, a]}",
         'line 3: vary.x: "A" and "a" would both be "a" in names of cells',
     ),
+    ("workload: {command: 't.py {x}'}\nvary: {x: ['+', a]}", 'vary.x: "+" has no letter or digit for a name of a cell'),
     ("vary: {seq_len: 128..1024}", "each a whole number"),
     ("execution: {geometry: {nodes: 1, devices: 2}}", "nodes x devices of each"),
     ("workload: {{ model }}", "a key must be a word"),

@@ -153,3 +153,6 @@ def test_a_cell_that_is_newer_than_the_record_of_its_job_is_not_lost(tmp_path, r
     assert len(records_without_runs(loaded, results)[record]) == 3 * len(made)
     record.write_text(json.dumps({"job": job.name, "runs": made[1:]}))
     assert len(records_without_runs(loaded, results)[record]) == 3 * len(made[1:])
+    record.unlink()  # of a publication
+    Path("results/mine/runs.csv").write_text("cell,repeat\nddp-n1x1,1\n")
+    assert len(records_without_runs(loaded, results)[record]) == 3

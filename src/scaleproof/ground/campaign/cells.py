@@ -248,6 +248,9 @@ def _check_distinct_names(axis: str, values: Iterable[object]) -> None:
     named: dict[str, str] = {}  # part of a cell's name -> the value that has it
     for value in values:
         part, text = _slug_part("", value), str(value)
+        if value is not True and not part.strip("-"):
+            nameless = f'"{text}" has no letter or digit for a name of a cell; give a label: {{one: {text!r}}}'
+            raise UserError(f"vary.{axis}: {nameless}", ("vary", axis))
         if part in named:
             alike = f': "{named[part]}" and "{text}" would both be "{part}" in names of cells; give labels'
             fault = f" lists {text} twice" if named[part] == text else alike

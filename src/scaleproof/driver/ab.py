@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import yaml
@@ -188,13 +189,26 @@ def run_comparison(
     except OutOfTime:
         runs = sum(1 for _ in (results / path.stem).glob(f"runs/*/*/{METRICS}"))
         then = "the same command goes on from there" if runs else "give more of them, or shorter runs (--seconds)"
-        why = f"{request.minutes:g} min were over after {plural(runs, 'run')}, without a page; {then}"
+        ratio = _ratio_so_far(results / path.stem / "runs")
+        why = f"{request.minutes:g} min were over after {plural(runs, 'run')}, without a page; {ratio}{then}"
         verdict = AbVerdict("undecided", f"cannot tell yet: {why}")
     if budget:
         entries = read_series(budget)  # with the level of this comparison
         entries[path.stem]["decided"] = verdict.word in ("faster", "slower")
         write_json(budget, entries)
     return path, verdict
+
+
+def _ratio_so_far(runs: Path) -> str:
+    """Return the rates of B over A in the whole rounds, as a part of a sentence; "" where one failed, or is none."""
+    files = [(a, runs / a.parts[-3].replace("a", "b", 1) / a.parts[-2]) for a in runs.glob(f"a-*/*/{METRICS}")]
+    rounds = [(read_run(a.parent).metrics, read_run(b).metrics) for a, b in files if (b / METRICS).is_file()]
+    whole = [(a, b) for a, b in rounds if isinstance(a, Printed) and isinstance(b, Printed) and a.unit == b.unit]
+    rates = [(a.window.tokens_per_s, b.window.tokens_per_s) for a, b in whole]
+    if not rates or len(rates) < len(rounds):
+        return ""
+    a, b = map(median, zip(*rates, strict=True))
+    return f"by the medians of {plural(len(rates), 'round')} B is {b / a:.3g} times as fast, unchecked: no verdict; "
 
 
 def _write_first_campaign(path: Path, request: AbRequest) -> None:

@@ -82,6 +82,9 @@ def _number_hint(value: object, options: list[Schema], unit: str) -> str:
         return f" Write {percent[1]} %."
     if percent and unit.startswith("part of") and (isinstance(value, int) or percent[1] != text):
         return f" Write {float(percent[1]) / 100:g}."
+    fraction = re.fullmatch(r"([0-9]+)/([1-9][0-9]*)", text)
+    if fraction and _is_allowed(int(fraction[1]) / int(fraction[2]), options):
+        return f" Write {int(fraction[1]) / int(fraction[2]):g}."
     match = NUMBER.fullmatch(text) if isinstance(value, str | float) else None
     if match is None or not any(word.startswith(match[2]) for word in ("", *unit.split())):  # 30s, 10 min
         return ""

@@ -46,6 +46,24 @@ CASES = {
     COSTS: ("2,748", "2,448", "in 4 other rows 3.000"),
     LINKS: ("54.2", "45.2", "all 3 other rows is over another figure"),
     EPOCHS: ("1.92", "6.92", "5 epochs x 1.92 = 9.600"),
+    "- Runtime: 494s ({} min)": ("2.8", "8.2", "not one time"),
+    "It printed `loss=2.8731 perplexity={}`.": ("71.69", "17.69", "e to the loss is 17.69"),
+    rows(
+        "Task | Base | SFT | Δ",
+        "MMLU | 51.25% | 54.31% | +3.06pp",
+        "ARC | 40.1% | 39.2% | -0.9pp",
+        "QA | 71.21% | 73.42% | +{}pp",
+    ): (*("5.2", "2.21", "71.21%"),),
+    rows(
+        "Config | Val loss | Δ vs baseline",
+        "a | 3.2814 | -",
+        "b | 3.2533 | -{}",
+        "c | 3.2611 | -0.0203",
+        "d | 3.3107 | +0.0293",
+    ): (*("0.0821", "0.0281", "3.2533 - 3.2814"),),
+    rows("Config | Loss A | Loss B | Diff", "a | 3.2814 | 3.2533 | {}", "b | 3.2611 | 3.2512 | 0.0099"): (
+        *("0.0821", "0.0281", "3.2814 - 3.2533"),
+    ),
     "28 × 7 = {} layers here": ("169", "196", "it is 196"),
     "All: 10.9 MB × 28 = {} MB": ("350", "305", "it is 305.2"),  # no MiB
     rows("Field | Value", "Tokens per step | 528,384", "Max steps | {}", "Planned tokens | 10,001,252,352"): (
@@ -99,6 +117,10 @@ SOUND = (
     "On 8 GPUs:\n\n"
     + rows("Field | Value", "Micro batch | 4", "Gradient accumulation | 2", "Global batch | 64", "Seq length | 512"),
     COSTS.format("2,448").replace("$2,592", "$5,184").replace("$3,072", "$6,144"),  # two kinds of machines
+    "58 s (2.1 min); a step took 350 ms (1.2 s); | step: 10 | loss: 3.2 | ppl: 9.19 |, and loss 3.5, ppl 27.1",
+    rows(
+        "Config | Loss A | Loss B | Diff", "a | 3.2814 | 3.2533 | 0.9%", "b | 3.2611 | 3.2512 | 0.02", "c | 3 | 4 | 1"
+    ),
     rows("Field | Value", "Tokens per step | 524,288", "Max steps | 19,073", "Total tokens | 10B"),
     rows("Field | Value", "Tokens per step | 524,288", "Max steps | 19,073", "Dataset tokens | 15,000,000"),
     rows("Way | Cost ($) | Relative cost", "A | 3,025 | 1.00x", "B | 2,663 | 1.14x", "C | 2,037 | 1.94x"),  # of quality

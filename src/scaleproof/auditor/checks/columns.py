@@ -135,6 +135,11 @@ class FigureColumn:
         return self.meaning.kind
 
     @property
+    def digits(self) -> Floats:
+        """What one unit of the last printed digit of each figure is worth."""
+        return (self.figures.high - self.figures.low) / 2
+
+    @property
     def has_decimals(self) -> bool:
         return any(re.search(r"\d\.\d", text) for text in self.texts)
 
@@ -149,7 +154,7 @@ class FigureColumn:
 
     @property
     def is_in_percent(self) -> bool:
-        return "%" in self.heading or any("%" in text for text in self.texts)
+        return "%" in self.heading or any("%" in text or text.endswith("pp") for text in self.texts)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from scaleproof.auditor.checks.formulas import (
     is_ratio,
     readings,
 )
+from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
 from scaleproof.auditor.read.printed_figures import NUMBER, number
 from scaleproof.auditor.read.reported_tables import ABOUT, resolution_of
@@ -75,7 +76,7 @@ class Explanation:
     formula: Formula
     stated: Figures
     says_so: bool  # whether the heading calls it a speed-up, or names the columns
-    tried: int  # of how many it was chosen: half of the chance is for ratios of columns, half for those of rows
+    tried: int  # of how many it was chosen; ratios and differences, of columns and of rows, have equal chances
 
     @cached_property
     def distance(self) -> Floats:
@@ -112,8 +113,9 @@ class Explanation:
         width = self.width + 2 * FIT_TOLERANCE
         # Of coarse ratios those that are printed alike count once; most are near 1.
         compared = np.where(width < COARSE_WIDTH, ratios, self.stated.middle)
-        # A ratio r is taken to be anywhere in a range of 1 + 2 |log r|, of which `width` agrees.
-        chances = {f"{compared[i]:.3g}": width[i] / (1 + 2 * abs(math.log(ratios[i]))) for i in rows}
+        # A ratio r is taken to be anywhere in a range of 1 + 2 |log r|, of which `width` agrees; a difference, of 1.
+        spread = 0 if self.formula.is_difference else 2
+        chances = {f"{compared[i]:.3g}": width[i] / (1 + spread * abs(math.log(ratios[i]))) for i in rows}
         return -sum(math.log10(min(1.0, chance)) for chance in chances.values())
 
     @cached_property
@@ -201,8 +203,9 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         if not flagged & set(figures.places) and table in context.evidence.tables:
             flags += _ratios_of_nothing(figures)
+        said = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
         for flag in flags:
-            if not flagged & set(flag.about):  # one finding for a row
+            if not (flagged | said) & set(flag.about):  # one finding for a row
                 yield flag
                 flagged |= set(flag.about)
 
@@ -212,19 +215,18 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     formulas = list(formulas_of(target, figures))
     is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
-    ways = readings(target)
-    columns_of_formula = Counter(len(formula.sources) for formula in formulas)
-    explanations = [
-        Explanation(
-            formula,
-            stated,
-            is_speedup or len(formula.sources) == 2,
-            len(columns_of_formula) * len(ways) * columns_of_formula[len(formula.sources)],
-        )
-        for reading, stated in ways.items()
+    possible = [
+        (formula, stated)
+        for reading, stated in readings(target).items()
         for formula in formulas
         if formula.is_difference == (reading == DIFFERENCE)
     ]
+    alike = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
+    explanations = []
+    for formula, stated in possible:
+        columns = len(formula.sources)
+        tried = len(alike) * alike[formula.is_difference, columns]
+        explanations.append(Explanation(formula, stated, is_speedup or columns == 2, tried))
     meant = max(explanations, key=attrgetter("rank"), default=None)
     if flag := _wrong_baseline(figures, target, explanations, meant):
         yield flag
@@ -237,10 +239,10 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     for i in np.flatnonzero(meant.contradicts).tolist():
         # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
-        possible = (other for other in explanations if not (is_one_way and other.formula.sources == inverse))
+        alternatives = (other for other in explanations if not (is_one_way and other.formula.sources == inverse))
         # A change of percentages may be a difference of points.
         in_points = all("%" in text for text in (target.texts[i], meant.formula.above[i], meant.formula.below[i]))
-        explained = in_points or any(other.explains(i, meant) for other in possible)
+        explained = in_points or any(other.explains(i, meant) for other in alternatives)
         if explained or STATISTIC_NAME.match(figures.names[i]) or _is_of_another_size(figures, meant, i):
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"

@@ -7,7 +7,7 @@ more rows than chance explains agree with it to the printed digit.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -35,6 +35,7 @@ GENERAL_WORDS = words_of(
     "speedup speed up x over vs versus baseline gpu gpus single one 1 first scaling weak strong throughput training "
     "relative factor ratio to the of"
 )
+DIFFERENCE_HEADING = re.compile(r"(?i)\bdiff|\bdelta\b|Δ|\bgap\b|\bsaved\b|\bchange\b|\bvs\.?\b")
 SAVING_HEADING = re.compile(r"(?i)\breduc(?:tion|ed)\b|\bsav(?:ed|ings?)\b")
 OVER_THE_ROW_ABOVE = re.compile(r"(?i)\b(?:previous|prior|preceding|above|incremental|step-?wise)\b")
 END_OF_INTERVAL = re.compile(r"(?i)(?:\b|_)(?:low|high|lower|upper|min|max|std|ci|stderr)(?:\b|_)")
@@ -122,6 +123,9 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
     if not name_two_precisions(target.heading):  # "FP16 over FP32" is of both
         sources = [column for column in sources if not name_two_precisions(target.heading, column.heading)]
     yield from _ratios_of_two_columns(target, sources)
+    shares = (column for column in table.columns if column.kind in QUALITY or _is_share(column))
+    measured = [*sources, *(column for column in shares if column is not target)]
+    yield from _differences_of_two_columns(target, measured)
     meant = columns_of_speedups(target, sources)
     rule_meant = "the row above" if OVER_THE_ROW_ABOVE.search(target.heading) else "the row that is 1"
     counts = (column.figures.middle for column in table.columns if column.kind in ("devices", "processes", "nodes"))
@@ -130,6 +134,8 @@ def formulas_of(target: FigureColumn, table: FigureTable) -> Iterator[Formula]:
         for source in sources:
             is_meant = source in meant and rule == rule_meant
             yield from _over_rows(source, rule, base, devices, meaning_of_ratio(target) if is_meant else None)
+        for source in measured:
+            yield _difference_to_row(source, rule, base, measured == [source] and rule == rule_meant)
     yield from (_share_of_sum(source) for source in sources)
 
 
@@ -155,6 +161,34 @@ def _ratios_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) ->
             yield Formula(f"{name}, or the other way round", headings, larger, expected, above.texts, below.texts)
 
 
+def _differences_of_two_columns(target: FigureColumn, sources: list[FigureColumn]) -> Iterator[Formula]:
+    """Yield differences of two columns of one quantity; expected where these are all and `target` is called one."""
+    for one, other in combinations(sources, 2):
+        if (one.kind, family(one), one.meaning.per_device) == (other.kind, family(other), other.meaning.per_device):
+            gap, digits = np.abs(one.figures.middle - other.figures.middle), one.digits + other.digits
+            headings = (one.heading, other.heading)
+            expected = int(len(sources) == 2 and is_called_ratio(target))
+            figures = Figures(np.maximum(gap - digits, 0.0), gap + digits)
+            yield Formula(" - ".join(headings), headings, figures, expected, one.texts, other.texts, is_difference=True)
+
+
+def _is_share(column: FigureColumn) -> bool:
+    """Whether a column is in percent and is no change of others: "87.2%"."""
+    return column.is_in_percent and has_ratios_alone(column) and not is_called_ratio(column)
+
+
+def _difference_to_row(source: FigureColumn, rule: str, base: Rows, is_meant: bool) -> Formula:
+    """Return how far each figure of a column is from that of its baseline row; NaN without one.
+
+    `is_meant`: nothing else can be meant.
+    """
+    gap = np.where(base >= 0, np.abs(source.figures.middle - source.figures.middle[base]), np.nan)
+    figures = Figures(np.maximum(gap - source.digits, 0.0), gap + source.digits)
+    name, texts = f"{source.heading} over {rule}", [source.texts[i] for i in base]
+    usual = ONLY_MEANING if is_meant else int(rule in USUAL_BASELINES)
+    return Formula(name, (source.heading,), figures, usual, source.texts, texts, is_difference=True)
+
+
 def meaning_of_ratio(target: FigureColumn) -> str:
     """Return what a column of ratios is: "speedup", "overhead" (how much longer something takes) or its kind."""
     if SPEEDUP_HEADING.search(target.heading):
@@ -165,7 +199,7 @@ def meaning_of_ratio(target: FigureColumn) -> str:
 def _over_rows(
     source: FigureColumn, rule: str, base: Rows, devices: Figures | None, meant: str | None
 ) -> Iterator[Formula]:
-    """Yield a column over its baseline row, that over the column, both x and / devices if known, and the difference.
+    """Yield a column over its baseline row, that over the column, and both x and / devices if known.
 
     `rule`: what the baseline is called; `base`: its row for each row, -1 without one; `meant`: a `meaning_of_ratio`, if
     nothing but this source can be meant. Example: times 90, 24 give 1, 0.27 and 1, 3.75; on 1, 4 devices 1, 1.07 also.
@@ -188,9 +222,6 @@ def _over_rows(
             more = devices / devices[base]
             yield Formula(f"{name}, x devices", headings, ratio * more, 0, above, below, is_steady)
             yield Formula(f"{name}, / devices", headings, ratio / more, over_devices, above, below, is_steady)
-    gap, width = np.abs(source.figures.middle - at_base.middle), (source.figures.high - source.figures.low) / 2
-    difference = Figures(np.maximum(gap - width, 0.0), gap + width)
-    yield Formula(name, headings, difference, usual, source.texts, texts_at_base, is_difference=True)
 
 
 def _share_of_sum(source: FigureColumn) -> Formula:
@@ -264,9 +295,10 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     units = [figures[0].unit if figures else None for figures in printed]
     are_ratios = [unit is None or unit.dimension in RATIO_DIMENSIONS for unit in units]
     low, high = column.figures.low, column.figures.high
+    difference = {DIFFERENCE: Figures(*np.sort(np.abs([low, high]), axis=0))}  # "+3,530 tok/s"
     ratios = Figures(np.where(are_ratios, low, np.nan), np.where(are_ratios, high, np.nan))
     if not np.isfinite(ratios.low).any():
-        return {DIFFERENCE: column.figures}  # "+3,530 tok/s"
+        return difference
     are_times = all(unit is not None and unit.dimension == "times" for unit in units if unit)
     is_speedup = column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading) or (any(units) and are_times)
     if not column.is_in_percent and is_speedup:
@@ -282,6 +314,8 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
             readings[f"{scale} of"] = ratios.scaled(scale)
             readings[f"{scale} more"] = ratios.scaled(scale, 1.0)
         readings[f"{scale} less"] = ratios.scaled(-scale, 1.0)
+    if not any(units) and DIFFERENCE_HEADING.search(column.heading):
+        readings |= difference
     if column.kind == "efficiency":  # it is a share, no change
         return {name: figures for name, figures in readings.items() if name.endswith("of")}
     return readings

@@ -115,7 +115,7 @@ class RelationSearch:
     @cached_property
     def digits(self) -> Floats:
         """What one unit of the last printed digit is worth."""
-        return np.array([(column.figures.high - column.figures.low)[self.rows] / 2 for column in self.columns])
+        return np.array([column.digits[self.rows] for column in self.columns])
 
     @cached_property
     def logarithms(self) -> Floats:
@@ -179,7 +179,7 @@ class RelationSearch:
         """Return a sentence: "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""
         column, i = self.columns[total], self.rows[row]
         terms = " + ".join(self.columns[k].texts[i] for k in parts)
-        right = f"{self.values[list(parts), row].sum() / column.meaning.scale:.5g}"  # in the unit of the total
+        right = f"{self.values[list(parts), row].sum() / column.unit_of_cell(int(i)):.5g}"  # in the unit of the total
         return f"{terms} = {right}, {column.heading} {column.texts[i]}; in all other rows they are equal"
 
     def products(self) -> Iterator[BrokenRelation]:

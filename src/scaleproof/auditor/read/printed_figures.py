@@ -105,6 +105,7 @@ UNITS_BY_NAME = {
     **dict.fromkeys(("tps", "wps"), Unit("rate", 1.0, "tokens")),
     **dict.fromkeys(("ips", "fps"), Unit("rate", 1.0, "images")),
     **dict.fromkeys(("%", "percent", "pct"), Unit("percent", 0.01)),
+    **dict.fromkeys(("pp", "pts", "points"), Unit("points", 0.01)),
     **dict.fromkeys(("x", "×", "times"), Unit("times", 1.0)),
     **dict.fromkeys(("w", "watt", "watts"), Unit("power", 1.0)),
     **dict.fromkeys(("$", "usd"), Unit("cost", 1.0)),

@@ -64,6 +64,28 @@ CASES = {
     rows("Config | Loss A | Loss B | Diff", "a | 3.2814 | 3.2533 | {}", "b | 3.2611 | 3.2512 | 0.0099"): (
         *("0.0821", "0.0281", "3.2814 - 3.2533"),
     ),
+    rows(
+        "Len | Standard | Flash | Saved",
+        "1,024 | 8.0 MB | 0.5 MB | 94% ↓",
+        "4,096 | 120.5 MB | 2.3 MB | 98% ↓",
+        "8,192 | 512 MB | 42.1 MB | {}% ↓",
+    ): (*("42", "92", "42.1 MB / 512 MB"),),
+    rows(
+        "Part | Type | Bytes | Old bytes",
+        "a | fp16 | 2 | 4",
+        "b | fp16 | 2 | 4",
+        "c | fp32 | 4 | 4",
+        "d | fp32 | 4 | 4",
+        "Total | | {} | 16",
+    ): (*("21", "12", "given as the total of 2, 2, 4, 4"),),
+    rows(
+        "Config | before | after | gain",
+        "a | 22.8 | 23.5 | +3.1%",
+        "b | 592 | 613 | +3.5%",
+        "c | {} | 586 | +4.3%",
+        "d | 18.4 | 18.8 | +2.2%",
+        "e | 386 | 413 | +7.0%",
+    ): (*("265", "562", "265 / 586 = 2.211"),),
     "28 × 7 = {} layers here": ("169", "196", "it is 196"),
     "All: 10.9 MB × 28 = {} MB": ("350", "305", "it is 305.2"),  # no MiB
     rows("Field | Value", "Tokens per step | 528,384", "Max steps | {}", "Planned tokens | 10,001,252,352"): (
@@ -117,6 +139,17 @@ SOUND = (
     "On 8 GPUs:\n\n"
     + rows("Field | Value", "Micro batch | 4", "Gradient accumulation | 2", "Global batch | 64", "Seq length | 512"),
     COSTS.format("2,448").replace("$2,592", "$5,184").replace("$3,072", "$6,144"),  # two kinds of machines
+    rows(
+        "Run | s/it | Speedup vs FP32",
+        *("A FP32 | 160.7195 | 1.000x", "A FP16 | 48.7121 | 3.299x", "B FP32 | 185.2034 | 1.000x"),
+        *("B FP16 | 54.2174 | 3.416x", "B + 1 | 51.9470 | 3.565x", "B + 2 | 49.8680 | 3.714x"),
+    ),
+    rows(
+        "Workflow | FP32 | First FP16 | First speedup | Best FP16 | Best speedup",
+        *("A | 160.72 s/it | 48.71 s/it | 3.299x | 48.71 s/it | 3.299x",),
+        "B | 185.20 s/it | 54.22 s/it | 3.416x | 49.87 s/it with 5 GiB | 3.714x",
+    ),
+    rows("Part | Bytes", "a | 2", "b | 2", "c | 4", "Total | 16"),  # perhaps of more
     "58 s (2.1 min); a step took 350 ms (1.2 s); | step: 10 | loss: 3.2 | ppl: 9.19 |, and loss 3.5, ppl 27.1",
     rows(
         "Config | Loss A | Loss B | Diff", "a | 3.2814 | 3.2533 | 0.9%", "b | 3.2611 | 3.2512 | 0.02", "c | 3 | 4 | 1"

@@ -94,6 +94,10 @@ class Agreement:
         """Return (rows,) whether the product is the same number as in the i-th row."""
         return self.figures.distance(self.figures[np.full(len(self.rows), i)]) <= SAME_TOLERANCE
 
+    def is_alike(self, i: int, k: int) -> bool:
+        """Whether the products of two rows are the same number."""
+        return bool(self._same_as(k)[i])
+
     @cached_property
     def fits(self) -> np.typing.NDArray[np.bool_]:
         """(rows,) whether the product is the expected one."""

@@ -21,6 +21,7 @@ from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.formulas import (
     DIFFERENCE,
     FAMILIES,
+    GENERAL_WORDS,
     ONLY_MEANING,
     RATIO_HEADING,
     SETTINGS,
@@ -31,6 +32,7 @@ from scaleproof.auditor.checks.formulas import (
     is_marked,
     is_ratio,
     readings,
+    words_of,
 )
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
@@ -66,6 +68,7 @@ QUANTITY = re.compile(
 )
 WAY = re.compile(rf"(?i)\b(?:{WAYS}|{VERBS}|overhead|over)\b")
 STATED = re.compile(rf"(?P<about>[~≈]?) ?(?P<sign>[+−-]?)(?P<n>{NUMBER}) ?(?P<unit>x\b|×|%)")
+STARTS_WITH_FIGURE = re.compile(rf"[~≈]?{NUMBER} ?[A-Za-zµ%]").match
 RANGE = re.compile(r"\d ?[-–] ?$|[<>≤≥] ?$")
 
 
@@ -177,9 +180,10 @@ class Explanation:
         if not self.agrees[row]:
             return False
         has_same_sources = self.formula.sources == meant.formula.sources  # they are divided or read in another way
-        # A formula of other columns must be more than a near miss: expected, or right in two rows, and precise.
-        is_expected = bool(self.formula.expected) and self.contradicts.sum() < ROWS_PER_ODD_ROW
-        is_likely = is_expected or int(self.agrees.sum()) >= ROWS_PER_ODD_ROW
+        # A formula of other columns must be more than a near miss: right as often as wrong, precise, and expected or
+        # right in two rows.
+        right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
+        is_likely = right >= wrong and (bool(self.formula.expected) or right >= ROWS_PER_ODD_ROW)
         return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
 
 
@@ -212,6 +216,8 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
+    if _is_of_words(figures, target):
+        return
     formulas = list(formulas_of(target, figures))
     is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
@@ -247,6 +253,13 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]])
+
+
+def _is_of_words(figures: FigureTable, target: FigureColumn) -> bool:
+    """Whether a heading shares a word with a column of words and figures: "Best speedup", "Best: 49.9 s with AMP"."""
+    own_words = words_of(target.heading) - GENERAL_WORDS
+    columns = (words_of(heading) for heading, texts in figures.words.items() if any(map(STARTS_WITH_FIGURE, texts)))
+    return any(own_words & words - GENERAL_WORDS for words in columns)
 
 
 def _wrong_baseline(

@@ -27,7 +27,7 @@ def words_of(text: str) -> set[str]:
 
 RATIO_HEADING = re.compile(
     r"(?i)speed[ _-]?up|scal(?:ing|ability)|ratio|\bfaster\b(?! ?-?r-?cnn)|slower|\bgains?\b|improve|reduc|"
-    r"overhead|saving|relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|Δ|increase|加速|提升"
+    r"overhead|sav(?:ed|ing)|relative|normali[sz]ed|efficien|\bvs\.?\b|×|^x$|\(x\)|\bchange\b|diff|delta|Δ|increase|加速|提升"
 )
 OVERHEAD_HEADING = re.compile(r"(?i)\boverhead\b|\bslow[ -]?down\b|\bslower\b|\breduction\b|\bsav(?:ed|ings?)\b")
 # What the heading of a speed-up may say besides the columns that it is of.

@@ -174,7 +174,11 @@ def _unexplained_rows(figures: FigureTable, agreement: Agreement, alternatives: 
     """Yield the lone rows of an agreement that nothing explains: no other batch, configuration or product."""
     others = [other for other in alternatives if other.fits.sum() >= FEWEST_ROWS and other.evidence > 0]
     explained = {other.rows[i] for other in others for i in np.flatnonzero(other.fits)}
+    ratios = agreement.factors[0].column
+    marked = [k for k, row in enumerate(agreement.rows) if ratios.kind == "speedup" and ratios.figures.middle[row] == 1]
     for i in agreement.lone_rows:
+        if len(marked) > 1 and any(agreement.is_alike(i, k) for k in marked):
+            continue  # each baseline has its own
         has_other_mark = abs(agreement.factor_of(i) / THOUSAND - 1) <= NEAR_WHOLE  # "1.234" may be 1,234
         has_other_size = agreement.is_multiple(i) and not _has_usual_size(figures, agreement, i)
         row = agreement.rows[i]

@@ -103,14 +103,15 @@ class Summary:
 
 def summaries_follow(context: AuditContext) -> Iterator[Flag]:
     """Flag wrong means and totals of the rows above or the columns before them, and shares that do not add up."""
-    for table in context.evidence.tables:
+    for table in context.all_tables:
         if table.cut_off:
             continue  # its totals are of rows that were not read
+        is_read = table in context.evidence.tables
         for figures in figure_tables(table):
-            if not figures.on_side:
+            if is_read and not figures.on_side:
                 yield from _shares_not_adding_up(figures)
             for k, column in enumerate(figures.columns):
-                yield from _wrong_summaries(figures, k, column)
+                yield from _wrong_summaries(figures, k, column, is_read)
 
 
 def _shares_not_adding_up(figures: FigureTable) -> Iterator[Flag]:
@@ -133,10 +134,11 @@ def _figure_of(text: str) -> float:
     return figures[0].value if len(figures) == 1 else math.nan
 
 
-def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iterator[Flag]:
+def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn, is_read: bool) -> Iterator[Flag]:
     """Flag wrong figures of the k-th column, where it is one of means or totals of the columns beside it.
 
-    Of a table on its side that is a row. Example: means 4 and 9 of 2, 4, 6 and of 3, 5, 7.
+    Of a table on its side that is a row. `is_read`: whether its headings are understood; else other figures must show
+    that it is a summary. Example: means 4 and 9 of 2, 4, 6 and of 3, 5, 7.
     """
     match = SUMMARY.fullmatch(column.heading.strip(" *_:"))
     if match is None:
@@ -152,6 +154,9 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn) -> Iter
     of_rows = (Summary(i, name, column, parts, is_total) for i, name in enumerate(figures.names))
     summaries = [summary for summary in of_rows if summary.has_figures and _can_be_summed_up(summary, figures)]
     right = sum(summary.is_near(summary.right) for summary in summaries)
+    needed = (1 if figures.on_side and len(parts) > FEWEST_PARTS else ROWS_PER_ODD_ROW) * (len(summaries) - right)
+    if not is_read and right < max(needed, 1):
+        return
     rows_show_it = right > 0 and len(parts) + right > FEWEST_PARTS + 1  # two rows of two parts, or one of three
     for summary in summaries:
         headings_show_it = repeats > 0 and not summary.is_mean_of_most  # "run 1", "run 2", mean

@@ -222,7 +222,7 @@ VERDICT = re.compile(
     rf"\b{_TARGET} (?:is |was |not )?(?:met|reached|achieved|hit|exceeded|passed|missed|complete\w*)\b|"
     r"\bun?expected(?:ly)? |\btargets\b|\b(?:better|worse|faster|slower|lower|higher) than \w+\b"
 )
-MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️\u00a0\u202f\t]|  ")
+MARKUP = re.compile(r"[<&\\$\[*_`~†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️↑↓\u00a0\u202f\t]|  ")
 # In this order: "&amp;lt;" is "&lt;" as text.
 ENTITIES = {"&nbsp;": " ", "&times;": "×", "&plusmn;": "±", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
 LATEX_SYMBOLS = {"\\times": "×", "\\pm": "±", "\\%": "%", "\\sim": "~", "\\approx": "~", "\\,": " ", "\\&": "&"}
@@ -261,7 +261,7 @@ def plain_text(cell: str) -> str:
     if "\\" in text or "$" in text:
         text = _without_latex(text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"\[\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️†‡]", "", text)
+    text = re.sub(r"\[\^?\w{1,3}\]|[†‡¹²³⁴✅❌⚠️🚀⭐🏆🔥✓✔️†‡]|(?<=[\d%x×]) ?[↑↓]$", "", text)
     text = text.replace("**", "").replace("__", "").replace("`", "").replace("~~", "")
     text = re.sub(r"(?<!\w)[*_](.+?)[*_](?!\w)", r"\1", text)
     return re.sub(r"[\s\u00a0\u202f]+", " ", text).strip().strip("*").strip()

@@ -354,8 +354,7 @@ def figures_of(text: str, european: bool = False) -> list[PrintedFigure]:
         text = re.sub(EUROPEAN, lambda m: m[0].replace(".", "").replace(",", "."), text)
     if time := duration(text.strip()):
         return [time]
-    text = _TIMES_BEFORE.sub(r"\1x", text)
-    m = _CELL_WITH_FIGURE.fullmatch(text)
+    m = _CELL_WITH_FIGURE.fullmatch(_TIMES_BEFORE.sub(r"\1x", text))
     first = _figure_of_match(m) if m else None
     if m is None or first is None:
         return []

@@ -47,7 +47,7 @@ CASES = {
     LINKS: ("54.2", "45.2", "all 3 other rows is over another figure"),
     EPOCHS: ("1.92", "6.92", "5 epochs x 1.92 = 9.600"),
     "- Runtime: 494s ({} min)": ("2.8", "8.2", "not one time"),
-    "It printed `loss=2.8731 perplexity={}`.": ("71.69", "17.69", "e to the loss is 17.69"),
+    "A **{}x** TTFT improvement at c=50 (24,554ms → 143ms)": ("127", "172", "between the two"),
     rows(
         "Task | Base | SFT | Δ",
         "MMLU | 51.25% | 54.31% | +3.06pp",
@@ -149,8 +149,19 @@ SOUND = (
         *("A | 160.72 s/it | 48.71 s/it | 3.299x | 48.71 s/it | 3.299x",),
         "B | 185.20 s/it | 54.22 s/it | 3.416x | 49.87 s/it with 5 GiB | 3.714x",
     ),
+    rows(
+        "qps_target | achieved_qps | p50 latency (ms) | tokens/s",
+        *("1 | 1.005 | 683 | 61.5", "2 | 1.994 | 690 | 60.8", "5 | 4.992 | 721 | 58.2", "10 | 9.981 | 760 | 55.3"),
+        "50 | 36.01 | 868 | 45.5",
+    ),
+    rows(
+        "Tier | Unique (B) | Epochs | Seen (B) | Share",
+        *("web | 3,000 | 1 | 3,000 | 20.0%", "code | 1,100 | 2 | 2,200 | 14.7%", "math | 500 | 2 | 1,000 | 6.7%"),
+        *("natural | 300 | 4 | 1,200 | 8.0%", "other | 900 | 1.5 | 1,350 | 9.0%"),
+    ),
     rows("Part | Bytes", "a | 2", "b | 2", "c | 4", "Total | 16"),  # perhaps of more
-    "58 s (2.1 min); a step took 350 ms (1.2 s); | step: 10 | loss: 3.2 | ppl: 9.19 |, and loss 3.5, ppl 27.1",
+    "58 s (2.1 min); a step took 350 ms (1.2 s)",
+    rows("Model | Plateau | vs Real", "a (256) | 0.54 | 22%", "b (1024) | 0.85 | 34%", "c (1024) | 1.72 | 69%"),
     rows(
         "Config | Loss A | Loss B | Diff", "a | 3.2814 | 3.2533 | 0.9%", "b | 3.2611 | 3.2512 | 0.02", "c | 3 | 4 | 1"
     ),

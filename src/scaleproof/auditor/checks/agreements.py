@@ -14,6 +14,7 @@ from scaleproof.ground.number_format import number
 
 NEAR_WHOLE = 2 * SAME_TOLERANCE  # relative difference from a whole factor
 STANDS_OUT = 0.05  # relative difference of a row that stands out
+REQUEST_STANDS_OUT = 0.25  # likewise, of a product with a latency: answers differ in length
 SHARE_STANDS_OUT = 0.12  # relative difference of an MFU that stands out: it may be of other steps than the rate
 FEWEST_ROWS = 3  # that show what the number is
 # Decimal logarithm of how unlikely it is that rows agree by chance; twice that for all but rate x time.
@@ -111,6 +112,8 @@ class Agreement:
         more, agree so closely that MFU and rate must be of the same steps.
         """
         distance = self.figures.distance(self.expected)
+        if any(factor.column.kind == "latency_s" for factor in self.factors):
+            return distance > REQUEST_STANDS_OUT
         if not any(factor.column.kind in ("mfu", "hfu") for factor in self.factors):
             return distance > STANDS_OUT
         near = distance <= STANDS_OUT

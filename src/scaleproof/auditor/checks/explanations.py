@@ -241,6 +241,9 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
         return
     agreeing = int(meant.agrees.sum())
     others = f"; so in {plural(agreeing, 'other row')} of the table" if agreeing else ""
+    is_base = np.array([text == below for text, below in zip(meant.formula.above, meant.formula.below, strict=True)])
+    if agreeing < FEWEST_OFF and len(meant.formula.sources) == 1 and (meant.contradicts & is_base).any():
+        return  # its baseline is another one: that row says so
     inverse = meant.formula.sources[::-1] if len(meant.formula.sources) == 2 else None
     for i in np.flatnonzero(meant.contradicts).tolist():
         # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round

@@ -46,6 +46,8 @@ SETTINGS = (*NOT_FIGURES, "learning_rate", "zero_stage", "step", "epoch", "repea
 RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
 BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))  # of a collective: one is a constant times the other
 OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
+TOTAL = re.compile(r"(?i)\b(?:total|sum|all|overall|combined|both|end to end)\b")
+TARGET = re.compile(r"(?i)target|goal|offered|requested")  # what was asked for need not have been reached
 NO_CONFIGURATION = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std|total|sum)\b")
 POWERS_OF_TEN = np.arange(-15, 16) * np.log(10)  # natural logarithms
 
@@ -79,7 +81,8 @@ def _search_in(figures: FigureTable, stated: Set[float] = frozenset()) -> "Relat
     """Return a search in the columns and rows that can be compared; None where there are too few."""
     means = [column for column in figures.columns if column.meaning.statistic in (None, "mean")]
     # A setting follows from nothing; a "step" with decimals is none.
-    columns = [column for column in means if column.kind not in SETTINGS or column.has_decimals][:MOST_COLUMNS]
+    measured = [column for column in means if column.kind not in SETTINGS or column.has_decimals]
+    columns = [column for column in measured if not TARGET.search(column.heading)][:MOST_COLUMNS]
     rows = np.array([i for i, name in enumerate(figures.names) if not NO_CONFIGURATION.match(name)], dtype=np.int64)
     is_enough = len(rows) >= FEWEST_ROWS and len(columns) >= 2
     return RelationSearch(figures, columns, rows, stated) if is_enough else None
@@ -170,7 +173,7 @@ class RelationSearch:
         columns = [self.columns[k] for k in (total, *parts)]
         dimensions = self.dimensions[[total, *parts]]
         known = dimensions[~np.isnan(dimensions[:, 0])]
-        if self.table.on_side and len(known) < len(columns):
+        if self.table.on_side and (len(known) < len(columns) or not TOTAL.search(self.columns[total].heading)):
             return False  # names of rows are of anything
         have_one_dimension = bool((known == known[:1]).all())
         return have_one_dimension and len({column.is_in_percent for column in columns}) == 1

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from math import e
 
 from scaleproof.auditor.read.printed_figures import NUMBER, PrintedFigure, figures_of, number, plain_text, unit_of
 from scaleproof.auditor.read.reported import StatedResult
@@ -17,8 +16,7 @@ _SAME_TIME = re.compile(
     rf"(?<![\w.,–-])(?P<a>{NUMBER} ?(?:s|sec|seconds|min|minutes|h|hours)) \((?:[~≈] ?|about )?"
     rf"(?P<b>{NUMBER} ?(?:min|mins|minutes|h|hr|hrs|hours|days))\)"
 )
-_PERPLEXITY = re.compile(rf"(?i)\bloss(?:[=:] ?| )(?P<a>{NUMBER})[ ,;/|]+(?:perplexity|ppl)(?:[=:] ?| )(?P<b>{NUMBER})")
-MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(|(?i:perplexity|ppl)")
+MARK_OF_RESULT = re.compile(rf"{BETWEEN_ENDS.pattern}|[=≈]|\d ?[a-z]+ \(")
 _UNIT = r"(?: ?(?:[kKMBT] ?)?(?:[A-Za-zµ]+|%)(?:/[A-Za-z]+){0,2})?"
 _ENDS = rf"(?<![\w.,–-])(?P<a>\$?{NUMBER}{_UNIT}) ?(?:→|->|=>|to|vs\.?|versus|against) ?(?P<b>\$?{NUMBER}{_UNIT})"
 _ABOUT = r"(?P<about>~|≈|about |around |roughly |nearly |almost |approximately )?"
@@ -28,7 +26,7 @@ _CHANGES = [
     re.compile(pattern)
     for pattern in (
         rf"{_ENDS} ?\((?:an? |or )?{_FIGURE}(?: {_WAY})?(?=[),;])",
-        rf"{_FIGURE}(?: {_WAY})? \((?:from )?{_ENDS}\)",
+        rf"{_FIGURE}(?: [^().,;]{{0,40}})? \((?:from )?{_ENDS}\)",
         rf"\bby {_FIGURE} from {_ENDS}(?=[ .,;)]|$)",
         rf"{_FIGURE}(?: \w+)?(?: {_WAY})?: [Ff]rom {_ENDS}(?=[ .,;)]|$)",
         rf"\bfrom {_ENDS}(?: by|,? an?) {_FIGURE}(?: {_WAY})?(?=[.,;)]|$)",
@@ -49,25 +47,12 @@ def stated_results(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Stat
 
 
 def _same_figures(source: str, text: str) -> Iterator[StatedResult]:
-    """Yield times that are stated in two units, and a perplexity beside its loss: "loss=2.87 perplexity=17.69"."""
+    """Yield times that are stated in two units: "494 s (8.2 min)"."""
     for m in _SAME_TIME.finditer(text):
         times = figures_of(m["a"])[:1] + figures_of(m["b"])[:1]
         time, same = (_around(time.value, time.resolution) * (time.unit.scale if time.unit else 1.0) for time in times)
         if time.middle > (times[1].unit.scale if times[1].unit else 1.0):  # less may be a mean and its maximum
             yield StatedResult(source, m[0], same, (time,), "the two are not one time")
-    for m in _PERPLEXITY.finditer(text):
-        loss, perplexity = (number(m[name]) or 0.0 for name in "ab")
-        if 0 < loss < LARGEST_LOSS:
-            # It may be the mean of batches, or of base 2.
-            right = [
-                PrintedInterval(MEAN_PERPLEXITY[0] * base**loss, MEAN_PERPLEXITY[1] * base**loss) for base in (e, 2)
-            ]
-            stated = _around(perplexity, resolution_of(m["b"]))
-            yield StatedResult(source, m[0], stated, tuple(right), f"e to the loss is {e**loss:.4g}")
-
-
-LARGEST_LOSS = 20.0
-MEAN_PERPLEXITY = (0.5, 2.0)  # over e to the mean loss, which may hold other terms
 
 
 def _changes(source: str, text: str) -> Iterator[StatedResult]:

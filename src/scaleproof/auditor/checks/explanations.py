@@ -21,7 +21,6 @@ from scaleproof.auditor.checks.efficiencies import efficiencies_follow
 from scaleproof.auditor.checks.formulas import (
     DIFFERENCE,
     FAMILIES,
-    GENERAL_WORDS,
     ONLY_MEANING,
     RATIO_HEADING,
     SETTINGS,
@@ -32,7 +31,6 @@ from scaleproof.auditor.checks.formulas import (
     is_marked,
     is_ratio,
     readings,
-    words_of,
 )
 from scaleproof.auditor.checks.identities import totals_follow
 from scaleproof.auditor.checks.ratios import RATIO_TOLERANCE, speedups_follow
@@ -68,7 +66,6 @@ QUANTITY = re.compile(
 )
 WAY = re.compile(rf"(?i)\b(?:{WAYS}|{VERBS}|overhead|over)\b")
 STATED = re.compile(rf"(?P<about>[~≈]?) ?(?P<sign>[+−-]?)(?P<n>{NUMBER}) ?(?P<unit>x\b|×|%)")
-STARTS_WITH_FIGURE = re.compile(rf"[~≈]?{NUMBER} ?[A-Za-zµ%]").match
 RANGE = re.compile(r"\d ?[-–] ?$|[<>≤≥] ?$")
 
 
@@ -259,10 +256,11 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
 
 
 def _is_of_words(figures: FigureTable, target: FigureColumn) -> bool:
-    """Whether a heading shares a word with a column of words and figures: "Best speedup", "Best: 49.9 s with AMP"."""
-    own_words = words_of(target.heading) - GENERAL_WORDS
-    columns = (words_of(heading) for heading, texts in figures.words.items() if any(map(STARTS_WITH_FIGURE, texts)))
-    return any(own_words & words - GENERAL_WORDS for words in columns)
+    """Whether the column before a column of ratios has figures that were not read: "49.9 s/it with AMP"."""
+    read = {column.position for column in figures.columns}
+    others = [k for k in range(len(read) + len(figures.words)) if k not in read]
+    before = dict(zip(others, figures.words.values(), strict=False)).get(target.position - 1, [""])
+    return all(re.search(r"\d\.\d", text) for text in before)
 
 
 def _wrong_baseline(

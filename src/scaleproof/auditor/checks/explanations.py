@@ -204,9 +204,9 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
         if not flagged & set(figures.places) and table in context.evidence.tables:
             flags += _ratios_of_nothing(figures)
-        said = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
+        of_totals = {place for finding in totals_follow(context) for place in finding.runs} if flags else set()
         for flag in flags:
-            if not (flagged | said) & set(flag.about):  # one finding for a row
+            if not (flagged | of_totals) & set(flag.about):  # one finding for a row
                 yield flag
                 flagged |= set(flag.about)
 

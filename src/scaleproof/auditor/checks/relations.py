@@ -47,7 +47,7 @@ RATE_HEADING = re.compile(r"(?i)\w ?(?:/|per) ?s(?:ec(?:ond)?)?\b")
 BANDWIDTHS = (re.compile(r"(?i)\balg"), re.compile(r"(?i)\bbus"))  # of a collective: one is a constant times the other
 OF_PEAK = re.compile(r"(?i)\b(?:peak|roofline|theoretical|max(?:imum)?|[mh]fu)\b")
 TOTAL = re.compile(r"(?i)\b(?:total|sum|all|overall|combined|both|end to end)\b")
-TARGET = re.compile(r"(?i)target|goal|offered|requested")  # what was asked for need not have been reached
+TARGET = re.compile(r"(?i)target|goal|offered|requested|complet|succe|fail")  # which need not have been reached
 NO_CONFIGURATION = re.compile(r"(?i)(?:mean|avg|average|median|geomean|min|max|std|total|sum)\b")
 POWERS_OF_TEN = np.arange(-15, 16) * np.log(10)  # natural logarithms
 

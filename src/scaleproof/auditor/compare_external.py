@@ -59,14 +59,8 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
             raise field_error(name, stated_a)
     unstated = [name for name in stated_a if None in (stated_a[name], stated_b[name])]
     differing = [name for name in stated_a if name not in unstated and stated_a[name] != stated_b[name]]
-    unintended = [name for name in differing if name not in vary]
-    if unintended:
-        why: str | None = why_incomparable(unintended, vary)
-    elif fixed := sorted(set(differing) & _fixed_fields(unit, runs_a + runs_b)):
-        why = f"{unit} do not say how much was done where {', '.join(fixed)} differs; let both print tokens/s"
-    else:
-        why = _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)
-
+    why = _why_unequal(unit, differing, vary, runs_a + runs_b)
+    why = why or _why_copied(runs_a, runs_b) or _why_invalid(a, b, evidence)
     rate_a = mean_rate([rates[unit] for rates in rates_a])
     rate_b = mean_rate([rates[unit] for rates in rates_b])
     b_over_a = ratio_of_independent(rate_b, rate_a)
@@ -75,7 +69,7 @@ def compare_external(a: Path, b: Path, vary: list[str]) -> Compared:
         b=str(b),
         runs=(len(runs_a), len(runs_b)),
         rates=(rate_a.value, rate_b.value),
-        intended=sorted(set(differing) - set(unintended)),
+        intended=sorted(set(differing) & set(vary)),
         why=why,
         ratio=None if why else b_over_a.value,
         low=None if why else b_over_a.low,
@@ -93,6 +87,15 @@ def _common_unit(sides: str, rates: list[dict[str, float]]) -> str:
             return unit
     units = ", ".join(sorted({unit for of_run in rates for unit in of_run}))
     raise UserError(f"{sides} state how fast they were in different units: {units}; let both print the same one")
+
+
+def _why_unequal(unit: str, differing: list[str], vary: list[str], runs: list[ReportedRun]) -> str | None:
+    """Return why there is no ratio of runs that differ in these fields. None where nothing differs that counts."""
+    if unintended := [name for name in differing if name not in vary]:
+        return why_incomparable(unintended, vary)
+    fixed = sorted(set(differing) & _fixed_fields(unit, runs))
+    what = f"{unit} do not say how much was done where {', '.join(fixed)} differs"
+    return f"{what}; let both print tokens/s" if fixed else None
 
 
 def _why_copied(runs_a: list[ReportedRun], runs_b: list[ReportedRun]) -> str | None:

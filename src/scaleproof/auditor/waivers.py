@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scaleproof.auditor.annotations import located
 from scaleproof.auditor.audit import Audit
-from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, by_subject, mark_of
+from scaleproof.auditor.checks.overview import OverviewLine, ScalingLine, Subjects, by_subject, mark_of
 from scaleproof.ground.errors import UserError, did_you_mean, shortened
 from scaleproof.ground.files import read_regular
 from scaleproof.ground.findings.catalog import pages_by_code
@@ -79,25 +79,25 @@ def read_waivers(file: Path) -> list[Waiver]:
 
 
 def without_waived(audit: Audit, waivers: Sequence[Waiver], paths: Sequence[Path], today: date) -> Waived:
-    """Take the findings out of `audit` that are waived until `today` or longer, and mark their rows as waived.
-
-    `paths`: what was audited.
-    """
+    """Take the findings out of `audit` that are waived until `today` or longer, and mark their rows as waived."""
     in_force = [waiver for waiver in waivers if waiver.until >= today]
-    covered = {waiver: [finding for finding in audit.findings if waiver.covers(finding, paths)] for waiver in in_force}
-    waived = [finding for finding in audit.findings if any(finding in findings for findings in covered.values())]
+    waived = [finding for finding in audit.findings if any(waiver.covers(finding, paths) for waiver in in_force)]
     remaining = [finding for finding in audit.findings if finding not in waived]
+    in_use = [waiver for waiver in in_force if any(waiver.covers(finding, paths) for finding in waived)]
 
-    remarks = [f"waived: {waiver}" for waiver, findings in covered.items() if findings]
-    remarks += [f"covers no whole finding: {waiver}" for waiver, findings in covered.items() if not findings]
+    remarks = [f"waived: {waiver}" for waiver in in_use]
+    remarks += [f"covers no whole finding: {waiver}" for waiver in in_force if waiver not in in_use]
     remarks += [f"has ended, and waives nothing: {waiver}" for waiver in waivers if waiver.until < today]
-    about, waived_about = by_subject(remaining), by_subject(waived)
-    lines: list[OverviewLine | ScalingLine] = [*audit.readings, *audit.scaling]
+    _mark_as_waived([*audit.readings, *audit.scaling], by_subject(waived), by_subject(remaining))
+    return Waived(audit.model_copy(update={"findings": remaining}), waived, remarks)
+
+
+def _mark_as_waived(lines: Sequence[OverviewLine | ScalingLine], waived: Subjects, remaining: Subjects) -> None:
+    """Give each line that a waived finding is about the mark of its remaining ones, or "waived"."""
     for line in lines:
         subjects = {line.place, line.name} if isinstance(line, OverviewLine) else {line.place}
-        if line.mark and not subjects.isdisjoint(waived_about):
-            line.mark = mark_of([finding for subject in subjects for finding in about[subject]]) or "waived"
-    return Waived(audit.model_copy(update={"findings": remaining}), waived, remarks)
+        if line.mark and not subjects.isdisjoint(waived):
+            line.mark = mark_of([finding for subject in subjects for finding in remaining[subject]]) or "waived"
 
 
 def _fault(error: ValidationError) -> str:

@@ -151,10 +151,7 @@ def unrecorded_text(loaded: LoadedCampaign, results: Path, outputs: Collection[P
 
 
 def choices_text(loaded: LoadedCampaign, results: Path, *rules: str) -> str:
-    """Return two lines, of which people choose one: the command to keep the runs, and the one to measure them again.
-
-    `rules`: those that Snakemake runs again only when forced to.
-    """
+    """Return two lines, of which people choose one: the command to keep the runs, and the one to measure them again."""
     report = results / loaded.name / "report.html"
     forced = f"--forcerun {' '.join(rules)} -- " if rules else ""
     return (

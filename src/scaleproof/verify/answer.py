@@ -7,7 +7,7 @@ ranking, the cells of one size, of which those that share a letter are not told 
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from string import ascii_lowercase
@@ -16,22 +16,21 @@ from typing import Any
 from scaleproof.ground.campaign.strategies import SHARDING, simplicity, without_offload
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify import intervals
-from scaleproof.verify.contents import REPORT, schema_of
-from scaleproof.verify.intervals import Bounds, CellFamily, PairNoise
-from scaleproof.verify.raw import Difference, RawRun, check_values, close
-from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell, comparable
-from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
+from scaleproof.verify.contents import REPORT, points_of
+from scaleproof.verify.intervals import Bounds, CellFamily
+from scaleproof.verify.raw import Difference, RawRun, check_values
+from scaleproof.verify.raw_cells import BATCHLESS, RawAnswer, RawCell
+from scaleproof.verify.recompute import CONFIDENCE, by_cell, comparable, has_speedup
+from scaleproof.verify.reports import is_of_runs
+from scaleproof.verify.resolution import check_resolution, check_resolve
 from scaleproof.verify.stated import settings_of
 
-ROUND_CONFIDENCE = 1 - 0.05 * (1 - 1.25**-3)  # of a look after further repeats (docs/statistics.md)
 LEVELS = ("printed", "watched", "built")  # of evidence, the weakest first
 LAW_OF = {"strong": "amdahl", "weak": "gustafson", None: None}
 DISTURBING = {"run-stands-out", "device-throttled", "cores-shared"}  # codes; a cell with one is not recommended
 # They change from round to round, which disturbs no ratio of cells whose repeats match.
 DISTURBING_ROUNDS = {"two-clock-states", "drift-over-repeats", "repeats-correlated"}
 LOW, EXCELLENT = 0.7, 0.85  # an efficiency is "low" below the first, "excellent" from the second on
-EVEN_DRAWS = (5, 3)  # schema from which on simulated differences have no more than today's error
-MOST_REPEATS, MOST_TIMES = 1000, 5  # advice names no more repeats than this, and no more times those that there are
 
 
 def check_answer(
@@ -45,15 +44,7 @@ def check_answer(
     yield from check_values(REPORT, "", report, _expected_of_report(runs, findings))
     yield from _check_series_names(answer)
     for series in report["series"]:
-        base = answer.cells.get(series["baseline"])
-        for point in series["runs"].values():
-            if base and point["cell"] in answer.cells:  # both have runs with numbers
-                yield from check_values(REPORT, point["cell"], point, _expected_of_size(answer, series, point))
-                yield from _check_incomparable(point["incomparable"], answer.cells[point["cell"]], base)
-                yield from _check_best_single(answer, series, point)
-        sizes = [point["cell"] for point in series["runs"].values() if not point["incomparable"]]
-        largest_over_smallest = answer.noise(sizes[-1], sizes[0]) if len(sizes) > 1 else None
-        yield from _check_resolve(series["resolve"], series["name"], largest_over_smallest, answer)
+        yield from _check_series(answer, series)
     yield from _check_groups(answer)
     for index, ranking in enumerate(report["ranking"]):
         yield from _check_ranking(answer, index, ranking)
@@ -61,10 +52,23 @@ def check_answer(
         yield from _check_question(answer, report["question"])
 
 
+def _check_series(answer: RawAnswer, series: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where the sizes of a series, or what further repeats of it would show, are not as its runs give them."""
+    points = series["runs"].values()
+    for point in points:
+        name, base = point["cell"], series["baseline"]
+        if {name, base} <= answer.cells.keys():  # both have runs with numbers
+            yield from check_values(REPORT, name, point, _expected_of_size(answer, series, point))
+            yield from _check_incomparable(point["incomparable"], answer.cells[name], answer.cells[base])
+            yield from _check_best_single(answer, series, point)
+    sizes = [point["cell"] for point in points if not point["incomparable"]]
+    largest_over_smallest = answer.noise(sizes[-1], sizes[0]) if len(sizes) > 1 else None
+    yield from check_resolve(series["resolve"], series["name"], largest_over_smallest, answer)
+
+
 def _expected_of_report(runs: Sequence[RawRun], findings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the expected fields on all runs: level, unit, evidence, validity, and the time of one run of each cell."""
-    of_cells = [finding for finding in findings if finding.get("concerns", "runs") in ("runs", "scaling")]
-    invalid = sorted({finding["code"] for finding in of_cells if finding["severity"] == "invalid"})
+    invalid = sorted({one["code"] for one in findings if is_of_runs(one) and one["severity"] == "invalid"})
     status = "invalid_comparison" if invalid else "ok"
     expected = {"confidence": CONFIDENCE, "clock": "window", "mismatches": invalid, "status": status}
     measured = [run.metrics for run in runs if run.ok]
@@ -175,23 +179,29 @@ def _check_best_single(answer: RawAnswer, series: Mapping[str, Any], point: Mapp
     """
     cell, stated = answer.cells[point["cell"]], point["best_single"]
     where = f"{cell.name}, best_single"
-    # In weak scaling one device does its part of the cell's work. None: a command whose batch nobody states.
-    batch = cell.batch and cell.batch / (cell.devices if series["kind"] == "weak" else 1)
-    singles = [other for other in answer.cells.values() if other.devices == 1]
-    same_work = [other for other in singles if batch and other.work == cell.work and other.batch == batch]
+    same_work = _single_devices_with_same_work(answer, cell, series["kind"])
     best = next((other for other in same_work if other.name == stated), None)
-    if stated is None:
-        for other in same_work:
-            fields = point["best_single_incomparable"]
-            yield from _check_incomparable(fields, cell, other)
-            if not fields:
-                yield from check_values(REPORT, where, stated, other.name)
-    elif best is None:
-        yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
-    else:
+    if best:
         faster = [other.name for other in same_work if other.rate > best.rate and other.program == best.program]
         if faster:  # by the same program on the same machine
             yield from check_values(REPORT, where, stated, faster[0])
+        return
+    if stated:
+        yield Difference(REPORT, where, f"is {stated}, which does not do the same work on one device")
+        return
+    fields = point["best_single_incomparable"]
+    for other in same_work:
+        yield from _check_incomparable(fields, cell, other)
+        if not fields:
+            yield from check_values(REPORT, where, stated, other.name)
+
+
+def _single_devices_with_same_work(answer: RawAnswer, cell: RawCell, kind: str | None) -> list[RawCell]:
+    """Return the cells on one device that do the work of a cell; in weak scaling, that of one of its devices."""
+    if not cell.batch:  # a command whose batch nobody states
+        return []
+    work = (cell.work, cell.batch / (cell.devices if kind == "weak" else 1))
+    return [other for other in answer.cells.values() if other.devices == 1 and (other.work, other.batch) == work]
 
 
 def _check_incomparable(fields: Sequence[str], cell: RawCell, base: RawCell) -> Iterator[Difference]:
@@ -218,26 +228,13 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
     first = answer.cells.get(next(iter(entries)))
     if first is None:  # it has no run with numbers: another check says so
         return
+    yield from check_values(REPORT, where, ranking, _expected_of_ranking(first, family, names))
     work = dict(zip(BATCHLESS, first.work, strict=True))
     if not isinstance(first.config["workload"].get("model"), str):  # a shape, which the report describes in words
         del work["model"]
-    expected = {
-        "devices": first.devices,
-        "global_batch": first.batch,
-        "method": family.method if family else None,
-        "claims": len(family.cells) * (len(family.cells) - 1) // 2 if family else 0,
-        "fastest_shown": bool(family and all(family.differ(first.name, name) for name in names if name != first.name)),
-    }
-    yield from check_values(REPORT, where, ranking, expected)
     yield from check_values(REPORT, where, {name: str(ranking[name]) for name in BATCHLESS}, work)
-    for name, entry in entries.items():
-        cell = answer.cells.get(name)
-        if cell:
-            yield from check_values(REPORT, name, entry, {"strategy": cell.strategy})
-            yield from _check_incomparable(entry["incomparable"], cell, first)
-        if cell and "repeats" in entry["incomparable"] and len(cell.runs) >= intervals.FEWEST:
-            problem = f"is left out for its repeats, of which it has {len(cell.runs)}"
-            yield Difference(REPORT, f"{where}, {name}", problem)
+    for name in filter(answer.cells.__contains__, entries):
+        yield from _check_ranked_cell(where, entries[name], answer.cells[name], first)
     yield from _check_letters(family, where, names, entries)
     advice = _expected_advice(answer, family, ranking)
     if advice or not ranking["recommendation"]:
@@ -246,9 +243,28 @@ def _check_ranking(answer: RawAnswer, index: int, ranking: Mapping[str, Any]) ->
         yield Difference(REPORT, f"{where}, recommendation", "is one, though cells were not compared")
     if family and ranking["resolve"]:
         shown_by = partial(intervals.detectable_by_family, family)
-        yield from _check_resolution(ranking["resolve"], where, family.n, shown_by, answer)
+        yield from check_resolution(ranking["resolve"], where, family.n, shown_by, answer)
     elif family or ranking["resolve"]:
         yield Difference(REPORT, f"{where}, resolve", "is there without a comparison, or is missing")
+
+
+def _expected_of_ranking(first: RawCell, family: CellFamily | None, names: Sequence[str]) -> dict[str, Any]:
+    """Return the expected fields of a ranking whose first cell is `first`, and whose comparable ones are `names`."""
+    expected: dict[str, Any] = {"devices": first.devices, "global_batch": first.batch}
+    if family is None:
+        return expected | {"method": None, "claims": 0, "fastest_shown": False}
+    is_shown = all(family.differ(first.name, name) for name in names if name != first.name)
+    pairs = math.comb(len(family.cells), 2)
+    return expected | {"method": family.method, "claims": pairs, "fastest_shown": is_shown}
+
+
+def _check_ranked_cell(where: str, entry: Mapping[str, Any], cell: RawCell, first: RawCell) -> Iterator[Difference]:
+    """Yield where a ranking says of a cell what its runs do not. `first`: the fastest cell."""
+    yield from check_values(REPORT, cell.name, entry, {"strategy": cell.strategy})
+    yield from _check_incomparable(entry["incomparable"], cell, first)
+    if "repeats" in entry["incomparable"] and len(cell.runs) >= intervals.FEWEST:
+        problem = f"is left out for its repeats, of which it has {len(cell.runs)}"
+        yield Difference(REPORT, f"{where}, {cell.name}", problem)
 
 
 def _check_letters(
@@ -283,26 +299,32 @@ def _expected_advice(answer: RawAnswer, family: CellFamily | None, ranking: Mapp
     if family is None:
         return advice
     disturbing = DISTURBING if family.method == "tukey-blocks" else DISTURBING | DISTURBING_ROUNDS
-    disturbed = [name for name in names if disturbing & set(answer.codes.get(name, ()))]
-    points = {point["cell"]: point for series in answer.report["series"] for point in series["runs"].values()}
+    advice["disturbed"] = [name for name in names if disturbing & set(answer.codes.get(name, ()))]
+    points = {point["cell"]: point for _, point in points_of(answer.report)}
     promising = [name for name in names if _beats_one_device(family, points.get(name))]
-    effort = {name: simplicity(answer.cells[name].strategy) for name in names}  # small for a simple strategy
+    candidates = [name for name in promising if name not in advice["disturbed"]]
+    advice["why"] = "disturbed" if len(candidates) < len(promising) else "none-beats-one-device"
+    effort_of = {name: simplicity(answer.cells[name].strategy) for name in candidates}
+    return advice | _choice(family, names, effort_of, margin)
+
+
+def _choice(
+    family: CellFamily, names: Sequence[str], effort_of: Mapping[str, tuple[int, bool]], margin: float
+) -> dict[str, str | float | None]:
+    """Return which of the cells with an effort, that of their strategy, is to be taken; {} if none is near enough."""
+    others_of = {name: [other for other in names if other != name] for name in effort_of}
     # Bounds of the ratio of each cell to the fastest of the others.
-    lowest = {name: family.worst(name, [other for other in names if other != name]) for name in names}
-    highest = {name: min(family.bounds(name, other)[1] for other in names if other != name) for name in names}
-    simplest_first = sorted(set(promising) - set(disturbed), key=lambda name: (effort[name], names.index(name)))
-    qualified = [name for name in simplest_first if lowest[name] >= 1 - margin]
+    lowest = {name: family.worst(name, others) for name, others in others_of.items()}
+    highest = {name: min(family.bounds(name, other)[1] for other in others) for name, others in others_of.items()}
+    simplest_first = sorted(effort_of, key=effort_of.__getitem__)
     possible = [name for name in simplest_first if highest[name] >= 1 - margin]
-    advice |= {"why": None, "disturbed": disturbed}
-    if qualified:
-        chosen = qualified[0]
-        simpler = [name for name in possible if effort[name] < effort[chosen]]
-        advice |= {"cell": chosen, "worst": 1 - lowest[chosen], "simpler": next(iter(simpler), None)}
-    elif possible:
-        advice |= {"why": "undecided", "candidate": possible[0], "worst": 1 - lowest[possible[0]]}
-    else:
-        advice["why"] = "disturbed" if set(promising) & set(disturbed) else "none-beats-one-device"
-    return advice
+    chosen = next((name for name in simplest_first if lowest[name] >= 1 - margin), None)
+    if chosen:
+        simpler = next((name for name in possible if effort_of[name] < effort_of[chosen]), None)
+        return {"why": None, "cell": chosen, "worst": 1 - lowest[chosen], "simpler": simpler}
+    if possible:
+        return {"why": "undecided", "candidate": possible[0], "worst": 1 - lowest[possible[0]]}
+    return {}
 
 
 def _beats_one_device(family: CellFamily, point: Mapping[str, Any] | None) -> bool:
@@ -327,7 +349,7 @@ def _check_question(answer: RawAnswer, question: Mapping[str, Any]) -> Iterator[
         expected = {"status": _status_of(question, bounds), "ratio": {"value": value, "low": low, "high": high}}
         noise = answer.noise(subject, base) if expected["status"] == "undecided" else None
     yield from check_values(REPORT, "question", question, expected)
-    yield from _check_resolve(question["resolve"], "question", noise, answer)
+    yield from check_resolve(question["resolve"], "question", noise, answer)
 
 
 def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
@@ -338,61 +360,3 @@ def _status_of(question: Mapping[str, Any], bounds: Bounds | None) -> str:
         return "yes" if low > aim else "no"
     factor = 1 + (question["within"] or 0.0)  # "near" has no bound that is further from the aim
     return "near" if aim / factor < low and high < aim * factor else "undecided"
-
-
-def _check_resolve(
-    stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: RawAnswer
-) -> Iterator[Difference]:
-    """Yield where further repeats of a ratio show other differences than `stated`. `noise`: None if none are due."""
-    if stated and noise:
-        yield from _check_resolution(stated, where, noise.n, partial(intervals.detectable_by_pair, noise), answer)
-    elif stated or noise:  # it needs three runs of each cell
-        problem = "cannot be recomputed from the raw files" if stated else "is missing"
-        yield Difference(REPORT, f"{where}, resolve", problem)
-
-
-def _check_resolution(
-    stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
-) -> Iterator[Difference]:
-    """Yield where `stated` gives other differences than those that `n` repeats and further ones show.
-
-    `shown_by(n, level)`: the log ratio that n repeats show in intervals of that level.
-    """
-    where = f"{where}, resolve"
-    looks = _repeats_after_looks(n)
-    in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
-    expected: dict[str, Any] = {"n": n, "further": {"repeats": in_reach}}
-    planned = _planned_effect(answer.report)
-    if planned and where != "question, resolve":  # a question has an effect of its own
-        expected["effect"] = planned
-    yield from check_values(REPORT, where, stated, expected)
-    now = shown_by(n, answer.confidence)
-    later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
-    error = intervals.ERROR if schema_of(answer.report) >= EVEN_DRAWS else intervals.EARLIER_ERROR
-    for name, section, log_ratio in (("", stated, now), ("further, ", stated["further"], later)):
-        if not close(math.log1p(section["detectable"]), log_ratio, error):
-            place = f"{where}, {name}detectable"
-            yield from check_values(REPORT, place, section["detectable"], math.expm1(log_ratio))
-    enough = stated["repeats"]  # None: more than MOST_REPEATS
-    effect = math.log1p(stated["effect"])
-    fewer = max((repeats for repeats in looks if repeats < (enough or math.inf)), default=None)
-    fewer_suffice = fewer and (1 + error) * shown_by(fewer, ROUND_CONFIDENCE) < effect
-    too_few = enough and (1 - error) * shown_by(enough, ROUND_CONFIDENCE) > effect
-    if fewer_suffice or too_few or (enough and enough not in looks):
-        yield Difference(REPORT, f"{where}, repeats", f"{enough} repeats are not those that show the effect")
-
-
-def _planned_effect(report: Mapping[str, Any]) -> float | None:
-    """Return the difference that repeats are planned for: the one at which they end, else the margin of the advice."""
-    if report.get("repeats"):
-        return float(report["repeats"]["resolve"])
-    advice = next((ranking["recommendation"] for ranking in report["ranking"] if ranking["recommendation"]), None)
-    return advice and advice.get("margin")
-
-
-def _repeats_after_looks(n: int) -> list[int]:
-    """Return after how many repeats results are looked at, from `n` on: each time a quarter more, to MOST_REPEATS."""
-    looks: list[int] = []
-    while (n := math.ceil(1.25 * n)) <= MOST_REPEATS:
-        looks.append(n)
-    return looks

@@ -146,13 +146,11 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
 
     def table(file: str, figures: Iterator[Difference]) -> Iterator[Difference]:
         yield from figures
-        if are_of_this_version(runs) and file in tables.COLUMNS_OF:
+        is_comparable = are_of_this_version(runs)
+        if is_comparable and file in tables.COLUMNS_OF:
             yield from tables.check_columns(folder, file)
         yield from stated.check_settings(file, csv_of(folder / file), runs)
-
-    def table_of_scaling(file: str) -> Iterator[Difference]:
-        yield from table_of_cells(file)()
-        if are_of_this_version(runs):
+        if is_comparable and file == "tables/scaling.csv":
             yield from tables.check_places(folder, file, json_of(folder / REPORT))
 
     def table_of_cells(file: str) -> Check:
@@ -169,7 +167,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "campaign": lambda: reports.check_campaign_name(folder),
         "fields": lambda: fields.check_left_out(folder),
         "twice": lambda: fields.check_repeated(folder),
-        "tables/scaling.csv": lambda: table_of_scaling("tables/scaling.csv"),
+        "tables/scaling.csv": table_of_cells("tables/scaling.csv"),
     }
     where_they_are: dict[str, Check] = {  # files that a campaign need not have
         "tables/strong.csv": table_of_cells("tables/strong.csv"),

@@ -4,7 +4,9 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -79,15 +81,11 @@ class Axis:
 
 
 def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str] = ()) -> Iterator[Difference]:
-    """Yield the figures and intervals of charts, on hover or as drawn, that are not the recomputed ones.
-
-    `at_fault`: cells of which no figure is known.
-    """
+    """Yield the figures and intervals of charts, on hover or as drawn, that are not the recomputed ones."""
     several = _figures_of_runs_and_pairs(folder, quantities)
     quantities = quantities | _parts_of_traces(folder)
-    lost = entries_of(folder / "waterfall.json", "cells")
-    labels = [entry[name] for entry in lost for name in ("ideal_ms", "unexplained_ms", "measured_ms")]
-    labels += [part["ms"] for entry in lost for part in entry["parts"] if part["ms"] is not None]
+    labels = [ms for entry in entries_of(folder / "waterfall.json", "cells") for ms in _milliseconds_of(entry)]
+    of_cells_at_fault = tuple(f"{cell}{mark}" for cell in at_fault for mark in ":,")
     for path in sorted(folder.glob("charts/*.svg")):
         file = path.relative_to(folder).as_posix()
         try:
@@ -96,16 +94,21 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
             yield Difference(file, "", f"not readable: {error}")
             continue
         for tip in (title.text or "" for title in drawing.iter(f"{SVG}title")):
-            if not any(tip.startswith((f"{cell}:", f"{cell},")) for cell in at_fault):
+            if not tip.startswith(of_cells_at_fault):
                 yield from _check_tip(file, path.stem, tip, quantities)
                 yield from _check_one_of_several(file, path.stem, tip, several)
         if path.stem == "waterfall" and labels:
             yield from _check_labels(file, drawing, labels)
-        for axes in drawing.iter(f"{SVG}g"):
-            if axes.get("id", "").startswith("axes_"):
-                yield from _check_places(file, axes)
-                if path.stem in BY_DEVICES:
-                    yield from _check_devices(file, axes, quantities)
+        for axes in (group for group in drawing.iter(f"{SVG}g") if group.get("id", "").startswith("axes_")):
+            yield from _check_places(file, axes)
+            if path.stem in BY_DEVICES:
+                yield from _check_devices(file, axes, quantities)
+
+
+def _milliseconds_of(entry: Mapping[str, Any]) -> list[float]:
+    """Return all times of a cell in waterfall.json."""
+    parts = [part["ms"] for part in entry["parts"] if part["ms"] is not None]
+    return [entry["ideal_ms"], entry["unexplained_ms"], entry["measured_ms"], *parts]
 
 
 def _parts_of_traces(folder: Path) -> Quantities:
@@ -147,28 +150,29 @@ def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Itera
             continue
         stated = match.groupdict()
         cell, value = stated["cell"], stated["value"]
-        quantity = quantities.get(f"cells/{cell}/{column}")
-        if quantity is None:
-            if f"cells/{cell}/n" not in quantities:
-                yield Difference(file, cell, "is no cell with figures")
-            elif column in RATIOS and not stands_for(value, 1.0):  # a baseline has no ratio, and is drawn at 1
-                yield Difference(file, cell, f"shows {value}, and is a baseline")
-            continue
-        factors = {"n": 1.0, "value": factor, "low": factor, "high": factor}
-        for name, over in factors.items():
-            computed = getattr(quantity, name)
-            if stated.get(name) and computed is not None and not stands_for(stated[name], computed * over):
-                gives = significant(computed * over, 6, grouped=True)
-                yield Difference(file, cell, f"shows {stated[name]}, the raw files give {gives}")
+        if quantity := quantities.get(f"cells/{cell}/{column}"):
+            yield from _check_figures_of_tip(file, stated, quantity, factor)
+        elif f"cells/{cell}/n" not in quantities:
+            yield Difference(file, cell, "is no cell with figures")
+        elif column in RATIOS and not stands_for(value, 1.0):  # a baseline has no ratio, and is drawn at 1
+            yield Difference(file, cell, f"shows {value}, and is a baseline")
+
+
+def _check_figures_of_tip(
+    file: str, stated: Mapping[str, str], quantity: RecomputedQuantity, factor: float
+) -> Iterator[Difference]:
+    """Yield the printed figures, by name, that are not those of `quantity` in the unit of the chart."""
+    for name, in_unit in {"n": 1.0, "value": factor, "low": factor, "high": factor}.items():
+        computed = getattr(quantity, name)
+        if stated.get(name) and computed is not None and not stands_for(stated[name], computed * in_unit):
+            gives = significant(computed * in_unit, 6, grouped=True)
+            yield Difference(file, stated["cell"], f"shows {stated[name]}, the raw files give {gives}")
 
 
 def _check_one_of_several(
     file: str, chart: str, tip: str, several: Mapping[str, Sequence[float]]
 ) -> Iterator[Difference]:
-    """Yield where a text on hover, of one run of a cell or one pair of a comparison, states another figure than it has.
-
-    `several`: cell or comparison -> the figures of all of its runs or pairs.
-    """
+    """Yield where a text on hover, of one run or one pair of `several`, states another figure than it has."""
     match = NTH[chart].match(tip) if chart in NTH else None
     if match:
         figures, nth = several.get(match["cell"], []), int(match["nth"])  # from 1 on
@@ -199,23 +203,25 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
     paths = [_points_of_path(path) for path in axes.iter(f"{SVG}path")]
     lines = [points for points in paths if len(points) == 2]
     for mark in axes.iter(f"{SVG}g"):
-        title = mark.find(f"{SVG}title")
-        if mark.get("class") != "tip" or title is None or not title.text:
-            continue
-        what, _, text = title.text.partition(":")  # "ddp-n1x2: 1,234 tokens/s (95 % CI 1,200-1,270, n=3)"
-        values = [axis.value(point) for point in _places_of_mark(mark)]
-        # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
-        ends_and_lengths = [*values, *(abs(a - b) for a in values for b in values if a != b)]
-        stated = numbers(text)
-        stands_there = any(_is_near(value, printed, axis) for value in ends_and_lengths for printed in stated)
-        if values and stated and not stands_there:
-            problem = f'the mark stands at {significant(values[-1], 4, grouped=True)} and says "{title.text}"'
-            yield Difference(file, what, problem)
-        bounds = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text)
-        if bounds and values:
-            low, high = (bound.rstrip(".,") for bound in bounds.groups())
-            if not any(_spans(line, low, high, axis) for line in lines):
-                yield Difference(file, what, f"no line is drawn from {low} to {high}")
+        if mark.get("class") == "tip":
+            yield from _check_mark(file, axis, mark, lines)
+
+
+def _check_mark(file: str, axis: Axis, mark: ET.Element, lines: Sequence[list[Point]]) -> Iterator[Difference]:
+    """Yield where a mark does not stand at the figure that it shows on hover, or none of `lines` is its interval."""
+    tip = mark.findtext(f"{SVG}title", "")  # "ddp-n1x2: 1,234 tokens/s (95 % CI 1,200-1,270, n=3)"
+    what, _, text = tip.partition(":")
+    values, stated = [axis.value(point) for point in _places_of_mark(mark)], numbers(text)
+    if not values or not stated:
+        return
+    # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
+    ends_and_lengths = [*values, *(abs(a - b) for a, b in combinations(values, 2) if a != b)]
+    if not any(_is_near(value, printed, axis) for value in ends_and_lengths for printed in stated):
+        yield Difference(file, what, f'the mark stands at {significant(values[-1], 4, grouped=True)} and says "{tip}"')
+    if bounds := re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text):
+        low, high = (bound.rstrip(".,") for bound in bounds.groups())
+        if not any(_spans(line, low, high, axis) for line in lines):
+            yield Difference(file, what, f"no line is drawn from {low} to {high}")
 
 
 def _is_near(value: float, printed: str, axis: Axis) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scaleproof.ground.number_format import is_useless, significant
 from scaleproof.verify.claim_words import MANY, Claim, left_unsaid, wrong_word
-from scaleproof.verify.contents import entries_of, json_of
+from scaleproof.verify.contents import entries_of, json_of, points_of
 from scaleproof.verify.intervals import FEWEST
 from scaleproof.verify.laws import check_further_sentences
 from scaleproof.verify.printed import numbers, stands_for
@@ -43,10 +43,7 @@ Figure = tuple[float, float | None, float | None] | None  # value and bounds
 
 
 def check_claims(folder: Path, quantities: Quantities, report: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield each claim that the raw files do not support, and each sentence that does not say what its claims do.
-
-    `report`: scaling_report.json, which is checked by itself.
-    """
+    """Yield each claim that the raw files do not support, and each sentence that does not say what its claims do."""
     content = json_of(folder / FILE)
     claims = {claim["id"]: claim for claim in content["claims"]}
     comparisons = {entry["name"]: entry for entry in entries_of(folder / "comparison.json", "comparisons")}
@@ -89,9 +86,8 @@ def _expected_claims(
     quantities: Quantities, report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> Iterator[Claim]:
     """Yield the claims that a campaign must make. `comparisons`, `lost`: comparison.json and waterfall.json by name."""
-    for series in report["series"]:
-        for point in series["runs"].values():
-            yield from _claims_on_size(quantities, series["baseline"], point)
+    for series, point in points_of(report):
+        yield from _claims_on_size(quantities, series["baseline"], point)
     for index, ranking in enumerate(report["ranking"]):
         yield from _claims_on_ranking(quantities, index, ranking)
     question = report["question"]
@@ -224,40 +220,48 @@ def cells_of_codes(points: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 def _further_figures(
     report: Mapping[str, Any], comparisons: Mapping[str, Any], lost: Mapping[str, Any]
 ) -> dict[str, list[float]]:
-    """Return topic -> the numbers that its sentences may state beside the figures of their claims; "": any topic.
-
-    `comparisons`, `lost`: the entries of comparison.json and of waterfall.json by name.
-    """
-    points = [point for series in report["series"] for point in series["runs"].values()]
-    counts = {LEVEL, float(len(points)), *(point["n"] for point in points), *(point["devices"] for point in points)}
-    for ranking in report["ranking"]:
-        counts |= {float(ranking["claims"]), float(len(ranking["cells"]))}
-    of_pairs = [*NUMBERS_ON_PAIRS]
-    for estimate in (entry["estimate"] for entry in comparisons.values() if entry["estimate"]):
-        counts_of_pairs = (estimate["n"], len(estimate["null_ratios"]), estimate["pairs_low"], estimate["pairs_high"])
-        of_pairs += [float(count) for count in counts_of_pairs if count]
+    """Return topic -> the numbers that its sentences may state beside the figures of their claims; "": any topic."""
+    points = [point for _, point in points_of(report)]
+    of_points = [count for point in points for count in (point["n"], point["devices"])]
+    of_rankings = [count for ranking in report["ranking"] for count in (ranking["claims"], len(ranking["cells"]))]
+    rates = [point["tokens_per_sec_median"] for point in points]
+    rates += [point["tokens_per_sec_global"]["value"] for point in points if point["tokens_per_sec_global"]]
+    of_pairs = [*NUMBERS_ON_PAIRS, *(count for entry in comparisons.values() for count in _counts_of_pairs(entry))]
     question = report["question"] or {}
     of_question = [100 * question[key] for key in ("by", "within") if question.get(key)]
-    ratios = [entry[key] for entry in lost.values() for key in ("compute_to_communication", "transfer_exposed")]
-    of_lost = [HIDES, *(factor * ratio for ratio in ratios if ratio is not None for factor in (1.0, 100.0))]
-    for entry in lost.values():
-        of_lost += [float(entry["n"] or 0), abs(entry["measured_ms"] - entry["ideal_ms"])]
-    rates = [point["tokens_per_sec_median"] for point in points]
-    rates += [(point["tokens_per_sec_global"] or {}).get("value") for point in points]
-    look = report["repeats"] or {}
-    of_looks = [look.get(name) for name in ("repeats", "minutes", "device_hours", "at_most", "at_least")]
-    of_looks += [*look.get("looks", ()), 100 * look.get("resolve", 0)]
     return {
-        "": sorted(counts),
-        "reservation": [*(rate for rate in rates if rate), *map(float, map(len, cells_of_codes(points).values()))],
-        "repeats": [float(value) for value in of_looks if value],
+        "": [LEVEL, len(points), *of_points, *of_rankings],
+        "reservation": [*filter(None, rates), *map(len, cells_of_codes(points).values())],
+        "repeats": _figures_of_looks(report["repeats"] or {}),
         "pairs": of_pairs,
         "comparison": of_pairs,
-        "lost": of_lost,
+        "lost": [HIDES, *(figure for entry in lost.values() for figure in _further_figures_on_loss(entry))],
         "question": of_question,
-        "verdict": [float(FEWEST), *of_question],  # "3 repeats per cell are needed"
-        "recommended": [float(FEWEST)],
+        "verdict": [FEWEST, *of_question],  # "3 repeats per cell are needed"
+        "recommended": [FEWEST],
     }
+
+
+def _counts_of_pairs(comparison: Mapping[str, Any]) -> list[float]:
+    """Return how many pairs an A/B comparison has, and would need."""
+    estimate = comparison["estimate"]
+    if not estimate:
+        return []
+    counts = (estimate["n"], len(estimate["null_ratios"]), estimate["pairs_low"], estimate["pairs_high"])
+    return list(filter(None, counts))
+
+
+def _figures_of_looks(look: Mapping[str, Any]) -> list[float]:
+    """Return the numbers of the rule by which repeats end, `repeats` of scaling_report.json."""
+    limits = [look.get(name) for name in ("repeats", "minutes", "device_hours", "at_most", "at_least")]
+    return list(filter(None, [*limits, *look.get("looks", ()), 100 * look.get("resolve", 0)]))
+
+
+def _further_figures_on_loss(entry: Mapping[str, Any]) -> list[float]:
+    """Return the ratios of a cell in waterfall.json, also in percent, its runs, and what it loses in milliseconds."""
+    ratios = [ratio for ratio in (entry["compute_to_communication"], entry["transfer_exposed"]) if ratio is not None]
+    percents = [100 * ratio for ratio in ratios]
+    return [*ratios, *percents, entry["n"] or 0, abs(entry["measured_ms"] - entry["ideal_ms"])]
 
 
 def _check_sentence(
@@ -282,10 +286,8 @@ def _check_sentence(
             yield Difference(FILE, where, f"{printed} is no figure of its claims")
     for claim in claims:
         yield from _check_quoted_ratio(claim, text, where)
-        is_due = claim["kind"] in PRINTED and topic not in SUMMING_UP and claim["id"] not in unsaid
-        for figure in _figures_to_print(claim) if is_due else ():
-            if not any(_is_figure_of(printed, {**claim, "figure": (figure,)}) for printed in printed_numbers):
-                yield Difference(FILE, where, f"does not say the figure of {claim['id']}, {figure:.4g}")
+        if claim["kind"] in PRINTED and topic not in SUMMING_UP and claim["id"] not in unsaid:
+            yield from _check_is_printed(claim, printed_numbers, where)
     problem = wrong_word(topic, text, claims)
     if problem:
         yield Difference(FILE, where, problem)
@@ -310,11 +312,14 @@ def _numbers_beside_names(text: str, names: Sequence[str]) -> list[str]:
     return numbers(without_words)
 
 
-def _figures_to_print(claim: Claim) -> list[float]:
-    """Return the value of a claim and its bounds, without bounds that say nothing."""
+def _check_is_printed(claim: Claim, printed_numbers: Sequence[str], where: str) -> Iterator[Difference]:
+    """Yield the value or bound of a claim that is none of the printed numbers; bounds that say nothing aside."""
     value, low, high = claim["figure"] or (None, None, None)
     has_bounds = low is not None and high is not None and not is_useless(low, high, claim.get("n", FEWEST))
-    return [figure for figure in (value, low, high)[: 3 if has_bounds else 1] if figure is not None]
+    for figure in (value, low, high) if has_bounds else (value,):
+        alone = {**claim, "figure": (figure,)}
+        if figure is not None and not any(_is_figure_of(printed, alone) for printed in printed_numbers):
+            yield Difference(FILE, where, f"does not say the figure of {claim['id']}, {figure:.4g}")
 
 
 def _bounds_of_efficiency(claims: Sequence[Claim]) -> list[float]:

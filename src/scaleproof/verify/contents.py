@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def entries_of(path: Path, key: str) -> list[dict[str, Any]]:
     return list(json_of(path)[key]) if path.is_file() else []
 
 
+def points_of(report: Mapping[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return (series, point) of each size of each series in scaling_report.json."""
+    return [(series, point) for series in report["series"] for point in series["runs"].values()]
+
+
 def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
     """Return the version of the schema of a file of results."""
     return tuple(map(int, content["schema_version"].split(".")))
@@ -43,12 +49,11 @@ def schema_of(content: dict[str, Any]) -> tuple[int, ...]:
 
 def parse_json(data: bytes) -> Any:
     """Return the content of JSON. Raises ValueError also for NaN and Infinity, which Python would take."""
-    return json.loads(data, parse_constant=_no_number)
 
+    def refuse(word: str) -> float:
+        raise ValueError(f"{word} is no number of JSON")
 
-def _no_number(word: str) -> float:
-    """Raise ValueError on NaN and Infinity."""
-    raise ValueError(f"{word} is no number of JSON")
+    return json.loads(data, parse_constant=refuse)
 
 
 def csv_of(path: Path) -> list[dict[str, str]]:

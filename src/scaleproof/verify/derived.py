@@ -16,10 +16,10 @@ from typing import Any
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.verify.campaign_file import target_loss_of
-from scaleproof.verify.contents import csv_of, json_of
+from scaleproof.verify.contents import csv_of, json_of, points_of
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, check_values, close, differing_settings, in_words
-from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup, waiting_share
+from scaleproof.verify.recompute import CONFIDENCE, has_speedup, measured_by_cell, waiting_share
 
 WATERFALL, PROFILE = "waterfall.json", "profile_summary.json"
 PART_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
@@ -86,7 +86,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where losses.csv has other means over runs than steps.csv gives."""
     file = "losses.csv"
     rows = group_by(csv_of(folder / file), itemgetter("cell"))
-    cells = by_cell([run for run in runs if run.ok])
+    cells = measured_by_cell(runs)
     if set(rows) != set(cells):
         yield Difference(file, "cells", "are not those with numbers")
     for cell in rows.keys() & cells.keys():
@@ -112,7 +112,7 @@ def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
 def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield each time to the target loss, and each derived target, that the raw files do not give."""
     file = "cells.csv"
-    cells = by_cell([run for run in runs if run.ok])
+    cells = measured_by_cell(runs)
     curves_of = {cell: loss_curves(group) for cell, group in cells.items()}
     targets = _derived_targets(cells, curves_of)
     rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
@@ -191,12 +191,11 @@ def _derived_targets(
 
 def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where the parts of a cell's step in waterfall.json are not those that runs and traces give."""
-    cells = by_cell([run for run in runs if run.ok])
+    cells = measured_by_cell(runs)
     entries = {entry["cell"]: entry for entry in json_of(folder / WATERFALL)["cells"]}
     expected = {
         point["cell"]: (series["baseline"], series["kind"])
-        for series in report["series"]
-        for point in series["runs"].values()
+        for series, point in points_of(report)
         if has_speedup(series, point)
     }
     if set(entries) != set(expected):

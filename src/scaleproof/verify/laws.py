@@ -15,7 +15,7 @@ from scaleproof.verify.contents import REPORT
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, check_values, rate_of
-from scaleproof.verify.recompute import CONFIDENCE, Quantities, by_cell
+from scaleproof.verify.recompute import CONFIDENCE, Quantities, measured_by_cell
 
 CLAIMS = "claims.json"
 LEVEL = 95.0
@@ -28,7 +28,7 @@ Due = tuple[list[str], list[str], list[float]]  # names and words that a sentenc
 
 def check_laws(report: Mapping[str, Any], runs: Sequence[RawRun]) -> Iterator[Difference]:
     """Yield where the law of a series in scaling_report.json is not the one that its runs give."""
-    cells = by_cell([run for run in runs if run.ok])
+    cells = measured_by_cell(runs)
     for series in report["series"]:
         law = series["law"]
         if (law is None) != (series["kind"] is None):
@@ -133,10 +133,7 @@ def check_further_sentences(
     comparisons: Mapping[str, Any],
     quantities: Quantities,
 ) -> Iterator[Difference]:
-    """Yield sentences on laws and on changes of the machine that are missing, too many, or have other figures.
-
-    `report`: scaling_report.json; `comparisons`: the entries of comparison.json by name. Both are checked themselves.
-    """
+    """Yield sentences on laws and on changes of the machine that are missing, too many, or have other figures."""
     due = {"law": list(_sentences_due_on_laws(report)), "drift": list(_sentences_due_on_drift(comparisons, quantities))}
     for topic, expected in due.items():
         texts = [sentence["text"] for sentence in sentences if sentence["topic"] == topic]

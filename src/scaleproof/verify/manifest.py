@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.repeats import RepeatUntil
@@ -90,20 +90,9 @@ def check_manifest(folder: Path) -> list[Difference]:
     differences = _faults_of_demands(folder, manifest)
     if manifest.pop(SEAL, None) != _seal(manifest):
         differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
-    for name, expected in listed.items():
-        file = folder / name
-        if not file.is_file():
-            differences.append(Difference(name, "", "is missing"))
-        elif (size := file.stat().st_size) > MOST_BYTES:  # too large to be read
-            differences.append(Difference(name, "", f"has {integer(size)} bytes: changed since the report was written"))
-        elif (current := sha256_of(file)) != expected:
-            detail = f"{str(expected)[:12]} then, {current[:12]} now"
-            if hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest() == expected:
-                detail = "only the ends of its lines, as git's autocrlf changes them"
-            problem = f"changed since the report was written ({detail})"
-            differences.append(Difference(name, "sha256", problem))
-    runs = (path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json"))
-    unlisted = sorted(name for name in runs if name not in listed)
+    differences += [fault for name, sha256 in listed.items() if (fault := _fault_of_file(folder, name, sha256))]
+    runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
+    unlisted = sorted(runs - listed.keys())
     moved = _moved_folders(folder, unlisted, {d.file: listed[d.file] for d in differences if not d.where})
     differences = [d for d in differences if not d.file.startswith(tuple(f"{old}/" for old in moved.values()))]
     differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in moved.items()]
@@ -111,25 +100,35 @@ def check_manifest(folder: Path) -> list[Difference]:
     return differences + [Difference(name, "", "a run that the report does not have") for name in others]
 
 
+def _fault_of_file(folder: Path, name: str, expected: str) -> Difference | None:
+    """Return that a listed file is missing, or is another than the one with the sha256 `expected`."""
+    file, changed = folder / name, "changed since the report was written"
+    if not file.is_file():
+        return Difference(name, "", "is missing")
+    size = file.stat().st_size
+    if size > MOST_BYTES:  # too large to be read
+        return Difference(name, "", f"has {integer(size)} bytes: {changed}")
+    current = sha256_of(file)
+    if current == expected:
+        return None
+    if hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest() == expected:
+        return Difference(name, "sha256", f"{changed} (only the ends of its lines, as git's autocrlf changes them)")
+    return Difference(name, "sha256", f"{changed} ({str(expected)[:12]} then, {current[:12]} now)")
+
+
 def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Difference]:
     """Return that a manifest does not say what the campaign asks, unless it is of before manifests did."""
     try:
-        if "demands" not in manifest and schema_of(json_of(folder / REPORT)) < DEMANDS_FROM:
-            return []
+        are_due = "demands" in manifest or schema_of(json_of(folder / REPORT)) >= DEMANDS_FROM
     except (OSError, *DAMAGES):  # the check of the report says so
         return []
-    try:
-        Demands.model_validate(manifest.get("demands"))
-    except ValidationError:
+    if are_due and demands_in(folder) is None:
         return [Difference(MANIFEST, "demands", "do not say what the campaign asks")]
     return []
 
 
 def _moved_folders(folder: Path, unlisted: list[str], missing: dict[str, str]) -> dict[str, str]:
-    """Return the folders that were renamed, new name -> old name, by the hashes of runs that are not where they were.
-
-    `missing`: file -> its hash; `unlisted`: runs that are there.
-    """
+    """Return the folders that were renamed, new name -> old name, by the hashes of `unlisted` runs."""
     names = {sha256: name for name, sha256 in missing.items()}
     moved = {}
     for new in unlisted:

@@ -257,10 +257,7 @@ def _inconsistencies(run: RawRun) -> list[Difference]:
 
 
 def _wrong_figures(run: RawRun, printed: bool) -> list[Difference]:
-    """Return the figures of a run's window that are not those of its steps, to 1e-5 relative: steps.csv has 9 digits.
-
-    `printed`: whether they are of a program's log, which may lack some.
-    """
+    """Return the figures of a run's window that are not those of its steps, to the nine digits of steps.csv."""
     window = run.metrics["window"]
     figures = vars(window_figures(run.window, window["wall_time_sec"]))
     if printed:

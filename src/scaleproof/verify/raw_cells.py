@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from scaleproof.verify import intervals
+from scaleproof.verify.contents import points_of
 from scaleproof.verify.intervals import Bounds, CellFamily, Logs, PairNoise
 from scaleproof.verify.raw import RawRun, rate_of
-from scaleproof.verify.recompute import CONFIDENCE, by_cell, has_speedup
+from scaleproof.verify.recompute import CONFIDENCE, comparable, has_speedup, measured_by_cell
 
 BATCHLESS = ("model", "vocab_size", "corpus", "tokenizer", "seq_len")  # keys equal in cells that do the same work
 
@@ -143,26 +144,16 @@ class RawAnswer:
         """Return the family of the cells `names` and of the cells they are compared with; None for one cell."""
         if len(names) < 2:
             return None
-        references_of = {
-            point["cell"]: self.reference(series, point)
-            for series in self.report["series"]
-            for point in series["runs"].values()
-        }
+        references_of = {point["cell"]: self.reference(series, point) for series, point in points_of(self.report)}
         references = (references_of.get(name) for name in names)
         cells = [self.cells[name] for name in dict.fromkeys([*names, *filter(None, references)])]
         logs: dict[str, Logs] = {cell.name: cell.logs for cell in cells}
         return intervals.family(logs, {cell.name: cell.rate for cell in cells}, self.confidence)
 
 
-def comparable(ranking: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a ranking that may be compared with its fastest, which comes first."""
-    return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
-
-
 def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, Collection[str]]) -> RawAnswer:
     """Return the cells of a campaign's `runs` that have numbers, as a RawAnswer; other arguments as of that."""
-    cells = {name: RawCell(name, group) for name, group in by_cell([run for run in runs if run.ok]).items()}
-    return RawAnswer(cells, report, codes)
+    return RawAnswer({name: RawCell(name, group) for name, group in measured_by_cell(runs).items()}, report, codes)
 
 
 def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
@@ -178,16 +169,15 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
             if name != first:
                 bounds[f"cells/{name}/relative_to_fastest"] = family.bounds(name, first) if family else None
                 bounds[f"cells/{name}/fastest_over"] = family.bounds(first, name) if family else None
-    for series in report["series"]:
-        base = series["baseline"]
-        for point in series["runs"].values():
-            name, best = point["cell"], point["best_single"]
-            if has_speedup(series, point):
-                bounds |= {f"cells/{name}/{column}": pair for column, pair in _point_bounds(answer, name, base).items()}
-            if best not in (None, name):
-                family = answer.family_with(name) if answer.reference(series, point) else None  # then `best` is in it
-                _, alone = answer.ratio(name, best)
-                bounds[f"cells/{name}/speedup_vs_best_single"] = family.bounds(name, best) if family else alone
+    for series, point in points_of(report):
+        name, best = point["cell"], point["best_single"]
+        if has_speedup(series, point):
+            of_point = _point_bounds(answer, name, series["baseline"])
+            bounds |= {f"cells/{name}/{column}": pair for column, pair in of_point.items()}
+        if best not in (None, name):
+            family = answer.family_with(name) if answer.reference(series, point) else None  # then `best` is in it
+            _, alone = answer.ratio(name, best)
+            bounds[f"cells/{name}/speedup_vs_best_single"] = family.bounds(name, best) if family else alone
     return bounds
 
 

@@ -16,6 +16,7 @@ from scipy.stats import t as student
 from scaleproof.ground.number_format import fixed, integer, significant
 from scaleproof.ground.records.grouping import group_by
 from scaleproof.ground.records.recomputed_window import quantile
+from scaleproof.verify.contents import points_of
 from scaleproof.verify.intervals import NOISY_PAIR
 from scaleproof.verify.raw import RawRun, rate_of
 
@@ -111,6 +112,11 @@ def by_cell(runs: list[RawRun]) -> dict[str, list[RawRun]]:
     return {cell: sorted(group, key=lambda run: run.metrics["repeat"]) for cell, group in groups.items()}
 
 
+def measured_by_cell(runs: Sequence[RawRun]) -> dict[str, list[RawRun]]:
+    """Return the runs with numbers of each cell that has some, in the order of their repeats."""
+    return by_cell([run for run in runs if run.ok])
+
+
 def log_interval(values: list[float]) -> tuple[float, float] | tuple[None, None]:
     """Return the factors from a mean to the bounds of its 95 % interval; (None, None) for fewer than two values.
 
@@ -132,15 +138,14 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
     last_loss = runs[0].metrics["window"]["train_loss_last"]
     if last_loss is not None:
         figures["loss_last"] = (last_loss, "loss of the last timed step of the first run")
-    starts = [run.metrics["startup"] for run in runs if "startup" in run.metrics]
-    if len(starts) == len(runs):
+    if all("startup" in run.metrics for run in runs):
+        starts = (run.metrics["startup"] for run in runs)
         startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
         figures["startup_s"] = (startup, "median over runs of launch and set-up")
     else:  # somebody's program: what a row of its log is in samples is not known
         del figures["samples_per_s"]
     for name, (how, path) in FROM_METRICS.items():
-        values = [value for run in runs if (value := _figure_at(run.metrics, path)) is not None]
-        if len(values) == len(runs):  # a run without it leaves the figure unknown
+        if values := _figures_at(runs, path):
             figures[name] = (COMBINED[how](values), f"{how} {path} over runs")
     rate, _ = figures["tokens_per_s"]
     figures |= _shares(runs, rate)
@@ -181,18 +186,14 @@ def _step_times(seconds: list[float]) -> Figures:
 
 
 def _shares(runs: list[RawRun], rate: float) -> Figures:
-    """Return shares, loads and energy of a cell; {} of a command, which records none.
-
-    `rate`: of the cell in tokens/s, to which MFU is scaled.
-    """
+    """Return shares, loads and energy of a cell, whose `rate` is in tokens/s; {} of a command, which records none."""
     if any("reading" in run.metrics for run in runs):
         return {}
     shares = {"data_wait_share": (waiting_share(runs), "median over runs of waiting for data / step time")}
     loads = [load for run in runs if (load := _load(run.metrics["ranks"])) is not None]
     if loads:
         shares["device_load"] = (statistics.median(loads), "median over runs of the mean load of devices")
-    joules = [energy for run in runs if (energy := _figure_at(run.metrics, "energy.joules")) is not None]
-    if len(joules) == len(runs):
+    if joules := _figures_at(runs, "energy.joules"):
         tokens = math.fsum(run.tokens for run in runs)
         shares["joules_per_token"] = (math.fsum(joules) / tokens, "all joules / all tokens")
     mfu = _figure_at(runs[0].metrics, "utilization.mfu")
@@ -233,6 +234,12 @@ def _figure_at(metrics: dict[str, Any], path: str) -> float | None:
     return value
 
 
+def _figures_at(runs: Sequence[RawRun], path: str) -> list[float]:
+    """Return the figure at `path` of each run; [] where one has none, which leaves that of the cell unknown."""
+    figures = [_figure_at(run.metrics, path) for run in runs]
+    return [figure for figure in figures if figure is not None] if None not in figures else []
+
+
 COMBINED: dict[str, Callable[[list[float]], float]] = {
     "mean of": statistics.fmean,
     "largest": max,
@@ -269,20 +276,24 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
     ratios: Quantities = {}
     for ranking in report["ranking"]:
         fastest = ranking["cells"][0]["cell"]
-        for cell in (entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]):
-            if cell != fastest and cell in groups and fastest in groups:
+        for cell in comparable(ranking):
+            if cell != fastest and {cell, fastest} <= groups.keys():
                 ratios[f"cells/{cell}/relative_to_fastest"] = _ratio(quantities, cell, fastest)
                 ratios[f"cells/{cell}/fastest_over"] = _ratio(quantities, fastest, cell)
-    for series in report["series"]:
-        for point in series["runs"].values():
-            cell, base = point["cell"], series["baseline"]
-            best = point["best_single"]
-            if cell in groups and best in groups and best != cell:
-                ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
-            if cell in groups and base in groups and has_speedup(series, point):
-                ratios[f"cells/{cell}/speedup"] = speedup = _ratio(quantities, cell, base)
-                ratios |= _derived_ratios(speedup, cell, base, groups, series["kind"] == "strong")
+    for series, point in points_of(report):
+        cell, base = point["cell"], series["baseline"]
+        best = point["best_single"]
+        if best != cell and {cell, best} <= groups.keys():
+            ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
+        if has_speedup(series, point) and {cell, base} <= groups.keys():
+            ratios[f"cells/{cell}/speedup"] = speedup = _ratio(quantities, cell, base)
+            ratios |= _derived_ratios(speedup, cell, base, groups, series["kind"] == "strong")
     return ratios
+
+
+def comparable(ranking: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a ranking that may be compared with its fastest, which comes first."""
+    return [entry["cell"] for entry in ranking["cells"] if not entry["incomparable"]]
 
 
 def has_speedup(series: Mapping[str, Any], point: Mapping[str, Any]) -> bool:

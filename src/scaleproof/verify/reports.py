@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from scaleproof.ground.columns import COLUMNS, SERIES_FIGURES
-from scaleproof.verify.contents import REPORT, csv_of, json_of
+from scaleproof.verify.contents import REPORT, csv_of, json_of, points_of
 from scaleproof.verify.raw import Difference, check_values
 from scaleproof.verify.recompute import Quantities
 
-# The figures of a size in scaling_report.json.
-POINT = (*SERIES_FIGURES, "speedup_vs_best_single")
+POINT = (*SERIES_FIGURES, "speedup_vs_best_single")  # the figures of a size in scaling_report.json
 
 
 def check_scaling_report(
@@ -32,10 +31,9 @@ def check_scaling_report(
         elif stated and not at_fault:
             yield Difference(REPORT, where, "cannot be recomputed from the raw files")
 
-    for series in report["series"]:
-        for point in series["runs"].values():
-            for name in POINT:
-                yield from check(f"{point['cell']}, {name}", point[name], point["cell"], COLUMNS[name].figure or name)
+    for _, point in points_of(report):
+        for name in POINT:
+            yield from check(f"{point['cell']}, {name}", point[name], point["cell"], COLUMNS[name].figure or name)
     for ranking in report["ranking"]:
         # Cells that are short of repeats come last.
         order = [("repeats" in e["incomparable"], -e["tokens_per_sec_global"]["value"]) for e in ranking["cells"]]
@@ -53,14 +51,11 @@ def check_finding_codes(folder: Path) -> Iterator[Difference]:
     findings = json_of(folder / "findings.json")["findings"]
     for row in csv_of(folder / "cells.csv"):
         of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
-        codes = {finding["code"] for finding in of_cell}
-        required = {finding["code"] for finding in of_cell if _of_runs(finding)}
+        required = {finding["code"] for finding in of_cell if is_of_runs(finding)}
         stated = set(row["findings"].split())
-        unknown = stated - codes
-        if unknown:
+        if unknown := stated - {finding["code"] for finding in of_cell}:
             yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(sorted(unknown))} for it")
-        left_out = required - stated
-        if left_out:
+        if left_out := required - stated:
             yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(sorted(left_out))}")
 
 
@@ -71,13 +66,13 @@ def codes_above_note(findings: Sequence[Mapping[str, Any]]) -> dict[str, dict[st
     """
     codes: dict[str, dict[str, None]] = {}
     for finding in sorted(findings, key=lambda finding: finding.get("concerns", "runs") == "scaling"):
-        if finding["severity"] != "note" and _of_runs(finding):
+        if finding["severity"] != "note" and is_of_runs(finding):
             for cell in finding["cells"]:
                 codes.setdefault(cell, {})[finding["code"]] = None
     return codes
 
 
-def _of_runs(finding: Mapping[str, Any]) -> bool:
+def is_of_runs(finding: Mapping[str, Any]) -> bool:
     """Return whether a finding is on the campaign's own runs of cells, or their scaling, not on A/B pairs or traces."""
     return finding.get("concerns", "runs") in ("runs", "scaling")
 
@@ -86,11 +81,10 @@ def check_campaign_name(folder: Path) -> Iterator[Difference]:
     """Yield each file of another campaign than scaling_report.json's, and a path in that outside its `results`."""
     report = json_of(folder / REPORT)
     expected = report["campaign"]
-    points = [point for series in report["series"] for point in series["runs"].values()]
-    paths = [path for point in points for path in point["metrics_paths"] if not Path(path).is_absolute()]
     if "results" in report:  # older reports do not say where they are
         beginning = f"{report['results']}/{expected}/runs/".lstrip("/")
-        elsewhere = [path for path in paths if not path.startswith(beginning)]
+        paths = [path for _, point in points_of(report) for path in point["metrics_paths"]]
+        elsewhere = [path for path in paths if not path.startswith(("/", beginning))]
         for path in elsewhere[:1]:
             yield Difference(REPORT, "results", f"is {report['results']}, and there is {path}")
     for path in sorted(folder.glob("*.json")):

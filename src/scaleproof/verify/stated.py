@@ -36,10 +36,7 @@ def settings_of(run: RawRun) -> dict[str, object]:
 
 
 def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield where a table of runs or cells states another setting, time, commit or number of runs than their records.
-
-    A table of runs has a column `repeat`.
-    """
+    """Yield where a table of runs or cells states other settings, times, commits or numbers than their records."""
     cells = by_cell(list(runs))
     for row in rows:
         group = [run for run in cells.get(row["cell"], []) if row.get("repeat") in (None, str(run.metrics["repeat"]))]
@@ -47,7 +44,7 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
             continue
         first = group[0]
         expected = settings_of(first)
-        if "repeat" in row:
+        if "repeat" in row:  # a table of runs
             expected |= {name: first.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint")}
             # Results may have been moved: the folder before runs/ is taken as stated.
             expected["metrics"] = f"{row['metrics'].split('runs/')[0]}{first.path}"

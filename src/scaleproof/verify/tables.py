@@ -8,7 +8,7 @@ from typing import Any
 
 from scaleproof.ground.columns import BOTH, CELLS, COLUMNS, RUNS
 from scaleproof.ground.number_format import significant
-from scaleproof.verify.contents import REPORT, csv_of
+from scaleproof.verify.contents import REPORT, csv_of, points_of
 from scaleproof.verify.raw import Difference, RawRun, close
 from scaleproof.verify.recompute import Quantities, by_cell, columns_of_no_run
 
@@ -32,10 +32,7 @@ def check_columns(folder: Path, file: str) -> Iterator[Difference]:
 def check_runs_table(
     folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """Yield where runs.csv is not a row for every run, with the hash of its metrics and its figures.
-
-    `at_fault`: cells whose rows are not looked at.
-    """
+    """Yield where runs.csv is not a row for every run, with the hash of its metrics and its figures."""
     listed = [row for row in csv_of(folder / "runs.csv") if row["cell"] not in at_fault]
     rows = {(row["cell"], row["repeat"]): row for row in listed}
     runs_by_key = {(run.cell, str(run.metrics["repeat"])): run for run in runs}
@@ -57,10 +54,7 @@ def check_runs_table(
 def check_cells_table(
     folder: Path, file: str, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """Yield where a table of cells has other cells or other figures than are recomputed.
-
-    `file`: cells.csv, or scaling.csv, strong.csv or weak.csv in tables/; `at_fault`: cells that are not looked at.
-    """
+    """Yield where cells.csv, or a table of cells in tables/, has other cells or figures than are recomputed."""
     rows = [row for row in csv_of(folder / file) if row["cell"] not in at_fault]
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
@@ -77,22 +71,21 @@ def check_cells_table(
             if quantity is None:
                 continue
             computed = {name: quantity.value, f"{name}_low": quantity.low, f"{name}_high": quantity.high}[column]
-            if column != name and computed is None:  # a bound that may need the runs of other cells
-                continue
-            if not is_figure(text, computed, 1e-9 if column == name else 1e-6):  # bounds are by other quantiles
+            tolerance = 1e-9 if column == name else 1e-6  # bounds are by other quantiles
+            # None: a bound that may need the runs of other cells.
+            if computed is not None and not is_figure(text, computed, tolerance):
                 yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
 
 
 def check_places(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where scaling.csv (`file`) gives a cell another place than `report`, scaling_report.json, does."""
     places: dict[str, dict[str, Any]] = defaultdict(dict)
-    for series in report["series"]:
-        for point in series["runs"].values():
-            baseline = series["baseline"] if series["kind"] else None
-            place = {"series": series["name"], "kind": series["kind"], "baseline": baseline}
-            place |= {name: point[name] for name in ("best_single", "overhead_only")}
-            place |= {name: ", ".join(point[name]) for name in ("incomparable", "best_single_incomparable")}
-            places[point["cell"]] = place
+    for series, point in points_of(report):
+        baseline = series["baseline"] if series["kind"] else None
+        place = {"series": series["name"], "kind": series["kind"], "baseline": baseline}
+        place |= {name: point[name] for name in ("best_single", "overhead_only")}
+        place |= {name: ", ".join(point[name]) for name in ("incomparable", "best_single_incomparable")}
+        places[point["cell"]] = place
     for group in report["ranking"]:
         for entry in group["cells"]:
             is_fastest = entry is group["cells"][0] and len(group["cells"]) > 1

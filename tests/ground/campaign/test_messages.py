@@ -60,7 +60,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "an optimizer by its name": ("title: x\nwork: {optimizer: adam}\n", ["Write {name: adamw}."]),
     "a device by its number": ("title: x\nexecution: {device: 'gpu:0'}\n", ['Did you mean "cuda"?']),
     "seconds of a limit": ("title: x\nresources: {time_limit: 30s}\n", ["Write 0.5 (minutes)."]),
-    "a fraction": ("title: x\nwork: {optimizer: {learning_rate: 1/1000}}\n", ["<= 1000. Write 0.001.\n"]),
+    "a number as a quotient": ("title: x\nwork: {optimizer: {learning_rate: 1/1000}}\n", ["<= 1000. Write 0.001.\n"]),
     "a percentage of a part": ("title: x\nresources: {witness: 25%}\n", ["(part of the steps). Write 0.25.\n"]),
     "a command in place of the workload": ("title: x\nworkload: python t.py\n", ["Write {command: python t.py}."]),
     "another word for the command": ("title: x\nworkload: {cmd: t.py}\n", ['Did you mean "command"?']),

@@ -215,21 +215,9 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
     if _is_of_words(figures, target):
         return
-    formulas = list(formulas_of(target, figures))
     is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
-    possible = [
-        (formula, stated)
-        for reading, stated in readings(target).items()
-        for formula in formulas
-        if formula.is_difference == (reading == DIFFERENCE)
-    ]
-    alike = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
-    explanations = []
-    for formula, stated in possible:
-        columns = len(formula.sources)
-        tried = len(alike) * alike[formula.is_difference, columns]
-        explanations.append(Explanation(formula, stated, is_speedup or columns == 2, tried))
+    explanations = list(_explanations_of(figures, target, is_speedup))
     meant = max(explanations, key=attrgetter("rank"), default=None)
     if flag := _wrong_baseline(figures, target, explanations, meant):
         yield flag
@@ -245,11 +233,8 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     for i in np.flatnonzero(meant.contradicts).tolist():
         # "18.95x" where 24.08 / 679.65 is .04x: no column of speed-ups has some of them the other way round
         is_one_way = is_speedup and agreeing >= ROWS_PER_ODD_ROW and "slow" not in target.texts[i].lower()
-        alternatives = (other for other in explanations if not (is_one_way and other.formula.sources == inverse))
-        # A change of percentages may be a difference of points.
-        in_points = all("%" in text for text in (target.texts[i], meant.formula.above[i], meant.formula.below[i]))
-        explained = in_points or any(other.explains(i, meant) for other in alternatives)
-        if explained or STATISTIC_NAME.match(figures.names[i]) or _is_of_another_size(figures, meant, i):
+        possible = [other for other in explanations if not (is_one_way and other.formula.sources == inverse)]
+        if _is_explained(figures, target, i, meant, possible):
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]])
@@ -261,6 +246,34 @@ def _is_of_words(figures: FigureTable, target: FigureColumn) -> bool:
     others = [k for k in range(len(read) + len(figures.words)) if k not in read]
     before = dict(zip(others, figures.words.values(), strict=False)).get(target.position - 1, [""])
     return all(re.search(r"\d\.\d", text) for text in before)
+
+
+def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: bool) -> Iterator[Explanation]:
+    """Yield each formula of a column of ratios beside each of its readings: as times, as a change, as a difference."""
+    formulas = list(formulas_of(target, figures))
+    possible = [
+        (formula, stated)
+        for reading, stated in readings(target).items()
+        for formula in formulas
+        if formula.is_difference == (reading == DIFFERENCE)
+    ]
+    alike = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
+    for formula, stated in possible:
+        columns = len(formula.sources)
+        tried = len(alike) * alike[formula.is_difference, columns]
+        yield Explanation(formula, stated, is_speedup or columns == 2, tried)
+
+
+def _is_explained(
+    figures: FigureTable, target: FigureColumn, row: int, meant: Explanation, possible: list[Explanation]
+) -> bool:
+    """Whether a row that breaks the formula of most rows may be right: by another one, or as one of another kind."""
+    of_formula = (meant.formula.above[row], meant.formula.below[row])
+    if all("%" in text for text in (target.texts[row], *of_formula)):
+        return True  # a change of percentages may be a difference of points
+    if STATISTIC_NAME.match(figures.names[row]) or _is_of_another_size(figures, meant, row):
+        return True
+    return any(other.explains(row, meant) for other in possible)
 
 
 def _wrong_baseline(
@@ -312,11 +325,11 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
             continue  # nothing shows what the ratios are over
         gaps = {i: _least_gap(table, sources, i, ratio, is_speedup) for i, ratio in stated.items() if i != base}
         wrong = [i for i, gap in gaps.items() if gap > RATIO_TOLERANCE]
-        quantities = [word.lower() for i in wrong for word in QUANTITY.findall(f"{heading} {texts[i]}")]
-        are_in_table = all(quantity in headings for quantity in quantities)
-        # Several may be of something that the table leaves out.
-        if len(wrong) == 1 and are_in_table and not _has_other_baseline(table, wrong[0], base):
-            (i,) = wrong
+        if len(wrong) != 1:
+            continue  # several may be of something that the table leaves out
+        (i,) = wrong
+        quantities = QUANTITY.findall(f"{heading} {texts[i]}".lower())
+        if all(quantity in headings for quantity in quantities) and not _has_other_baseline(table, i, base):
             at_base = ["" if base is None else f" and {column.texts[base]}" for column in sources]
             pairs = [f"{column.heading} {column.texts[i]}{text}" for column, text in zip(sources, at_base, strict=True)]
             evidence = f"{table.names[i]}: {heading} {texts[i]}, but no two figures of the table give it: "

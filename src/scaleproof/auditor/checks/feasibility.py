@@ -228,13 +228,8 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
         rate, parameters = row.known("tokens_per_s"), _dense_parameters(row, table)
         if not (rate and parameters and (row.devices or rate.per_device)):
             continue
-        share, flops = row.known("mfu"), row.known("flops_per_s")
-        peaks = peaks_of(device)
-        if share and peaks:
-            text, flops_of_device = f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]
-        elif flops:
-            text, flops_of_device = f"{flops.heading} {flops.printed}", _flops_of_one_device(flops, row.devices or 1)
-        else:
+        text, flops_of_device = _stated_flops(row, device)
+        if not flops_of_device:
             continue
         device_rate = rate.value / (1 if rate.per_device else row.devices or 1)  # tokens/s
         most = max(reading.high for reading in flops_of_device) / device_rate / parameters  # for a parameter and token
@@ -250,6 +245,16 @@ def _flops_of_parameters(table: ReportedTable) -> Iterator[Flag]:
         evidence = f"{row.description}: {text} at {rate.printed} is {wrong:.2g} FLOPs for each of "
         evidence += f"{parameters / 1e9:g}B parameters and token; {why}"
         yield Flag(evidence, [row.place], MFU_IMPOSSIBLE.name, severity="suspect")
+
+
+def _stated_flops(row: ReportedRow, device: str) -> tuple[str, list[PrintedInterval]]:
+    """Return how a row states its FLOP/s, and what they may be for one device; ("", []) where it does not."""
+    share, flops = row.known("mfu"), row.known("flops_per_s")
+    if share and (peaks := peaks_of(device)):
+        return f"{share.heading} {share.printed} of {device}", [share.interval * max(peaks)]
+    if flops:
+        return f"{flops.heading} {flops.printed}", _flops_of_one_device(flops, row.devices or 1)
+    return "", []
 
 
 def _dense_parameters(row: ReportedRow, table: ReportedTable) -> float | None:

@@ -122,10 +122,7 @@ def _rows_copied(table: ReportedTable) -> Iterator[Flag]:
 
 
 def _sizes_copied(first: list[ReportedRow], second: list[ReportedRow]) -> Iterator[Flag]:
-    """Flag two sizes whose rows are equal one by one, though each has too few digits to tell a copy by itself.
-
-    Example: 41.23, 51.31 and 62.47 s on 1 device and on 2.
-    """
+    """Flag two sizes whose rows are equal one by one, though each has too few digits to tell a copy by itself."""
     pairs = [_shared_figures(row, other) for row, other in zip(first, second, strict=False)]
     if len(first) != len(second) or len(first) < FEWEST_SHARED_FIGURES or not all(pairs):
         return

@@ -303,13 +303,9 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     is_speedup = column.kind == "speedup" or SPEEDUP_HEADING.search(column.heading) or (any(units) and are_times)
     if not column.is_in_percent and is_speedup:
         return {"is": ratios}
-    if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
-        scales = [1.0]  # the unit of the cells, or of the heading, has counted already
-    else:
-        scales = [0.01] if column.is_in_percent else [1.0, 0.01]
     readings = {}
-    for scale in scales:
-        is_saving = column.is_in_percent and SAVING_HEADING.search(column.heading)
+    is_saving = column.is_in_percent and SAVING_HEADING.search(column.heading)
+    for scale in _scales_of(column):
         if not is_saving:
             readings[f"{scale} of"] = ratios.scaled(scale)
             readings[f"{scale} more"] = ratios.scaled(scale, 1.0)
@@ -319,3 +315,10 @@ def readings(column: FigureColumn) -> dict[str, Figures]:
     if column.kind == "efficiency":  # it is a share, no change
         return {name: figures for name, figures in readings.items() if name.endswith("of")}
     return readings
+
+
+def _scales_of(column: FigureColumn) -> tuple[float, ...]:
+    """Return what the figures of a column may have to be multiplied by to be ratios."""
+    if any("%" in text for text in column.texts) or column.meaning.unit == "percent":
+        return (1.0,)  # the unit of the cells, or of the heading, has counted already
+    return (0.01,) if column.is_in_percent else (1.0, 0.01)

@@ -40,27 +40,31 @@ def totals_follow(context: AuditContext) -> Iterator[Flag]:
     yield from summaries
     places = {place for flag in summaries for place in flag.about}
     for figures in (figures for table in context.all_tables for figures in figure_tables(table)):
-        yield from (flag for flag in rows_with_another_sum(figures) if not places & set(flag.about))
+        yield from (flag for flag in rows_with_another_sum(figures) if places.isdisjoint(flag.about))
     for table in (*context.tables, *context.evidence.settings):
         rows = [row for row in table.rows if row.measured and not NO_RUN.search(row.label)]
         for kind in (*RATE_UNITS, "memory_bytes"):
             yield from _totals_not_of_devices(rows, kind)
-        wrong = [Flag(evidence, [row.place]) for row in rows if (evidence := _wrong_steps_per_s(row))]
-        wrong += [Flag(evidence, [row.place]) for row, evidence in _wrong_perplexities(rows)]
-        if len(rows) < FEWEST_ROWS:  # of more rows the products must agree: `products_agree`
-            wrong += [flag for row in rows if (flag := _wrong_global_batch(row, table))]
-        for identity in IDENTITIES:
-            products = [product for row in rows if (product := _product(table, row, identity))]
-            for product, evidence in _contradicting_products(products, identity):
-                lines = _places(product.row, (product.result, *product.factors))
-                wrong.append(Flag(f"{product.row.description}: {evidence}", lines))
-        first_of_row = {flag.about[0]: flag for flag in reversed(wrong)}
+        first_of_row = {flag.about[0]: flag for flag in reversed(list(_wrong_rows(table, rows)))}
         yield from first_of_row.values()
 
 
 def _places(row: ReportedRow, figures: Sequence[Quantity]) -> list[str | ReportedRun]:
     """Return the lines of figures, in a list of fields; the place of the row where it is one line."""
     return [f"{row.file}:{line}" for line in sorted({figure.line for figure in figures} - {0})] or [row.place]
+
+
+def _wrong_rows(table: ReportedTable, rows: Sequence[ReportedRow]) -> Iterator[Flag]:
+    """Flag each row as often as it breaks an identity."""
+    yield from (Flag(evidence, [row.place]) for row in rows if (evidence := _wrong_steps_per_s(row)))
+    yield from (Flag(evidence, [row.place]) for row, evidence in _wrong_perplexities(rows))
+    if len(rows) < FEWEST_ROWS:  # of more rows the products must agree: `products_agree`
+        yield from (flag for row in rows if (flag := _wrong_global_batch(row, table)))
+    for identity in IDENTITIES:
+        products = [product for row in rows if (product := _product(table, row, identity))]
+        for product, evidence in _contradicting_products(products, identity):
+            places = _places(product.row, (product.result, *product.factors))
+            yield Flag(f"{product.row.description}: {evidence}", places)
 
 
 def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[Flag]:
@@ -72,13 +76,10 @@ def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[F
     right = 0  # rows of several devices: of one device the total is the same figure
     wrong = []
     for row in rows:
-        each = [figure for figure in row.all_of(kind) if figure.per_device is True]
-        totals = [figure for figure in row.all_of(kind) if figure.per_device is not True]
-        if not row.devices or len(each) != 1 or len(totals) != 1:
+        pair = _total_and_part(row.all_of(kind))
+        if not row.devices or pair is None:
             continue
-        of_one, total = each[0], totals[0]
-        if total.bound or of_one.bound or (total.item, total.statistic) != (of_one.item, of_one.statistic):
-            continue
+        total, of_one = pair
         if not (of_one.interval * row.devices).meets_but_for_thousands(total.interval):
             wrong.append((row, total, of_one))
         elif row.devices > 1:
@@ -89,6 +90,17 @@ def _totals_not_of_devices(rows: Sequence[ReportedRow], kind: str) -> Iterator[F
         if is_total or right >= ROWS_PER_ODD_ROW * len(wrong):
             product = f"{of_one.printed} per device x {devices} = {number(figure * devices, 4)}{unit}"
             yield Flag(f"{row.description}: {product}, the total is given as {total.printed}", [row.place])
+
+
+def _total_and_part(figures: Sequence[Quantity]) -> tuple[Quantity, Quantity] | None:
+    """Return the one figure of all devices and the one of each, if they are of the same item and statistic."""
+    each = [figure for figure in figures if figure.per_device is True]
+    totals = [figure for figure in figures if figure.per_device is not True]
+    if len(each) != 1 or len(totals) != 1:
+        return None
+    (of_one,), (total,) = each, totals
+    is_pair = (total.item, total.statistic) == (of_one.item, of_one.statistic)
+    return (total, of_one) if is_pair and not total.bound and not of_one.bound else None
 
 
 def _wrong_steps_per_s(row: ReportedRow) -> str:
@@ -116,8 +128,7 @@ def _wrong_global_batch(row: ReportedRow, table: ReportedTable) -> Flag | None:
         return None
     total, each, steps = (int(figure.value) for figure in values)
     stages = int((row.value("tensor_parallel") or 1) * (row.value("pipeline_parallel") or 1))
-    around = [figure for figure in (*table.figures, *table.above) if figure.kind == "devices"]
-    devices = row.devices or (int(around[0].value) if around else None)
+    devices = _devices(table, row, ())
     replicas, rest = divmod(total, each * steps)
     fits = replicas == 1 or not devices or (replicas * stages <= devices and devices % (replicas * stages) == 0)
     in_tokens = total % (length := int(row.value("seq_len") or 1)) == 0 < length - 1  # of the global batch alone
@@ -256,18 +267,14 @@ def _contradicting_products(products: list[Product], identity: Identity) -> Iter
     with_devices, right = votes.most_common(1)[0] if votes else (True, 0)
     wrong = [product for product in products if product.contradicts(with_devices, identity.tolerance)]
     computed = sum(product.is_computed(with_devices) for product in products)
-    have_one_reading = all(len(product.readings) == 1 for product in products)
-    rows_per_wrong_one = 1 if have_one_reading else ROWS_PER_ODD_ROW
+    rows_per_wrong_one = 1 if all(len(product.readings) == 1 for product in products) else ROWS_PER_ODD_ROW
     for product in products:
         if product.breaks(identity.bound):
             yield product, product.sentence(max(product.readings), right)
         elif right and product in wrong:
-            direction = "more" if product.readings[with_devices].low > 1 else "less"
-            if identity.innocent == direction:
-                is_shown = computed >= ROWS_PER_ODD_ROW * len(wrong)
-            else:
-                is_shown = right >= rows_per_wrong_one * len(wrong)
-            if is_shown:
+            is_innocent = identity.innocent == ("more" if product.readings[with_devices].low > 1 else "less")
+            shown_by, for_each = (computed, ROWS_PER_ODD_ROW) if is_innocent else (right, rows_per_wrong_one)
+            if shown_by >= for_each * len(wrong):
                 yield product, product.sentence(with_devices, right)
 
 
@@ -293,10 +300,8 @@ def _product(table: ReportedTable, row: ReportedRow, identity: Identity) -> Prod
     if not product.low or all(figure in table.figures for figure in (stated, *figures)):
         return None
     ratio, devices = _possible_values(stated) / product, _devices(table, row, figures)
-    readings = {
-        with_devices: ratio / float(devices or 1) if with_devices else ratio
-        for with_devices in _possible_readings(stated, factors, devices)
-    }
+    ways = _possible_readings(stated, factors, devices)
+    readings = {with_devices: ratio / float(devices or 1) if with_devices else ratio for with_devices in ways}
     is_of_row = all(figure in row.figures and not figure.remark for figure in (stated, *figures))
     return Product(row, stated, factors, over, devices, readings, is_of_row) if readings else None
 
@@ -326,18 +331,18 @@ def _wrong_perplexities(rows: Sequence[ReportedRow]) -> Iterator[tuple[ReportedR
     right, wrong = 0, []
     for row in rows:
         perplexity, loss = row.known("perplexity"), row.known("val_loss") or row.known("loss")
-        if perplexity and loss:
-            expected, printed = exp(min(loss.value, MOST_NATS)), _possible_values(perplexity)
-            if printed.contains(expected, FIT_TOLERANCE + loss.resolution):
-                right += 1
-            else:
-                is_far = not printed.contains(expected, CONTRADICTION + loss.resolution)
-                wrong.append((row, perplexity, loss, expected, is_far))
-    for row, perplexity, loss, expected, is_far in wrong:
+        if not perplexity or not loss:
+            continue
+        expected, printed = exp(min(loss.value, MOST_NATS)), _possible_values(perplexity)
+        if printed.contains(expected, FIT_TOLERANCE + loss.resolution):
+            right += 1
+            continue
+        is_far = not printed.contains(expected, CONTRADICTION + loss.resolution)
+        terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
+        wrong.append((row, f"{terms}, {perplexity.heading} is {perplexity.printed}", is_far))
+    for row, evidence, is_far in wrong:
         if is_far and right >= len(wrong):
-            terms = f"e to the {loss.heading} {loss.printed} is {number(expected, 4)}"
-            others = f"so in {plural(right, 'other row')} of the table"
-            yield row, f"{row.description}: {terms}, {perplexity.heading} is {perplexity.printed}; {others}"
+            yield row, f"{row.description}: {evidence}; so in {plural(right, 'other row')} of the table"
 
 
 def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | None:
@@ -352,7 +357,7 @@ def _stated(table: ReportedTable, row: ReportedRow, kind: str) -> Quantity | Non
     if kind == "tokens":
         time = next((time for name in TIMES_OF_RUN if (time := row.figure(name))), None)
         return _tokens_in(f"{time.heading if time else ''} . {table.caption} . {table.heading}")
-    return next((figure for figure in (*table.figures, *table.above) if figure.kind == kind), None)
+    return _stated_by_table(table, kind)
 
 
 def _tokens_in(text: str) -> Quantity | None:
@@ -361,8 +366,7 @@ def _tokens_in(text: str) -> Quantity | None:
     if len(matches) != 1:
         return None
     (match,) = matches.values()
-    scale = PREFIXES[match[2][0].lower()]
-    return Quantity("tokens", float(match[1]) * scale, match[0], text)
+    return Quantity("tokens", float(match[1]) * PREFIXES[match[2][0].lower()], match[0], text)
 
 
 def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]) -> int | None:
@@ -370,8 +374,13 @@ def _devices(table: ReportedTable, row: ReportedRow, factors: Sequence[Quantity]
     for factor in factors:
         if match := DEVICES_IN_HEADING.search(factor.heading):
             return round(float(match[1]) * (1024 if match[2] else 1))
-    stated = next((figure for figure in (*table.figures, *table.above) if figure.kind == "devices"), None)
+    stated = _stated_by_table(table, "devices")
     return row.devices or (int(stated.value) if stated else None)
+
+
+def _stated_by_table(table: ReportedTable, kind: str) -> Quantity | None:
+    """Return the figure that a table, else the paragraph above it, states for all of its rows; None without one."""
+    return next((figure for figure in (*table.figures, *table.above) if figure.kind == kind), None)
 
 
 def _possible_values(quantity: Quantity) -> PrintedInterval:

@@ -186,9 +186,7 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 speedup = stated.interval
                 slower = speedup.high < SLOWER_RATIO
                 text = stated.printed + ("" if stated.printed.endswith(("x", "×", "X", "%")) else "x")
-            elif any(row.value("batch") != base.value("batch") for base in series.bases):
-                continue  # it may be of each device: then it explains a larger ratio
-            elif ratios and not series.is_mixed and all(rows.comparable(row, base, devices) for base in series.bases):
+            elif ratios and _did_comparable_work(row, series, devices):
                 speedup = rows.hull_of(ratios)
                 slower = _takes_longer(row, series)
                 text = " and ".join(dict.fromkeys(times(ratio.readings[0].middle) for ratio in ratios))
@@ -196,6 +194,13 @@ def _speedups_of_tables(context: AuditContext) -> Iterator[_Speedup]:
                 continue
             evidence = f"{row.description}: {text} over {series.base_name} with {devices:g} times the devices"
             yield _Speedup(speedup, devices, slower, evidence, [row.place])
+
+
+def _did_comparable_work(row: ReportedRow, series: RowSeries, devices: float) -> bool:
+    """Whether the rates and times of a larger row may be held against those of all baselines."""
+    if any(row.value("batch") != base.value("batch") for base in series.bases):
+        return False  # it may be of each device: then it explains a larger ratio
+    return not series.is_mixed and all(rows.comparable(row, base, devices) for base in series.bases)
 
 
 def _takes_longer(row: ReportedRow, series: RowSeries) -> bool:

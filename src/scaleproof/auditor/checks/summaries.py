@@ -144,9 +144,7 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn, is_read
     if match is None:
         return
     is_total = match["total"] is not None
-    parts = _parts_of_summary(figures.columns, k, figures.on_side, -1)
-    if is_total and len(parts) < FEWEST_PARTS:
-        parts = _parts_of_summary(figures.columns, k, figures.on_side, 1)
+    parts = _parts_of_summary(figures, k, is_total)
     repeats = 0 if is_total else last_repeats([part.heading for part in parts])
     parts = parts[-repeats:]  # of the repeats alone, where the last columns are some; [-0:] are all
     if len(parts) < FEWEST_PARTS:
@@ -165,7 +163,15 @@ def _wrong_summaries(figures: FigureTable, k: int, column: FigureColumn, is_read
             yield _wrong_summary(figures, summary, corrected=bool(right) or not summary.is_total)
 
 
-def _parts_of_summary(columns: list[FigureColumn], k: int, on_side: bool, step: int) -> list[FigureColumn]:
+def _parts_of_summary(figures: FigureTable, k: int, is_total: bool) -> list[FigureColumn]:
+    """Return the columns whose mean or total the k-th column has: those before it, of a total perhaps those behind."""
+    before = _columns_beside(figures.columns, k, figures.on_side, -1)
+    if len(before) >= FEWEST_PARTS or not is_total:
+        return before
+    return _columns_beside(figures.columns, k, figures.on_side, 1)
+
+
+def _columns_beside(columns: list[FigureColumn], k: int, on_side: bool, step: int) -> list[FigureColumn]:
     """Return the columns right before the k-th (`step` -1) or behind it (1): [A, B] of A, B, total.
 
     Another summary ends them and, in an upright table, another unit. [] where columns between were not read.

@@ -96,10 +96,7 @@ def layout_of(header: str) -> Layout | None:
 
 
 def _place_of(kinds: Sequence[str], columns: Sequence[TableColumn], statistics: Sequence[str | None]) -> int | None:
-    """Return the index of the best column of `kinds`, the first being preferred; None without any.
-
-    Of two of a kind it is rather that of all devices than that of one.
-    """
+    """Return the index of the best column of `kinds`, the first being preferred; None without any."""
     for kind in kinds:
         places = [k for k, column in enumerate(columns) if column.kind == kind and column.statistic in statistics]
         if places:
@@ -207,10 +204,7 @@ MOST_TIMES_MEDIAN = 3.0  # that an epoch may take, by such a clock
 
 
 def read_log(name: str, layout: Layout, lines: Iterator[str], first_line: int = 2) -> list[ReportedRun]:
-    """Return the runs of a log, in the order of the file: one for each value of the columns that tell runs apart.
-
-    `lines`: those below the heading, of which `first_line` is the number of the first.
-    """
+    """Return the runs of a log, in the order of the file: one for each value of the columns that tell runs apart."""
     readers: dict[tuple[str, ...], _LoggedRun] = {}
     if not layout.keys and layout.group is None:
         readers[()] = _LoggedRun(name, layout)  # a run, whatever its lines

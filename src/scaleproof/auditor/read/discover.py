@@ -17,6 +17,7 @@ from scaleproof.auditor.read.documents import quoted_blocks, read_document_file
 from scaleproof.auditor.read.file_kinds import DOCUMENTS, PLAIN, SETTINGS, suffix_by_contents
 from scaleproof.auditor.read.json_files import read_json
 from scaleproof.auditor.read.json_text import begins_like_json
+from scaleproof.auditor.read.logs.dialect import LogReader
 from scaleproof.auditor.read.reported import KINDS_OF_LOST_RESULTS, Evidence, ReportedRun, Unread
 from scaleproof.auditor.read.run_fields import figure
 from scaleproof.auditor.read.table_files import (
@@ -341,26 +342,24 @@ def _read_rows(reading: Reading, path: Path, name: str, encoding: str, opening: 
     if suffix in (".csv", ".tsv"):
         return program is None and read_csv_table(reading.evidence, path, name, encoding)
     has_report = suffix in PLAIN and program is None and read_plain_text(reading.evidence, path, name, encoding)
-
     kind = program or logs.guessing_reader_of(opening) or logs.guessing_reader_of(longer_opening)
-    if kind is None:
-        return has_report
+    return (kind is not None and _read_log(reading, path, name, encoding, kind)) or has_report
+
+
+def _read_log(reading: Reading, path: Path, name: str, encoding: str, kind: type[LogReader]) -> bool:
+    """Read a log by a kind of reader. Return False for one of an unknown program with too few lines alike."""
     runs = logs.read_log(name, kind, enumerate(text_files.lines(path, encoding), start=1))
-    if kind is logs.KeyValues:  # it guesses, and needs more than one line
-        printed = [(run.logged_steps, run.timed_spans, run.steps_per_s) for run in runs]
-        most_lines = max((len(lines) for of_run in printed for lines in of_run), default=0)
-        if most_lines < logs.LEAST_LINES:
-            return has_report
+    if kind is logs.KeyValues:
+        printed = [lines for run in runs for lines in (run.logged_steps, run.timed_spans, run.steps_per_s)]
+        if max(map(len, printed), default=0) < logs.LEAST_LINES:
+            return False
     for run in runs:
         add_run(reading, run, path)
     return True
 
 
 def _read_csv(reading: Reading, path: Path, name: str, encoding: str, header: str, header_line: int) -> bool:
-    """Read a CSV file of a known kind. Return False where it is none of them.
-
-    `header`: its headings, in line `header_line` of the file, counted from 0.
-    """
+    """Read a CSV file of a known kind. Return False where it is none of them."""
     evidence = reading.evidence
     if not any(delimiter in header for delimiter in csv_logs.DELIMITERS) and not header.startswith("#"):
         return False

@@ -191,10 +191,7 @@ def _paragraph_above(lines: list[Line], k: int) -> str:
 
 
 def _paragraphs_before(lines: list[Line], k: int, lines_of_tables: set[int]) -> list[str]:
-    """Return the paragraphs from a table at `lines[k]` up to a heading or another table, the nearest first.
-
-    `lines_of_tables`: the numbers of all lines in tables.
-    """
+    """Return the paragraphs from a table at `lines[k]` up to a heading or another table, the nearest first."""
     paragraphs: list[list[str]] = [[]]
     for number, raw in reversed(lines[max(k - SECTION_LINES, 0) : k]):
         text = raw.strip()

@@ -125,13 +125,18 @@ def ruled_tables(lines: list[Line]) -> Iterator[Grid]:
             top, last_rule = max(rule - 1, 0), rule
             header = _cells_at(texts[top], spans)
 
-        body = range(last_rule + 1, min(len(lines), last_rule + 1 + MOST_ROWS))
-        stop = next((n for n in body if not texts[n] or RULE.fullmatch(texts[n].strip())), body.stop)  # a gap, a rule
+        stop = _end_of_body(texts[: last_rule + 1 + MOST_ROWS], last_rule + 1)
         rows = [(number, _cells_at(text, spans)) for number, text in lines[last_rule + 1 : stop]]
         if len(spans) >= 2 and rows and any(header):
             first_line, _ = lines[top]
             yield Grid("reStructuredText table", first_line, header, rows)
             end = stop
+
+
+def _end_of_body(texts: list[str], start: int) -> int:
+    """Return the index of the first gap or rule behind `start`, where the rows of a table begin; else of the end."""
+    ends = (n for n in range(start, len(texts)) if not texts[n] or RULE.fullmatch(texts[n].strip()))
+    return next(ends, len(texts))
 
 
 def _rule_spans(rule: str) -> list[tuple[int, int]]:
@@ -295,12 +300,15 @@ def _aligned_header(above: list[Line], spans: list[tuple[int, int]]) -> list[str
 
     if not levels or sum(map(bool, levels[-1])) < 2:
         return None
+    return [heading or index_names.get(k, "") for k, heading in enumerate(_joined_levels(levels))]
+
+
+def _joined_levels(levels: list[list[str]]) -> list[str]:
+    """Return one heading for each column; a word that two levels have is there once."""
     for level in levels[:-1]:
         for k in range(1, len(level)):
             level[k] = level[k] or level[k - 1]
-    # A word that both levels have is there once.
-    header = [" ".join(dict.fromkeys(level[k] for level in levels if level[k])) for k in range(len(spans))]
-    return [heading or index_names.get(k, "") for k, heading in enumerate(header)]
+    return [" ".join(dict.fromkeys(filter(None, of_column))) for of_column in zip(*levels, strict=True)]
 
 
 def _placed(pattern: re.Pattern[str], text: str) -> list[Field]:

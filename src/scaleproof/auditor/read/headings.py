@@ -199,10 +199,7 @@ def rate_of(heading: str) -> Unit | None:
 
 
 def _noted(printed: str, heading: str, note: str) -> TableColumn:
-    """Return the column that `heading`, a part of `printed`, means, with what `note`, the rest, says of its rows.
-
-    Where the part is no figure, the column has no kind.
-    """
+    """Return the column that `heading`, a part of `printed`, means, with what `note`, the rest, says of its rows."""
     column = column_of(heading)
     if column.kind is None or column.kind in NOT_FIGURES:
         return TableColumn(printed)
@@ -258,12 +255,8 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
     Looked for in this order: in brackets, behind a comma, in all of the text, at its end. What is nothing but a unit
     stays as it is, and so does a rate, without which the text means nothing.
     """
-    for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
-        for part in re.split(r"[,;]", m[1]):  # "rate (img/s, per GPU)": the scope stays
-            part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
-            if unit := unit_of(part):
-                scope = " " + m[1].replace(part, " ").strip(" ,;") if part != m[1].strip() else ""
-                return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
+    if in_brackets := _without_unit_in_brackets(text):
+        return in_brackets
     if (tail := re.search(r"(?:,| in| -) ([^,]{1,20})$", text)) and (unit := unit_of(tail[1])):  # "time in ms"
         return text[: tail.start()], unit
 
@@ -274,7 +267,7 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
         unit = unit_of(suffix[1].replace("_", " ").replace("per sec", "/s").replace("millis", "ms"))
         if unit is not None and unit.dimension != "rate":
             return text[: suffix.start()], unit
-    if text.endswith("%") or text.startswith("%"):
+    if "%" in (text[:1], text[-1:]):
         return text.strip("% "), unit_of("%")
     if unit_of_all is not None and unit_of_all.dimension in ("rate", "flops", "bandwidth", "price"):
         return text, unit_of_all
@@ -285,6 +278,17 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
     if unit is None or (unit.dimension == "rate" and "/" not in last):
         return text, None
     return (head if unit.dimension != "rate" else text), unit
+
+
+def _without_unit_in_brackets(text: str) -> tuple[str, Unit] | None:
+    """Return a heading without its unit in brackets, and the unit; of "rate (img/s, per GPU)" the scope stays."""
+    for m in re.finditer(r"[(\[]([^()\[\]]+)[)\]]", text):
+        for part in re.split(r"[,;]", m[1]):
+            part = re.sub(r"^(?:in|unit:?) ", "", part.strip())
+            if unit := unit_of(part):
+                scope = " " + m[1].replace(part, " ").strip(" ,;") if part != m[1].strip() else ""
+                return (text[: m.start()] + scope + text[m.end() :]).strip(), unit
+    return None
 
 
 def _without_baseline(text: str) -> tuple[str, str]:
@@ -341,7 +345,18 @@ def _kind_by_unit(phrase: str, unit: Unit) -> str | None:
 
 RATE_KINDS = dict.fromkeys(("samples", "images", "sequences"), "samples_per_s")
 RATE_KINDS |= {"tokens": "tokens_per_s", "steps": "steps_per_s"}
-KINDS_IN_PERCENT = {"memory_bytes": "memory_share", "communication_time_s": "communication_share", "speedup": "change"}
+# (Kind, dimension of a unit) -> the kind that the unit makes of it; None: shares that have no kind.
+KINDS_IN_UNITS: dict[tuple[str, str], str | None] = {
+    ("cost", "price"): "price_per_s",
+    ("loss", "percent"): "loss",
+    ("memory_bytes", "percent"): "memory_share",
+    ("communication_time_s", "percent"): "communication_share",
+    ("compute_time_s", "percent"): None,
+    ("data_time_s", "percent"): None,
+    ("speedup", "percent"): "change",
+    ("rate", "flops"): "flops_per_s",
+    **dict.fromkeys((("rate", "times"), ("efficiency", "times"), ("change", "times")), "speedup"),
+}
 ITEMS_IN_HEADINGS = {"tok": "tokens", "img": "images", "ima": "images", "seq": "sequences"}
 
 
@@ -368,25 +383,12 @@ def _set_kind(column: TableColumn, kind: str | None, unit: Unit | None) -> None:
 
 def kind_with_unit(kind: str, unit: Unit) -> str | None:
     """Return the kind that a unit makes of a kind: "rate" in tokens/s -> "tokens_per_s". None if they disagree."""
-    if unit.dimension == "price" and kind == "cost":
-        return "price_per_s"
-    if unit.dimension == "percent" and kind == "loss":
-        return kind
+    if (kind, unit.dimension) in KINDS_IN_UNITS:
+        return KINDS_IN_UNITS[kind, unit.dimension]
     if kind not in KINDS or unit.dimension not in KINDS[kind].printed_in:
         return None
-
-    if kind == "rate" and unit.dimension == "rate":
-        return RATE_KINDS.get(unit.item or "", "rate")
-    if unit.dimension == "rate" and unit.item and RATE_KINDS[unit.item] != kind:
-        return RATE_KINDS[unit.item]
-    if unit.dimension == "flops":
-        return "flops_per_s"
-    if unit.dimension == "percent" and kind in ("compute_time_s", "data_time_s"):
-        return None  # shares that have no kind
-    if unit.dimension == "percent":
-        return KINDS_IN_PERCENT.get(kind, kind)
-    if unit.dimension == "times" and kind in ("rate", "efficiency", "change"):
-        return "speedup"
+    if unit.dimension == "rate" and unit.item:
+        return RATE_KINDS.get(unit.item, kind)
     if unit.dimension == "time" and unit.of and kind in ("time_s", "total_time_s", "latency_s"):
         return f"{unit.of}_time_s"
     return kind

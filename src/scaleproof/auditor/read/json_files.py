@@ -85,37 +85,39 @@ def _json_lines(text: str, name: str, unread: list[Unread]) -> list[Any] | None:
 def _read_known_program(reading: Reading, path: Path, name: str, data: dict[str, Any], problem: str) -> bool:
     """Read a file of a known program. Return whether it is one. `problem`: where the JSON is cut off, or ""."""
     evidence = reading.evidence
-    run: ReportedRun | None = None
-    if str(data.get("schema_version", "")).startswith(("2", "3")) and "training_config" in data:
+    if run := _run_of_known_program(name, data, problem):
         if problem:
-            raise UnreadableFile(problem.replace("; what stands before was read", ""))
-        run = read_metrics(name, data)
-    elif any(key in data for key in KEYS_OF_LISTS_BY_EPOCH):
-        run = read_lists_by_epoch(name, data)
-    elif "log_history" in data and ("global_step" in data or problem):
-        run = read_trainer_state(name, data)
-        if not (run.logged_steps or run.timed_spans) and not problem:
-            evidence.unread.append(Unread(name, "its log_history has no entry with a step", "unknown form"))
-            return True
+            run.problems.append(problem)
+        add_run(reading, run, path)
     elif "rank0_host" in data or "nccl_env" in data:
         reading.launchers[str(path.parent)] = data
-        return True
     elif isinstance(data.get("status"), str) and ("protocol" in data or "mismatches" in data) and "series" not in data:
         evidence.scaling_reports.append(_scaling_report(name, data))
         return False  # its rates and speed-ups are a table, as those of any JSON
     elif "nvtx_top5" in data:
         evidence.traces.append(name)
         evidence.traced_folders.append(str(path.parent))
-        return True
-    elif any(key in data for key in KEYS_OF_DEEPSPEED):
+    elif not data.keys().isdisjoint(KEYS_OF_DEEPSPEED):
         reading.settings.append(name)
-        return True
-    if run is None:
+    else:
         return False
-    if problem:
-        run.problems.append(problem)
-    add_run(reading, run, path)
     return True
+
+
+def _run_of_known_program(name: str, data: dict[str, Any], problem: str) -> ReportedRun | None:
+    """Return the run of a metrics file, of lists by epoch or of a trainer's state; None for other files."""
+    if str(data.get("schema_version", "")).startswith(("2", "3")) and "training_config" in data:
+        if problem:
+            raise UnreadableFile(problem.replace("; what stands before was read", ""))
+        return read_metrics(name, data)
+    if not data.keys().isdisjoint(KEYS_OF_LISTS_BY_EPOCH):
+        return read_lists_by_epoch(name, data)
+    if "log_history" not in data or not ("global_step" in data or problem):
+        return None
+    run = read_trainer_state(name, data)
+    if not (run.logged_steps or run.timed_spans or problem):
+        raise UnreadableFile("its log_history has no entry with a step", "unknown form")
+    return run
 
 
 def _add_table(reading: Reading, data: Any, name: str, text: str) -> bool:
@@ -163,11 +165,7 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     """Return the run of a file of schema 2.0, or of 3.0, whose window stands where 2.0 has epochs."""
     run = ReportedRun(name, f"metrics JSON {data['schema_version']}")
     metrics = Fields(data, run.problems)
-    config = metrics.part("training_config")
-    hardware = metrics.part("hardware")
-    engine_config = metrics.part("deepspeed_config")
-
-    # What ran, and on what
+    config, hardware = metrics.part("training_config"), metrics.part("hardware")
     run.run_id = metrics.text("run_id")
     run.commit = _unless_unknown(metrics.text("git_commit"))
     ranks = [rank for rank in metrics.values("ranks") if isinstance(rank, dict)]
@@ -183,46 +181,53 @@ def read_metrics(name: str, data: dict[str, Any]) -> ReportedRun:
     run.dataset_samples = config.part("dataset_subset_sizes").count("train")
     run.strategy = config.text("strategy")
     run.zero_stage = config.count("zero_stage", 0)
-    selected = engine_config.part("selected")
     run.precision = config.text("precision")
-    has_deepspeed = config.flag("deepspeed_enabled")  # None: unknown
+    _read_engine(run, config.flag("deepspeed_enabled"), metrics.part("deepspeed_config"))
+    _read_start(run, metrics, data.get("env"))
+    _read_results(run, metrics, has_window=data.get("window") is not None)
+    return run
+
+
+def _read_engine(run: ReportedRun, has_deepspeed: bool | None, config: Fields) -> None:
+    """Take what a file says of its engine. `has_deepspeed`: None where that is unsaid; `config`: of DeepSpeed."""
     if has_deepspeed is None:
         if run.format.endswith("2.0"):
             run.details["missing"] = ["training_config.deepspeed_enabled"]
         has_deepspeed = "deepspeed" in (run.precision or "") or None
     if has_deepspeed:
         run.engine = "DeepSpeed"
-        run.config_sha256 = engine_config.text("sha256")
-        if selected.flag("wall_clock_breakdown"):
+        run.config_sha256 = config.text("sha256")
+        if config.part("selected").flag("wall_clock_breakdown"):
             run.debug_settings["wall_clock_breakdown"] = "true"
     elif has_deepspeed is False:
-        run.engine = "torch"
-        run.zero_stage = None
+        run.engine, run.zero_stage = "torch", None
 
-    # How it was started
-    command = metrics.text("command_line") or ""
-    run.details["command"] = command
+
+def _read_start(run: ReportedRun, metrics: Fields, environment: Any) -> None:
+    """Take what a file says of how its run was started: command line, hosts, versions of libraries."""
+    run.details["command"] = command = metrics.text("command_line") or ""
     run.debug_settings |= debug_settings_of(command.split())
     run.hosts = metrics.part("scheduler").text("nodelist")
-    if isinstance(environment := data.get("env"), dict):
-        for name_of_field, value in environment.items():
-            if name_of_field.endswith("_version") and isinstance(value, str) and _unless_unknown(value):
-                run.versions[name_of_field] = value
+    for field, value in environment.items() if isinstance(environment, dict) else ():
+        if field.endswith("_version") and isinstance(value, str) and _unless_unknown(value):
+            run.versions[field] = value
 
-    # What came out
-    run.best_val_loss = metrics.part("summary").number("best_val_loss")
+
+def _read_results(run: ReportedRun, metrics: Fields, has_window: bool) -> None:
+    """Take what came out of a run: the spans that were timed, the loss, what it took in all."""
+    summary = metrics.part("summary")
+    run.best_val_loss = summary.number("best_val_loss")
     run.rate_scope = "global"
-    if "window" in data and data["window"] is not None:
+    if has_window:
         run.timed_spans = [_timed_span(metrics.part("window"), "wall_time_sec", None)]
     else:
         epochs = enumerate(metrics.parts("epochs"), start=1)
         run.timed_spans = [_timed_span(epoch, "epoch_wall_time_sec", number) for number, epoch in epochs]
-        run.sampled_every = _option(command, "--timing_sample_every") or SAMPLED_EVERY
-        run.sampled_from = _option(command, "--timing_warmup_steps") or SAMPLED_FROM
-    run.details["wall"] = metrics.part("summary").positive("total_wall_time_sec")
-    run.details["mean_rate"] = metrics.part("summary").positive("mean_tokens_per_sec_global")
+        run.sampled_every = _option(run.details["command"], "--timing_sample_every") or SAMPLED_EVERY
+        run.sampled_from = _option(run.details["command"], "--timing_warmup_steps") or SAMPLED_FROM
+    run.details["wall"] = summary.positive("total_wall_time_sec")
+    run.details["mean_rate"] = summary.positive("mean_tokens_per_sec_global")
     run.details["status"] = metrics.text("status")
-    return run
 
 
 def _timed_span(part: Fields, seconds: str, index: int | None) -> TimedSpan:

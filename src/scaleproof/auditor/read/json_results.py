@@ -86,10 +86,7 @@ def _parts_left(data: Any, left: int) -> int:
 
 
 def _records(data: Any, name: str, path: str, inherited: dict[str, Any], level: int) -> list[JsonRecord]:
-    """Return the results in a value that is called `name` and stands at `path`, `level` levels deep.
-
-    `inherited`: scalars around it, which hold for it, too.
-    """
+    """Return the results in a value that is called `name` and stands at `path`, `level` levels deep."""
     if level > MOST_LEVELS:
         return []
     if isinstance(data, list):

@@ -31,25 +31,28 @@ def read_columns(grid: Grid, table: ReportedTable, file: str) -> None:
         row = ReportedRow(file, grid.line, label)
         row.remarks |= heading_remarks(heading)
         for line, cells, meaning in lines:
-            if k >= len(cells):
-                continue
-            row.texts[cells[0]] = cells[k]
-            if meaning.kind in NOT_FIGURES:
-                take_words(row, meaning, cells[k])
-            elif meaning.kind is not None:
-                if not row.figures:
-                    row.line = line  # of its first figure
-                known = len(row.figures)
-                take_figures(row, meaning, cells[k], european=is_european([cells[k]]))
-                for figure in row.figures[known:]:
-                    figure.line = line
-
+            if k < len(cells):
+                _take_cell(row, line, cells[0], cells[k], meaning)
         if row.figure("devices") is None and (devices_and_words := devices_in(heading)):
             devices, _ = devices_and_words
             row.figures.append(Quantity("devices", float(devices), heading, heading))
         add_facts_of_label(row)
         row.not_understood |= {name: row.texts[name] for name in unknown if not is_nothing(row.texts.get(name, ""))}
         table.rows.append(row)
+
+
+def _take_cell(row: ReportedRow, line: int, name: str, cell: str, meaning: TableColumn) -> None:
+    """Add what a cell says to its row, by the meaning of its line, which is called `name`."""
+    row.texts[name] = cell
+    if meaning.kind in NOT_FIGURES:
+        take_words(row, meaning, cell)
+    elif meaning.kind is not None:
+        if not row.figures:
+            row.line = line  # of its first figure
+        known = len(row.figures)
+        take_figures(row, meaning, cell, european=is_european([cell]))
+        for figure in row.figures[known:]:
+            figure.line = line
 
 
 _VALUE_HEADING = re.compile(r"(?:values?|results?|measured|number|actual|measurement|achieved|)")

@@ -75,15 +75,19 @@ def _claim_of(entry: Any, where: str) -> PublishedClaim:
     for key, value in values.items():
         if key not in allowed:
             raise UnreadableFile(f"{where}.{key} is no key of {kind}.{did_you_mean(key, allowed)}")
-        if key in TEXTS:
-            if not isinstance(value, str | bool):
-                raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a text")
-            continue
-        number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
-        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < LARGEST:
-            raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a number")
-        values[key] = number
+        values[key] = _value_of(key, value, where)
     return PublishedClaim(kind, values, str(entry.get("source") or "as published")[:200])
+
+
+def _value_of(key: str, value: Any, where: str) -> Any:
+    """Return the text or the number of a key of a claim. Raises UnreadableFile for any other value."""
+    if key in TEXTS and isinstance(value, str | bool):
+        return value
+    number = figure(value) if isinstance(value, str) else value  # YAML 1.1 reads 1e9 as a text
+    is_number = isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < LARGEST
+    if key in TEXTS or not is_number:
+        raise UnreadableFile(f"{where}.{key} is {str(value)[:40]!r}, not a {'text' if key in TEXTS else 'number'}")
+    return number
 
 
 def _check_facts(facts: Any, where: str) -> None:

@@ -18,7 +18,7 @@ from scaleproof.auditor.read.printed_figures import (
     is_nothing,
     remarks_of,
 )
-from scaleproof.auditor.read.reported_tables import WORDS, Quantity, ReportedRow, ReportedTable, TableColumn
+from scaleproof.auditor.read.reported_tables import WORDS, Quantity, Remark, ReportedRow, ReportedTable, TableColumn
 from scaleproof.auditor.read.surroundings import by_own_unit
 from scaleproof.auditor.read.words import Description, describe
 
@@ -48,11 +48,7 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
     if column.kind == "device" and re.fullmatch(r"\d{1,5}", cell):  # "4" below "GPU" is how many
         row.figures.append(Quantity("devices", float(cell), cell, column.heading))
         return
-    remarks = remarks_of(cell) if column.kind != "text" or len(cell) < 60 else set()  # a longer text is of anything
-    is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
-    if is_verdict and not ESTIMATED.search(cell):
-        remarks -= {"estimated", "theoretical"}  # "Expected" in a column of verdicts is about a measured figure
-    row.remarks |= remarks
+    row.remarks |= _remarks_of_words(column, cell)
     if column.kind == "text":
         return
 
@@ -69,6 +65,16 @@ def take_words(row: ReportedRow, column: TableColumn, cell: str) -> None:
         figures = figures_of(cell)
         if figures and figures[0].unit is not None and figures[0].unit.dimension != "percent":
             row.not_understood[column.heading] = cell
+
+
+def _remarks_of_words(column: TableColumn, cell: str) -> set[Remark]:
+    """Return the remarks of a cell of words."""
+    if column.kind == "text" and len(cell) >= 60:
+        return set()  # it is of anything
+    is_verdict = column.kind in ("status", "text") or VERDICT_HEADING.search(column.heading)
+    # "Expected" in a column of verdicts is about a measured figure.
+    is_measured = is_verdict and not ESTIMATED.search(cell)
+    return remarks_of(cell) - ({"estimated", "theoretical"} if is_measured else set())
 
 
 def add_numbers(row: ReportedRow, description: Description, cell: str, heading: str) -> None:
@@ -135,9 +141,7 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
         scale = 1.0
 
     value = figure.value * scale
-    if value < 0 and kind not in ("change", "loss", "val_loss", "learning_rate"):
-        return None  # -1 and -100 % stand for "not known", and a difference has another kind
-    if KINDS[kind].is_whole and (value != int(value) or value < 0):
+    if not _is_possible(value, kind):
         return None
     if kind == "change" and figure.word in ("lower", "less", "slower") and value > 0:
         value = -value
@@ -159,25 +163,34 @@ def quantity_of(figure: PrintedFigure, column: TableColumn, cell: str) -> Quanti
     )
 
 
+def _is_possible(value: float, kind: str) -> bool:
+    """Whether a figure of that kind may have the value; -1 and -100 % stand for "not known"."""
+    may_be_negative = kind in ("change", "loss", "val_loss", "learning_rate")
+    return (value >= 0 or may_be_negative) and not (KINDS[kind].is_whole and value != int(value))
+
+
+COUNTS = ("devices", "nodes", "processes", "batch", "seq_len", "steps", "epochs", "repeats", "micro_batch")
+# (Kind, dimension of the unit in its cell) -> kind and scale of the figure.
+MEANINGS_IN_CELLS = {
+    ("parameters", "memory"): ("parameters", 1e9),  # "7b" are billions, not bytes
+    ("price_per_s", "cost"): ("price_per_s", 1 / 3600),  # "$2.49" below "$/hr"
+    **dict.fromkeys((("speedup", "percent"), ("change", "percent")), ("change", 0.01)),
+    **{(kind, "times"): (kind, 1.0) for kind in COUNTS},  # "8x"
+}
+
+
 def _unit_in_cell(kind: str, unit: Unit) -> tuple[str, float] | None:
     """Return kind and scale of a figure whose cell has a unit. None where unit and kind contradict each other."""
     if kind == "parameters" and unit.dimension == "time" and unit.scale == 60.0:
         return kind, 1e6  # "124m" are millions, not minutes
-    if kind == "parameters" and unit.dimension == "memory":
-        return kind, 1e9  # "7b" are billions, not bytes
-    if kind == "price_per_s" and unit.dimension == "cost":
-        return kind, 1 / 3600  # "$2.49" below "$/hr"
+    if meaning := MEANINGS_IN_CELLS.get((kind, unit.dimension)):
+        return meaning
     if other := OTHER_KINDS.get((kind, unit.dimension)):
         return other, unit.scale
-    counts = ("devices", "nodes", "processes", "batch", "seq_len", "steps", "epochs", "repeats", "micro_batch")
-    if kind in counts and unit.dimension == "times":
-        return kind, 1.0  # "8x"
     if kind in ("batch", "global_batch", "micro_batch") and unit.per_device:
         return "micro_batch", 1.0
     if kind in ("loss", "val_loss", "perplexity", "devices", "nodes"):
         return None
-    if unit.dimension == "percent" and kind in ("speedup", "change"):
-        return "change", 0.01
     changed = kind_with_unit(kind, unit)
     return None if changed is None else (changed, unit.scale)
 
@@ -186,10 +199,7 @@ BASELINE_NAMED = re.compile(r"(?i)\b(?:vs\.?|versus|over|relative to|compared (?
 
 
 def add_facts_of_label(row: ReportedRow) -> None:
-    """Add to a row the words and numbers that its label has and no column states.
-
-    `vs 1 GPU` and the like are cut off before: they are about the baseline.
-    """
+    """Add to a row the words and numbers that its label has and no column states."""
     description = describe(BASELINE_NAMED.sub(" ", row.label))
     for word, value in description.words.items():
         row.words.setdefault(word, value)

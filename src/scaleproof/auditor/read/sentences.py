@@ -120,10 +120,7 @@ class Paragraph:
 
 
 def stated_figures(prose: Prose, file: str) -> list[StatedFigure]:
-    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one.
-
-    `prose`: line, text and sections.
-    """
+    """Return the figures that sentences of a document state, in their order: "3.4x on 4 GPUs" is one."""
     figures: list[StatedFigure] = []
     for paragraph in _paragraphs(prose):
         if not _may_state_figure(paragraph.text):
@@ -140,10 +137,7 @@ def _may_state_figure(text: str) -> bool:
 
 
 def _paragraphs(prose: Prose) -> Iterator[Paragraph]:
-    """Yield lines of prose that belong together: up to a gap, the next item of a list, or LONGEST_PARAGRAPH.
-
-    A line that ends in ":" and what it announces belong together.
-    """
+    """Yield lines of prose that belong together: up to a gap, the next item of a list, or LONGEST_PARAGRAPH."""
     current: Paragraph | None = None
     last_line = -2
     for line, raw, sections in prose:
@@ -175,10 +169,7 @@ def _sentences(text: str) -> Iterator[tuple[int, str]]:
 def _figures_of_sentence(
     sentence: str, start: int, paragraph: Paragraph, file: str, is_hypothetical: bool
 ) -> Iterator[StatedFigure]:
-    """Yield the figures of a sentence, which begins at `start` of its paragraph: "3.4x" of "3.4x on 4 GPUs".
-
-    `is_hypothetical`: its section states expectations.
-    """
+    """Yield the figures of a sentence, which begins at `start` of its paragraph: "3.4x" of "3.4x on 4 GPUs"."""
     taken: list[tuple[int, int]] = []  # start and end of the figures so far
     lowered = sentence.lower()
     possible = {kind for kind, _ in PATTERNS if any(part in lowered for part in _NEEDED_BY_KIND.get(kind, ("",)))}

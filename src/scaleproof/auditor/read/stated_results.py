@@ -96,18 +96,9 @@ def _equations(source: str, text: str) -> Iterator[StatedResult]:
         parts = re.split(rf"({_TERM})", m["terms"])
         if not _has_unit_of_terms((m["unit"] or "").strip(), parts[1::2], m["n"]):
             continue
-        terms = [_term(part) for part in parts[1::2]]
-        if "+" in m["terms"]:
-            units = {re.sub(r"[\d.,$]", "", part).strip().lower() for part in parts[1::2]}
-            if len(units - {""}) > 1 or any(term.middle < LEAST_TERM for term in terms):
-                continue  # "1 h + 30 min", "phases 1 + 2"
-            value = PrintedInterval(sum(term.low for term in terms), sum(term.high for term in terms))
-        else:
-            value = terms[0]
-            for sign, term in zip(parts[2::2], terms[1:], strict=False):
-                value = value / term if sign.strip() in ("/", "÷") else value * term
+        value = _sum_of(parts[1::2]) if "+" in m["terms"] else _product_of(parts)
         stated = _result(m["n"], bool(m["about"] or m["around"]), resolution_of(m["n"]) / 2)
-        if value.low > 0 and stated.low > 0:
+        if value is not None and value.low > 0 and stated.low > 0:
             middle = (value.low * value.high) ** 0.5
             yield StatedResult(source, m[0].strip(), stated, _in_any_unit(value, m), f"it is {middle:.4g}, in any unit")
 
@@ -119,6 +110,23 @@ def _in_any_unit(value: PrintedInterval, m: re.Match[str]) -> tuple[PrintedInter
         return (value,)
     possible = [factors for words, factors in _UNIT_FACTORS if re.search(words, m[0], re.I)]
     return tuple(value * factor * 1000.0**k for factor in chain(*possible) for k in range(-8, 9))
+
+
+def _sum_of(terms: list[str]) -> PrintedInterval | None:
+    """Return what a sum of terms may be; None for no sum of one quantity: "1 h + 30 min", "phases 1 + 2"."""
+    units = {re.sub(r"[\d.,$]", "", term).strip().lower() for term in terms} - {""}
+    values = [_term(term) for term in terms]
+    if len(units) > 1 or any(value.middle < LEAST_TERM for value in values):
+        return None
+    return PrintedInterval(sum(value.low for value in values), sum(value.high for value in values))
+
+
+def _product_of(parts: list[str]) -> PrintedInterval:
+    """Return what a product may be, cut at its terms: ["", "3 GPUs", " x ", "8 GB", ""]."""
+    value = _term(parts[1])
+    for sign, term in zip(parts[2::2], parts[3::2], strict=False):
+        value = value / _term(term) if sign.strip() in ("/", "÷") else value * _term(term)
+    return value
 
 
 def _has_unit_of_terms(unit: str, terms: list[str], result: str) -> bool:

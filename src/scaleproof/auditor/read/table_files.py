@@ -193,10 +193,7 @@ def read_spreadsheet(evidence: Evidence, path: Path, name: str) -> bool:
 
 
 def _grid_of_block(rows: list[tuple[int, list[str]]], sheet: str) -> list[Grid]:
-    """Return the grid of rows that follow each other; [] unless there are headings and at least one row below them.
-
-    A first row with one cell alone is the caption.
-    """
+    """Return the grid of rows that follow each other; [] unless there are headings and at least one row below them."""
     caption = ""
     if rows and len(filled := [cell for cell in rows[0][1] if cell]) == 1:
         caption, rows = filled[0], rows[1:]

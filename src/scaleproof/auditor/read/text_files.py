@@ -213,10 +213,7 @@ def _why_no_file(path: Path) -> str | None:
 
 
 def unread_by_name(path: Path, relative: PurePath) -> tuple[UnreadKind, str] | None:
-    """Return the kind of a file that its name excludes ("a.png"), and why; None for a file to read.
-
-    `relative`: its path below the folder that was named.
-    """
+    """Return the kind of a file that its name excludes ("a.png"), and why; None for a file to read."""
     suffix = path.suffix.lower()
     if suffix in PICTURES:
         return "picture", "figures in pictures are not read"

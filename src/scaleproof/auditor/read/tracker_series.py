@@ -136,15 +136,18 @@ def read_json_steps(name: str, rows: list[Any]) -> ReportedRun | None:
     latest = -1
     for line, row in enumerate(records, start=1):
         step = row.get(step_key, latest)  # a row without a number belongs to the step before
-        is_number = isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
-        if not is_number or step < latest:
+        if not _is_number(step) or not latest <= step < math.inf:
             return None  # it starts again, or counts something else
         latest = int(step)
         for key, value in row.items():
-            if key != step_key and isinstance(value, int | float | str) and not isinstance(value, bool):
+            if key != step_key and (isinstance(value, str) or _is_number(value)):
                 reader.add(latest, str(key), value, line)
     run = reader.finish()
     return run if run and len(run.logged_steps.values("loss")) >= LEAST_STEPS else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _of_different_runs(records: list[dict[str, Any]]) -> bool:

@@ -138,10 +138,7 @@ def _figures_of_description(description: Description, text: str) -> list[Quantit
 
 
 def _header_with_units(grid: Grid) -> list[str]:
-    """Return the headings, with the units of a first row that has nothing but units: "time (ms)".
-
-    That row is taken off the grid.
-    """
+    """Return the headings, with the units of a first row that has nothing but units: "time (ms)"."""
     if len(grid.rows) < 2:
         return grid.header
     _, first = grid.rows[0]
@@ -220,10 +217,7 @@ OF_DEVICES = re.compile(rf"(?i)\b(?:{DEVICE}|nodes?|number of \w+)\b")
 
 
 def _batch_columns(header: list[str], texts: list[str], names: list[str]) -> dict[int, int]:
-    """Return column -> its batch size: {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where that is not certain.
-
-    `texts`: those around the table; `names`: its first cells.
-    """
+    """Return column -> its batch size: {1: 32, 2: 64} of "Batch size | 32 | 64"; {} where that is not certain."""
     numbers = [heading.strip() for heading in header[1:]]
     if len(numbers) < 2 or not all(re.fullmatch(r"[1-9]\d{0,4}", number) for number in numbers):
         return {}

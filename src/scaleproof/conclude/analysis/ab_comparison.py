@@ -41,10 +41,7 @@ class Pair:
 
 
 def read_comparisons(folder: Path, comparisons: Mapping[str, tuple[Comparison, Cell, Cell]]) -> dict[str, list[Pair]]:
-    """Return the pairs of each comparison of a campaign, whose results are in `folder`. Raises as `read_pairs`.
-
-    `comparisons`: name -> its declaration and its cells A and B.
-    """
+    """Return the pairs of each comparison of a campaign, whose results are in `folder`. Raises as `read_pairs`."""
     return {name: read_pairs(folder / "compare" / name / "pairs.json", a, b) for name, (_, a, b) in comparisons.items()}
 
 
@@ -76,10 +73,7 @@ def unreadable_runs(pairs: list[Pair]) -> list[Run]:
 
 
 def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
-    """Return the run of `cell` in `folder`, labelled by its place; unreadable where its metrics are damaged.
-
-    `pair`: the number of its pair, which stands for the repeat.
-    """
+    """Return the run of `cell` in `folder`, labelled by its place; unreadable where its metrics are damaged."""
     label = "/".join(folder.parts[-3:])  # NAME/pair1/a
     try:
         run = read_run(folder)
@@ -91,10 +85,7 @@ def _read_labelled_run(folder: Path, cell: Cell, pair: int) -> Run:
 def comparison_report(
     campaign: str, comparisons: dict[str, tuple[Cell, Cell, list[Pair]]], findings: Findings, cells: Sequence[Cell] = ()
 ) -> ComparisonReport:
-    """Return the A/B comparisons of a campaign with their estimates.
-
-    `comparisons`: name -> A, B, their pairs; `findings`, `cells`: of the campaign.
-    """
+    """Return the A/B comparisons of a campaign with their estimates."""
     described = [_comparison_entry(name, a, b, pairs, findings, cells) for name, (a, b, pairs) in comparisons.items()]
     return ComparisonReport(campaign=campaign, confidence=CONFIDENCE, comparisons=described)
 

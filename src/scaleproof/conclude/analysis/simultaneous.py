@@ -216,10 +216,7 @@ def resolution_of_family(family: Family, effect: float) -> Resolution:
 
 
 def resolution_of_ratio(ratio: Estimate, effect: float, confidence: float) -> Resolution:
-    """Return what further repeats would show about a single `ratio` with bounds. `confidence`: of its interval.
-
-    `effect`: the difference that is asked for (0.05: 5 %).
-    """
+    """Return what further repeats would show about a single `ratio` with bounds. `confidence`: of its interval."""
     assert ratio.variance is not None  # as of every ratio that has bounds
     assert ratio.freedom is not None
     sd = math.sqrt(ratio.variance * ratio.n)  # of the log ratio of two runs; the variance is that of means of n runs

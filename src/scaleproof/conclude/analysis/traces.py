@@ -62,10 +62,7 @@ def _rank_means(profile: Profile) -> list[RankParts]:
 
 
 def _phase_means(profile: Profile) -> dict[str, float]:
-    """Return phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks.
-
-    A phase that a step does not have took no time in it.
-    """
+    """Return phase of a step (forward, backward, ...) -> its mean milliseconds on the host, over steps and ranks."""
     steps = profile.per_step  # of every rank
     names = dict.fromkeys(name for step in steps for name in step.ranges_ms)
     return {name: sum(step.ranges_ms.get(name, 0.0) for step in steps) / len(steps) for name in names}

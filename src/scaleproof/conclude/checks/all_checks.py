@@ -86,11 +86,7 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
     of_programs = [run for run in timed_runs(runs) if isinstance(run.metrics, Printed)]
     commands, findings_on_commands = _check_each_run(of_programs, of_printed)
     findings += findings_on_commands
-    watched = [
-        WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,), run.metrics.reading.ended_after_s is not None)
-        for run in commands
-        if isinstance(run.metrics, Printed) and run.metrics.watched
-    ]
+    watched = _watched_runs(commands)
     findings += of_watched.findings_on(watched)
     findings += [_unusable_record(run, run.metrics.failure.reason) for run in runs if _is_damaged(run.metrics)]
     findings += [
@@ -102,17 +98,24 @@ def audit(campaign: str, runs: Sequence[Run]) -> Findings:
         findings += of_all_runs.findings_on([runs])  # failed ones as well
     if any_level := [*with_numbers, *commands]:
         findings += [finding for check in of_timed for finding in _findings_on_all_runs(check, any_level)]
-    subjects: list[tuple[Iterable, Sequence]] = [
-        (of_run, with_numbers),
-        (of_runs, with_numbers),
-    ]  # what checks looked at
-    subjects += [(of_all_runs, with_numbers), (of_printed, commands), (of_watched, watched), (of_timed, any_level)]
+    # What checks looked at.
+    subjects: list[tuple[Iterable, Sequence]] = [(kind, with_numbers) for kind in (of_run, of_runs, of_all_runs)]
+    subjects += [(of_printed, commands), (of_watched, watched), (of_timed, any_level)]
     return Findings(
         campaign=campaign,
         rules_version=RULES_VERSION,
         checks=[name for register, runs_of_kind in subjects if runs_of_kind for name in check_names(register)],
         findings=by_severity(_without_consequences(_without_repetitions(findings))),
     )
+
+
+def _watched_runs(commands: Sequence[TimedRun]) -> list[WatchedRun]:
+    """Return the runs of commands that were watched, in the form that checks of them take."""
+    return [
+        WatchedRun(run.name, run.metrics.watched, (run.metrics.cell,), run.metrics.reading.ended_after_s is not None)
+        for run in commands
+        if isinstance(run.metrics, Printed) and run.metrics.watched
+    ]
 
 
 def _check_each_run(runs: list[AnyRun], register: Register[AnyRun]) -> tuple[list[AnyRun], list[Finding]]:

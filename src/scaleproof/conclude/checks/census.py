@@ -180,8 +180,8 @@ def _kernel_problem(run: MeasuredRun, step: ProbedStep) -> str | None:
     execution = run.metrics.config["execution"]
     if inventory_of_run(run).is_encoder:
         return None  # its attention is that of torch's or transformers' layer
-    forward = sum(n for name, n in step.attention.items() if not name.endswith("_backward"))
     backward = sum(n for name, n in step.attention.items() if name.endswith("_backward"))
+    forward = sum(step.attention.values()) - backward
     kind = execution["attention"]
     others = [name for name in step.attention if f"_{kind}_" not in name]
     if kind in ("flash", "cudnn") and others:

@@ -233,10 +233,7 @@ def _rank_figures(run: MeasuredRun) -> Figures:
 
 
 def _census_figures(run: MeasuredRun) -> Figures:
-    """Yield the places of the probed steps by the configuration, and what both a rank's record and its census state.
-
-    That is the threads of each rank, and the collectives of a step of rank 0.
-    """
+    """Yield the places of the probed steps by the configuration, and what both a rank's record and its census state."""
     censuses, work = run.metrics.census or [], run.metrics.config["work"]
     for number, census in enumerate(censuses):
         yield f"census.{number}.before.step", census.before.step, work["warmup_steps"] - 2  # the last step but one

@@ -110,10 +110,7 @@ def update_problems(run: MeasuredRun, census: Census) -> Iterator[str]:
 
 
 def _condition_problems(run: MeasuredRun, census: Census, conditions: dict[str, list[str]]) -> Iterator[str]:
-    """Yield in words which conditions of the window's updates are not the configured ones: "torch used 4 threads".
-
-    `conditions`: name -> all values that occurred; empty in older records.
-    """
+    """Yield in words which conditions of the window's updates are not the configured ones: "torch used 4 threads"."""
     precision = "high" if run.metrics.training_config.precision == "tf32" else "highest"
     expected = {  # name -> the configured value, and words for any other
         "threads": (str(census.threads), "torch used {} threads"),

@@ -48,10 +48,7 @@ class WatchedRun:
         return self._rate([rank.samples for rank in self.ranks])
 
     def _rate(self, work: Sequence[list[int]]) -> float | None:
-        """Return all work per second of the slowest rank, both after the warm-up; None without work or time.
-
-        `work`: for each rank the samples or tokens of each of its steps.
-        """
+        """Return all work per second of the slowest rank, both after the warm-up; None without work or time."""
         amount = sum(sum(of_rank[WARM_UP:]) for of_rank in work)
         slowest = max(sum(rank.step_s[WARM_UP:]) for rank in self.ranks)
         return amount / slowest if amount and slowest else None
@@ -79,14 +76,9 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
             )
         if not rank.trainable:
             yield Flag(f"rank {rank.rank} trains none of its {integer(rank.parameters)} parameters")
-        looks = rank.looks  # at norms of weights, gradients and update, in a few steps
-        if looks and not math.isfinite(looks[-1].weight_norm):
-            yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {looks[-1].step}")
-        norms = [look.gradient_norm for look in looks]
-        if looks and all(look.update_norm <= NO_UPDATE * look.weight_norm for look in looks):
-            numbers = [norm for norm in norms if math.isfinite(norm)]
-            largest = f"; the largest norm of the gradients was {max(numbers):.3g}" if numbers else ""
-            yield Flag(f"on rank {rank.rank} none of {len(norms)} updates changed the weights{largest}")
+        if rank.looks:
+            yield from _flag_norms(rank)
+        norms = [look.gradient_norm for look in rank.looks]
         if rank.left_out is None or len(rank.step_s) < FEWEST_STEPS:  # gradients unknown, or too few steps to judge
             continue
         if not any(norms):  # NaN is something: what weight decay changes has not learnt
@@ -94,6 +86,17 @@ def weights_are_updated(run: WatchedRun) -> Iterator[Flag]:
         if rank.left_out:
             untrained = f"{integer(rank.left_out)} of {integer(rank.trainable)} trainable parameters"
             yield Flag(f"on rank {rank.rank} {untrained} got gradients and never changed", severity="suspect")
+
+
+def _flag_norms(rank: WatchedRank) -> Iterator[Flag]:
+    """Flag weights that are no numbers, and updates that changed none, by the norms in a few steps of a rank."""
+    last, norms = rank.looks[-1], [look.gradient_norm for look in rank.looks]
+    if not math.isfinite(last.weight_norm):
+        yield Flag(f"on rank {rank.rank} weights were NaN or infinite before step {last.step}")
+    if all(look.update_norm <= NO_UPDATE * look.weight_norm for look in rank.looks):
+        numbers = list(filter(math.isfinite, norms))
+        largest = f"; the largest norm of the gradients was {max(numbers):.3g}" if numbers else ""
+        yield Flag(f"on rank {rank.rank} none of {len(norms)} updates changed the weights{largest}")
 
 
 @of_watched.finds("gradients-not-cleared", "suspect", only_first=True)

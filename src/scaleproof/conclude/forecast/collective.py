@@ -116,7 +116,7 @@ def judge_node_pairs(rows: Sequence[NodePair]) -> PairVerdict:
     bound = math.exp(min(middle + math.log(SLOW), middle - deviations * sigma))
     slow = [row for row in rows if row.best_bus_bytes_per_s < bound]
     slow_nodes = tuple(node for node in nodes if _count_pairs_with(node, slow) == len(nodes) - 1)
-    rest = [row for row in slow if row.first not in slow_nodes and row.second not in slow_nodes]
+    rest = [row for row in slow if {row.first, row.second}.isdisjoint(slow_nodes)]
     links = [row for row in rest if _count_pairs_with(row.first, rest) == _count_pairs_with(row.second, rest) == 1]
     return PairVerdict(
         median=math.exp(middle),

@@ -135,10 +135,7 @@ def _next_trial(sizes: list[int], trials: dict[int, Trial], limit: float) -> int
 
 
 def _crossing(one: tuple[int, float], other: tuple[int, float], limit: float) -> float:
-    """Return the micro-batch at which the line through two trials meets `limit`; twice the larger if it does not rise.
-
-    `one`, `other`: (micro-batch, bytes), the smaller first.
-    """
+    """Return the micro-batch at which the line through two trials meets `limit`; else twice the larger one."""
     (small, low), (large, high) = one, other
     slope = (high - low) / (large - small)
     return large + (limit - high) / slope if slope > 0 else 2.0 * large

@@ -144,10 +144,7 @@ def _count_unknown_memory(evidence: ForecastEvidence, rows: list[PlanRow]) -> li
 
 
 def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price | None, budget: float | None) -> Plan:
-    """Return the plan with totals over its rows, what forecasts decide already, and what to measure next.
-
-    `budget`: device hours.
-    """
+    """Return the plan with totals over its rows, what forecasts decide already, and what to measure next."""
     plans = [row.plan for row in rows if row.plan]
     remaining_s = sum(row.plan.run_seconds * max(row.plan.repeats - row.repeats_done, 0) for row in rows if row.plan)
     candidates = [
@@ -155,10 +152,7 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
         for row in rows
         if row.tokens_per_s and row.plan and row.repeats_done == 0
     ]
-    # Measured cells may beat candidates, and cost nothing more. One run says too little of a cell's spread.
-    settled = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
-    unmeasured = {candidate.cell for candidate in candidates}
-    leave_out = tuple(name for name in certainly_slower_cells([*candidates, *settled]) if name in unmeasured)
+    leave_out = _cells_to_leave_out(rows, candidates)
     undecided = [plan for plan in plans if plan.cell not in leave_out]
     kwhs = [row.plan.kwh(row.power) for row in rows if row.plan and row.power]
     return Plan(
@@ -174,6 +168,14 @@ def _plan_of_rows(evidence: ForecastEvidence, rows: list[PlanRow], price: Price 
         beyond_budget=tuple(beyond_budget(undecided, budget)) if budget else (),
         kwh=sum(kwhs) if kwhs and len(kwhs) == len(plans) else None,  # None where the power of a run is unknown
     )
+
+
+def _cells_to_leave_out(rows: list[PlanRow], candidates: list[Candidate]) -> tuple[str, ...]:
+    """Return the candidates, cells without runs, that are certainly slower than another one or a measured cell."""
+    # One run says too little of a cell's spread. What is measured costs nothing more.
+    settled = [Candidate(row.cell, row.tokens_per_s, 0.0) for row in rows if row.tokens_per_s and row.repeats_done > 1]
+    unmeasured = {candidate.cell for candidate in candidates}
+    return tuple(name for name in certainly_slower_cells([*candidates, *settled]) if name in unmeasured)
 
 
 def _resolution(evidence: ForecastEvidence) -> Resolution | None:

@@ -117,10 +117,7 @@ def _rate_forecast(
 
 
 def table_text(forecasts: Sequence[RateForecast], disturbances: str = "") -> str:
-    """Return a table with a row for each forecast, then a line for each that was refused.
-
-    `disturbances`: what disturbed the runs of the table, as `disturbances_of` says it.
-    """
+    """Return a table with a row for each forecast, then a line for each that was refused."""
     rows, refused = [], []
     basis = f"on {law.TABLES} public tables of GPUs and TPUs"
     for forecast in forecasts:

@@ -28,7 +28,7 @@ from scaleproof.verify.campaign import folder_of, verify
 from scaleproof.verify.manifest import MANIFEST
 from scaleproof.verify.printed import numbers
 from scaleproof.verify.raw import Difference, RawRun, rate_of, read_runs
-from scaleproof.verify.recompute import by_cell
+from scaleproof.verify.recompute import measured_by_cell
 
 FINDINGS = "findings.json"
 OF_RUNS = ("runs", "scaling")  # what findings concern that follow from the runs alone
@@ -57,10 +57,7 @@ def verify_and_audit(path: Path, say: Callable[[str], object] | None = None) -> 
 
 
 def findings_left_out(folder: Path, records: Sequence[Run] = ()) -> list[Difference]:
-    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures.
-
-    `records`: the runs, where they have been read.
-    """
+    """Return the findings on the runs in `folder` that findings.json does not have, or has with other figures."""
     stated = {_finding_key(finding): finding for finding in read_findings(folder / FINDINGS).findings}
     made_again = campaign_findings(folder.name, records or records_in(folder)).findings
     differences = []
@@ -175,33 +172,36 @@ def compare_with_baselines(results: Path, baselines: Sequence[Path]) -> Gate:
     folder = folder_of(results)
     faults = faults_of(folder)
     runs, _ = read_runs(folder)
-    new = _cells_with_numbers(runs)
+    new = measured_by_cell(runs)
     if not new and not any(earlier) and not faults:
         raise UserError(f"{results} has no run with numbers")
     _check_copies([results, *baselines], [new, *earlier])
     known = dict.fromkeys(cell for session in earlier for cell in session)
     faults += [_why_gone(cell, runs) for cell in known if cell not in new]
     left_out, common = [], []
-    for cell in (cell for cell in new if cell in known):
+    for cell in filter(known.__contains__, new):
         run, *_ = new[cell]  # all runs of a cell have one configuration
         before = [session[cell][0] for session in earlier if cell in session]
-        changes = [text for earlier_run in before if (text := changed_keys(earlier_run, run))]
-        differing = {key for earlier_run in before for key in differing_settings(run, earlier_run)}
-        if changes:  # a cell of this name is another one now
-            faults.append(f"{cell}: its configuration is not that of the earlier results: {changes[0]}")
-        elif differing:  # another machine
-            left_out.append(f"{cell}: incomparable: {', '.join(sorted(differing))}")
-        elif len(before) < len(earlier):
-            left_out.append(f"{cell}: not in {len(earlier) - len(before)} of {len(earlier)} earlier results")
+        if changes := next(filter(None, (changed_keys(one, run) for one in before)), ""):
+            faults.append(f"{cell}: its configuration is not that of the earlier results: {changes}")
+        elif reason := _why_left_out(run, before, len(earlier)):
+            left_out.append(f"{cell}: {reason}")
         else:
             common.append(cell)
     if not common and not faults:
         raise UserError(f"no cell of {results} can be compared with all earlier results; {'; '.join(left_out[:3])}")
-    verdicts: list[RateChange] = []
-    if common:
-        sessions = [{cell: rate_of(*session[cell]) for cell in common} for session in earlier]
-        verdicts = rate_changes({cell: rate_of(*new[cell]) for cell in common}, sessions)
+    new_rates, *sessions = ({cell: rate_of(*session[cell]) for cell in common} for session in (new, *earlier))
+    verdicts = rate_changes(new_rates, sessions) if common else []
     return Gate(verdicts, faults, left_out, [cell for cell in new if cell not in known])
+
+
+def _why_left_out(run: RawRun, before: Sequence[RawRun], n_results: int) -> str:
+    """Return why the rate of a run says nothing beside those of earlier runs, as of another machine; else ""."""
+    differing = {key for earlier_run in before for key in differing_settings(run, earlier_run)}
+    if differing:
+        return f"incomparable: {', '.join(sorted(differing))}"
+    missing = n_results - len(before)
+    return f"not in {missing} of {n_results} earlier results" if missing else ""
 
 
 def _read_baselines(results: Path, baselines: Sequence[Path]) -> list[dict[str, list[RawRun]]]:
@@ -290,12 +290,7 @@ def measured_cells(results: Path) -> dict[str, list[RawRun]]:
     runs, differences = read_runs(folder)
     if differences:
         raise UserError(f"{folder} cannot be compared with: {differences[0]}; see: scaleproof verify {folder}")
-    return _cells_with_numbers(runs)
-
-
-def _cells_with_numbers(runs: list[RawRun]) -> dict[str, list[RawRun]]:
-    """Return the runs with numbers of each cell that has some."""
-    return by_cell([run for run in runs if run.ok])
+    return measured_by_cell(runs)
 
 
 def _setting_of(run: RawRun) -> dict[str, Any]:

@@ -92,16 +92,13 @@ def find_history_shifts(folders: Sequence[Path], cell: str | None = None) -> His
         raise UserError(f"no cell has {LEAST_SESSIONS} comparable results; {'; '.join(left_out[:3])}")
     rates = [{name: session.rates[name][0] for name in cells if name in session.rates} for session in sessions]
     gone = [] if cell else [name for name in before if name not in newest]
-    changes = {name: gate.changed_keys(before[name], newest[name]) for name in chosen if name in before}
-    changed = {name: keys for name, keys in changes.items() if keys}
+    in_both = filter(before.__contains__, chosen)
+    changed = {name: keys for name in in_both if (keys := gate.changed_keys(before[name], newest[name]))}
     return History(sessions, cells, shifts_of(rates), left_out, gone, changed)
 
 
 def _leave_out(results: Sequence[tuple[DatedResult, Mapping[str, RawRun]]], newest: Mapping[str, RawRun]) -> list[str]:
-    """Remove rates of cells that cannot be compared with their `newest` runs, and return which, and why.
-
-    `results`: each with the first run of its cells.
-    """
+    """Remove rates of cells that cannot be compared with their `newest` runs, and return which, and why."""
     left_out = []
     for result, runs in results:
         for name, run in newest.items():

@@ -69,10 +69,7 @@ def records_in(folder: Path) -> list[Run]:
 
 
 def compare_with_rewritten(folder: Path, records: Sequence[Run] = ()) -> Rewritten:
-    """Make the page, claims.json and tables of `folder` anew, elsewhere, and return where the stored ones differ.
-
-    `records`: its runs, where they have been read already.
-    """
+    """Make the page, claims.json and tables of `folder` anew, elsewhere, and return where the stored ones differ."""
     if not (folder / CLAIMS).exists():  # nothing to compare: a rehearsal, or a campaign older than claims.json
         return Rewritten([])
     try:

@@ -27,10 +27,7 @@ class Chart:
 
 
 def _count_values(loaded: "LoadedCampaign", *keys: str) -> int:
-    """Return how many different combinations of the values of `keys` the cells have.
-
-    Keys are "devices", the "global" and the "micro" batch, and "seq_len".
-    """
+    """Return how many different combinations of the values of `keys` the cells have."""
     combinations = set()
     for cell in loaded.cells:
         values = {

@@ -214,10 +214,7 @@ def leave_headroom(axes: Axes, values: list[float]) -> None:
 
 
 def mark_clipped(axes: Axes, x: list[float], points: Drawn, shade: str) -> None:
-    """Draw an arrow at the top for each interval that leaves the chart. The axis must have its limits.
-
-    `x`: where the points stand; `shade`: the colour of their series.
-    """
+    """Draw an arrow at the top for each interval that leaves the chart. The axis must have its limits."""
     top = axes.get_ylim()[1]
     for x_of_point, (_, estimate) in zip(x, points, strict=True):
         if (estimate.high or 0) > top:
@@ -232,10 +229,7 @@ def label_rows(axes: Axes, labels: Sequence[str], above: float = 0.6, **look: An
 
 
 def label_cells(axes: Axes, cells: pd.DataFrame, labels: Any, report: ScalingReport) -> None:
-    """Label a row for each cell, with "! " where it has findings, and in red where only some cells have any.
-
-    `labels`: texts in the order of `cells`.
-    """
+    """Label a row for each cell, with "! " where it has findings, and in red where only some cells have any."""
     marked = {point.cell for point in report.points if point.findings}
     label_rows(
         axes, [f"! {text}" if cell in marked else text for text, cell in zip(labels, cells["cell"], strict=True)]

@@ -160,10 +160,7 @@ def write_index(results: Path) -> list[IndexedCampaign]:
 
 
 def _index_entry(folder: Path, results: Path) -> IndexedCampaign:
-    """Return the entry of a campaign, from its own files; of a missing or damaged file its part is unknown.
-
-    `folder`: of the campaign, below `results`, to which the link is relative.
-    """
+    """Return the entry of a campaign, from its own files; of a missing or damaged file its part is unknown."""
     report = _read_or_none(lambda: read_scaling_report(folder / "scaling_report.json"))
     findings = _read_or_none(lambda: read_findings(folder / "findings.json"))
     first_run = min(folder.glob(f"runs/*/rep*/{METRICS}"), default=folder / METRICS)  # of none, a file that is missing

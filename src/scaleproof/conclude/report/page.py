@@ -205,10 +205,7 @@ def _chart_values(inputs: PageInputs) -> dict[str, Any]:
 
 
 def _finding_values(inputs: PageInputs, slugs: set[str]) -> dict[str, Any]:
-    """Return the values of the findings: below the table of cells, in their section, and wherever a code stands.
-
-    `slugs`: the cells that have a row to link to.
-    """
+    """Return the values of the findings: below the table of cells, in their section, and wherever a code stands."""
     findings = inputs.findings.findings
     groups = _group_findings(findings, slugs)
     return {

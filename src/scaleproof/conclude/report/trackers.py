@@ -45,10 +45,7 @@ def prometheus(campaign: str, cells: pd.DataFrame) -> str:
 
 
 def _gauge_lines(column: str, text: str, campaign: str, rows: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of a gauge: its help `text`, its type, a value for each cell that has one; none without values.
-
-    A value: `scaleproof_mfu{campaign="llama",cell="ddp-n1x2"} 0.31`.
-    """
+    """Return the lines of a gauge: its help `text`, its type, a value for each cell that has one; [] without values."""
     values = {row["cell"]: row.get(column) for row in rows}
     lines = [
         f'scaleproof_{column}{{campaign="{_escape(campaign)}",cell="{_escape(cell)}"}} {float(value)!r}'

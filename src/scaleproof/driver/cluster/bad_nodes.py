@@ -124,10 +124,7 @@ class BadNodes:
             print(f"the report of {campaign} will not name {names}: {error}", file=sys.stderr)
 
     def excluded_for(self, job: Any, submission: Submission) -> frozenset[str]:
-        """Return the nodes that a job must not get: the bad ones, and if others are left, those on which it failed.
-
-        `submission`: all else that is asked for.
-        """
+        """Return the nodes that a job must not get: the bad ones, and if others are left, those on which it failed."""
         failed_on = self._failed_on.get(outputs_text(job), set()) - self.excluded
         elsewhere = frozenset(self.excluded | failed_on)
         if failed_on and self._scheduler.would_take(replace(submission, excluded=elsewhere)):

@@ -40,10 +40,7 @@ RESOURCE_NAMES = [*sorted(OPTIONS.keys() - {"mem_mb"}), "slurm_extra", "lsf_queu
 
 
 def check_resource_names(names: Iterable[str], where: str = "the profile: ") -> None:
-    """Raise UserError for a resource that is one of ours but for a letter or two; any other name is the site's.
-
-    `where`: the place that the message begins with.
-    """
+    """Raise UserError for a resource that is one of ours but for a letter or two; any other name is the site's."""
     for name in names:
         meant = f"slurm_{name}"
         if meant not in RESOURCE_NAMES:

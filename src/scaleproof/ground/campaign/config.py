@@ -219,10 +219,7 @@ AXES = {name: _declared[name] for name in _SLUG_ORDER} | _declared
 
 
 def _make_axis_section(name: str, doc: str, wrap: Any) -> type[Section]:
-    """Build the section `name`, whose keys are the axes, each optional. `doc`: its docstring.
-
-    `wrap`: makes the type of a key from that of the axis.
-    """
+    """Build the section `name`, whose keys are the axes, each optional. `doc`: its docstring."""
     fields: dict[str, Any] = {}
     for axis, (section, field) in AXES.items():
         annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation

@@ -102,10 +102,7 @@ def step_ends_s(rows: np.ndarray) -> np.ndarray:
 
 
 def _is_in_turn(steps: np.ndarray, ranks: np.ndarray) -> bool:
-    """Return whether rows are in the order in which a run writes them: step by step, in each the ranks from 0 on.
-
-    `steps`, `ranks`: columns of the rows as tables, steps x ranks.
-    """
+    """Return whether rows are in the order in which a run writes them: step by step, in each the ranks from 0 on."""
     first = steps[:, 0]
     every_rank = (ranks == np.arange(ranks.shape[1])).all() and (steps == first[:, None]).all()
     return bool(every_rank and (first[1:] > first[:-1]).all())

@@ -238,10 +238,7 @@ class Dialect(LogReader):
             self._set_field(name, texts[name], lambda field, value: setattr(self.run, field, value))
 
     def _set_field(self, name: str, text: str, assign: Callable[[str, Any], None]) -> None:
-        """Set the field of the run that a name stands for: the least loss, the most memory, or the value.
-
-        `assign` sets a value: of this run, or of the next one (`say`).
-        """
+        """Set the field of the run that a name stands for: the least loss, the most memory, or the value."""
         field, read, _ = OF_RUNS[name]
         run, value = self.run, read(text)
         if field == "best_val_loss":

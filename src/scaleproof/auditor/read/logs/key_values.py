@@ -196,31 +196,32 @@ class KeyValues(LogReader):
         self._lines_by_kinds[form.kinds] += 1
 
         values, texts = self._figures(form, parts)
-        step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)
-        steps_per_s = 1 / bare_s if bare_s else values.get("steps_per_s")
         step = values.get("step", values.get("steps"))
         epoch = values.get("epoch", values.get("epochs"))
         if step is not None:
-            seconds = step_s or values.get(TOOK)
+            seconds = values.get("step_time_s") or values.get(TOOK)
             logged = step_of(int(step), seconds, values, number, None if epoch is None else int(epoch))
             if logged.loss is None and "loss" in texts:
                 self._texts_of_losses[len(self._steps)] = texts["loss"]
             self._steps.append(logged)
             self._kinds.append(form.kinds)
-        elif epoch is not None and not is_bar:
-            seconds = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
-            if seconds or not step_s:
-                self._spans.append((form.kinds, span_of(int(epoch), seconds, values)))
-            else:  # a line on batches within an epoch: "| epoch 1 | 200/2983 batches | ms/batch 15.11"
-                steps_per_s = 1 / step_s
-        if steps_per_s and not is_bar:
+        if not is_bar:
+            self._take_epoch_and_rate(form, values, epoch if step is None else None)
+
+    def _take_epoch_and_rate(self, form: Form, values: dict[str, float | None], epoch: float | None) -> None:
+        """Take an epoch, None where the line is on a step, and how many steps it says were made in a second."""
+        step_s, bare_s = values.get("step_time_s"), values.get(BARE_TIME)
+        steps_per_s = 1 / bare_s if bare_s else values.get("steps_per_s")
+        epoch_s = values.get("epoch_time_s") or values.get(TOOK) or values.get("time_s")
+        if epoch is not None and step_s and not epoch_s:
+            steps_per_s = 1 / step_s  # of batches within an epoch: "| epoch 1 | 200/2983 batches | ms/batch 15.11"
+        elif epoch is not None:
+            self._spans.append((form.kinds, span_of(int(epoch), epoch_s, values)))
+        if steps_per_s:
             self.run.steps_per_s.append(steps_per_s)
 
     def _figures(self, form: Form, parts: list[str]) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Return kind -> figure in base units, and kind -> its text, of a line; of two of a kind the first.
-
-        Whose a rate in tokens/s is, is noted in the run.
-        """
+        """Return kind -> figure in base units, and kind -> its text, of a line; of two of a kind the first."""
         values: dict[str, float | None] = {}
         texts: dict[str, str] = {}
         for pair in form.pairs:

@@ -26,10 +26,7 @@ def comparison(axes: Axes, entries: Sequence[AbComparison]) -> None:
 
 
 def _draw_comparison(axes: Axes, i: int, name: str, estimate: Paired, keyed: bool) -> None:
-    """Draw one comparison around row `i`: A/A above, pairs in the middle, mean and interval below.
-
-    `keyed`: whether the marks get entries in the legend.
-    """
+    """Draw one comparison around row `i`: A/A above, pairs in the middle, mean and interval below."""
 
     def label(text: str) -> str | None:
         return text if keyed else None

@@ -63,8 +63,8 @@ def ab_verdict(
     """
     question = report.question
     assert question is not None  # of every such campaign
+    untrained = [finding for finding in findings.findings if finding.code == DID_NOT_TRAIN]
     if DID_NOT_TRAIN in report.mismatches:
-        untrained = [finding for finding in findings.findings if finding.code == DID_NOT_TRAIN]
         cells = sorted({cell for finding in untrained for cell in finding.cells})
         return AbVerdict("did-not-train", f"did not train: {', '.join(cells)}: {untrained[0].evidence}")
     if report.status == "invalid_comparison":
@@ -81,8 +81,8 @@ def ab_verdict(
         why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
         return AbVerdict("failed", f"no numbers: {why or 'no run has numbers'}")
     verdict = _verdict(report, question, difference, confidence)
-    doubts = [f"perhaps did not train: {f.evidence}" for f in findings.findings if f.code == DID_NOT_TRAIN]
-    return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts[:1])
+    doubts = [f"perhaps did not train: {finding.evidence}" for finding in untrained[:1]]
+    return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts)
 
 
 def with_words(verdict: AbVerdict, *words: str) -> AbVerdict:
@@ -150,10 +150,7 @@ def drift_sentences(comparison: AbComparison, cells: pd.DataFrame) -> list[str]:
 
 
 def _drift_sentence(arm: str, arm_rate: float, cell: str, cell_rate: float, relative: float, interval: str) -> str:
-    """Return the sentence on an arm that ran at `arm_rate` tokens/s, and a cell that ran at `cell_rate`.
-
-    `relative`: the ratio of both. `interval`: of that ratio, as text.
-    """
+    """Return the sentence on an arm that ran at `arm_rate` tokens/s, and a cell that ran at `cell_rate`."""
     and_cell, cause = " and", "the machine changed in between"
     if arm.partition("-n")[0] != cell.partition("-n")[0]:  # names begin with the strategy and the geometry
         and_cell = f"; {cell}, which does the same work on one device, ran"

@@ -76,10 +76,7 @@ def _unmeasured_sentence(cell: WaterfallCell) -> str:
 
 
 def _transfers_sentence(cell: WaterfallCell) -> str:
-    """Return a sentence: whether computing is long enough to hide the transfers, and how much of them is exposed.
-
-    "" where no trace says how long both take.
-    """
+    """Return a sentence: whether computing is long enough to hide the transfers, and how much of them is exposed."""
     ratio = cell.compute_to_communication
     if ratio is None:
         return ""

@@ -34,10 +34,9 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
         row["overhead_only"] = point.overhead_only if point else None
         row["baseline"] = series.baseline if series and series.kind else None
         row["best_single"] = point.best_single if point else None
-        for name in (column.name for column in RATIOS):
-            holder = entry if name == "fastest_over" else point
-            ratio = holder.figure(name) if holder else None
-            row |= figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
+        for column in RATIOS:
+            holder = entry if column.name == "fastest_over" else point
+            row |= _ratio_columns(column.name, holder.figure(column.name) if holder else None)
         row["letters"] = entry.letters if entry else None
         row["is_fastest"] = cell in fastest
         row["incomparable"] = ", ".join(point.incomparable if point else ())
@@ -45,6 +44,11 @@ def scaling_rows(cells: pd.DataFrame, report: ScalingReport) -> pd.DataFrame:
         rows.append(row)
     rows.sort(key=lambda row: (row.get("devices") or 0, -(row.get("tokens_per_s") or 0.0)))  # the fastest first
     return pd.DataFrame(rows)
+
+
+def _ratio_columns(name: str, ratio: Estimated | None) -> dict[str, float | None]:
+    """Return the columns of a ratio, and NAME_n, over how many runs it is."""
+    return figure_columns(name, ratio) | {f"{name}_n": ratio.n if ratio else None}
 
 
 def figure_columns(name: str, figure: Estimated | None) -> dict[str, float | None]:

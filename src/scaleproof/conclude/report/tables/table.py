@@ -38,10 +38,7 @@ TYPOGRAPHIC = {
 
 
 def latex_table(table: pd.DataFrame, caption: str, label: str, notes: str = "", numeric: tuple[str, ...] = ()) -> str:
-    """Return a `table*` float of text cells; every text is escaped, whatever a title or a reason has in it.
-
-    `notes`: text below the table. `numeric`: columns that stand on the right.
-    """
+    """Return a `table*` float of text cells; every text is escaped, whatever a title or a reason has in it."""
     sides = ["r" if name in numeric else "l" for name in table.columns]
     plain = table.map(_one_line).style.hide(axis="index")
     plain = plain.format(escape="latex").format_index(escape="latex", axis="columns")

@@ -213,8 +213,8 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
-    if _is_of_words(figures, target):
-        return
+    if figures.has_unread_figures_before(target):
+        return  # they may be what it is of
     is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = list(_explanations_of(figures, target, is_speedup))
@@ -238,14 +238,6 @@ def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
             continue
         evidence = f"{figures.names[i]}: {target.heading} {target.texts[i]}, but {meant.formula.of(i)}{others}"
         yield Flag(evidence, [figures.places[i]])
-
-
-def _is_of_words(figures: FigureTable, target: FigureColumn) -> bool:
-    """Whether the column before a column of ratios has figures that were not read: "49.9 s/it with AMP"."""
-    read = {column.position for column in figures.columns}
-    others = [k for k in range(len(read) + len(figures.words)) if k not in read]
-    before = dict(zip(others, figures.words.values(), strict=False)).get(target.position - 1, [""])
-    return all(re.search(r"\d\.\d", text) for text in before)
 
 
 def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: bool) -> Iterator[Explanation]:

@@ -25,6 +25,7 @@ from scaleproof.auditor.checks.agreements import (
 )
 from scaleproof.auditor.checks.columns import LETTERS, FigureColumn, FigureTable, Floats, Rows, dimension_of
 from scaleproof.auditor.read.headings import NOT_FIGURES
+from scaleproof.auditor.read.printed_figures import figures_of
 from scaleproof.ground.findings.registry import Flag
 
 FEWEST_ROWS = 3  # of which one contradicts
@@ -149,7 +150,7 @@ class RelationSearch:
             fits = gap <= digits * (0.51 + 0.5 * len(parts))  # half a digit for the total and for each part
             smallest = terms.min(axis=0)
             row = _only_exception(fits, gap > np.maximum(PART_OF_SUM * smallest, 4 * digits), np.isfinite(gap))
-            if row is None:
+            if row is None or not self._has_one_unit((total, *parts), row):
                 continue
             # By chance a gap is about as large as the smallest part.
             evidence = np.log10(np.maximum(smallest / (2 * gap + digits), 1.0))
@@ -177,6 +178,12 @@ class RelationSearch:
             return False  # names of rows are of anything
         have_one_dimension = bool((known == known[:1]).all())
         return have_one_dimension and len({column.is_in_percent for column in columns}) == 1
+
+    def _has_one_unit(self, columns: Sequence[int], row: int) -> bool:
+        """Whether the cells of a row may be added up: not 57,826 tok/s and +63.9%."""
+        figures = (figures_of(self.columns[k].texts[self.rows[row]]) for k in columns)
+        dimensions = {figure[0].unit.dimension for figure in figures if figure and figure[0].unit}
+        return len(dimensions) < 2 or dimensions == {"percent", "points"}
 
     def _sum_in_words(self, total: int, parts: Sequence[int], row: int) -> str:
         """Return a sentence: "12.50 + 25.00 = 37.5, Total 47.50; in all other rows they are equal"."""

@@ -163,8 +163,8 @@ def _no_result(evidence: Evidence, source: str) -> NoResult:
     elif any(name.endswith((".csv", ".tsv", ".md")) for name in evidence.ignored):
         details += "; a table needs a row with a rate or a time above 0, below a heading that names it"
     details += "; docs/audit.md lists what is recognised"
-    unread = {file.name.partition(":")[0] for file in evidence.unread}
-    files = len(evidence.ignored) + len(evidence.traces) + len(unread)
+    others = {one.file for one in evidence.stated_figures} | {one.name.partition(":")[0] for one in evidence.unread}
+    files = len(evidence.ignored) + len(evidence.traces) + len(others)
     what = f"no benchmark result among {plural(files, 'file')}" if files else "there is no file in it"
     return NoResult(f"{source}: {what}{details}")
 

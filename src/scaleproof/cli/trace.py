@@ -26,6 +26,7 @@ def trace_capture(args: argparse.Namespace) -> None:
     reason. Raises UserError, which the log of a stage's trace has as well.
     """
     from scaleproof.ground.campaign.loaded import LoadedCampaign, tokens_dir
+    from scaleproof.ground.records.corpus_files import TOKENS
     from scaleproof.measure.trace.capture.capture import LOG, capture_trace
 
     loaded = LoadedCampaign(args.campaign, args.results)
@@ -35,9 +36,9 @@ def trace_capture(args: argparse.Namespace) -> None:
     tokens = args.tokens or tokens_dir(args.results, cell)
     out = args.out or args.results / loaded.name / "traces" / cell.slug
     try:
-        if args.tokens and not (args.tokens / "tokens.json").is_file():
+        if args.tokens and not (args.tokens / TOKENS).is_file():
             usual = tokens_dir(args.results, cell)
-            raise UserError(f"{args.tokens}/tokens.json: no such file; --tokens is a folder such as {usual}")
+            raise UserError(f"{args.tokens / TOKENS}: no such file; --tokens is a folder such as {usual}")
         with stoppable("this trace will be repeated"):
             result = capture_trace(cell, loaded.name, tokens, out, settings, loaded.time_limit_s)
     except UserError as error:

@@ -309,14 +309,10 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
     for heading, texts in (of_figures | table.words).items():
         if "efficien" in heading.lower():
             continue  # over the devices, too
-        is_speedup = SPEEDUP_HEADING.search(heading) is not None
         is_of_ratios = heading in of_figures or RATIO_HEADING.search(heading) is not None
         stated = _stated_ratios(texts, is_of_ratios, table.on_side)
         base = _baseline_of(texts, stated.keys())
-        if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
-            continue  # nothing shows what the ratios are over
-        gaps = {i: _least_gap(table, sources, i, ratio, is_speedup) for i, ratio in stated.items() if i != base}
-        wrong = [i for i, gap in gaps.items() if gap > RATIO_TOLERANCE]
+        wrong = _rows_of_no_ratio(table, sources, heading, stated, base)
         if len(wrong) != 1:
             continue  # several may be of something that the table leaves out
         (i,) = wrong
@@ -326,6 +322,17 @@ def _ratios_of_nothing(table: FigureTable) -> Iterator[Flag]:
             pairs = [f"{column.heading} {column.texts[i]}{text}" for column, text in zip(sources, at_base, strict=True)]
             evidence = f"{table.names[i]}: {heading} {texts[i]}, but no two figures of the table give it: "
             yield Flag(evidence + listed(pairs), [table.places[i]])
+
+
+def _rows_of_no_ratio(
+    table: FigureTable, sources: list[FigureColumn], heading: str, stated: dict[int, Figures], base: int | None
+) -> list[int]:
+    """Return the rows whose `stated` ratio is far from that of any figures; [] where nothing shows what it is over."""
+    is_speedup = SPEEDUP_HEADING.search(heading) is not None
+    if base is None and not (is_speedup and _are_variant_and_baseline(sources)):
+        return []
+    others = ((i, _least_gap(table, sources, i, ratio, is_speedup)) for i, ratio in stated.items() if i != base)
+    return [i for i, gap in others if gap > RATIO_TOLERANCE]
 
 
 def _stated_ratios(texts: list[str], are_ratios: bool, on_side: bool) -> dict[int, Figures]:

@@ -107,10 +107,7 @@ def _beats_single(series: list[ScalingSeries]) -> dict[str, bool | None]:
 
 
 def scaling_series(cells: dict[str, MeasuredCell], effect: float = MARGIN) -> list[ScalingSeries]:
-    """Return the series of a campaign with their figures, none of whose intervals is adjusted for multiple comparisons.
-
-    `effect`: the difference that further repeats are planned for.
-    """
+    """Return the series of a campaign with their figures; no interval is adjusted for multiple comparisons."""
     of_one_device = [cell for cell in cells.values() if cell.values["devices"] == 1]
     singles = group_by(of_one_device, lambda cell: _work_key(cell.values, cell.values["global_batch"]))
     return [_series_entry(name, members, singles, effect) for name, members in _series_members(cells).items()]

@@ -39,12 +39,10 @@ def _find_cell_meant(key: str, name: str, question: Question, cells: list[Cell])
     meant = exact or [cell for cell in of_short_name if geometry in (None, str(cell.execution.geometry))]
     if len(meant) == 1:
         return meant[0]
-    slugs = ", ".join(cell.slug for cell in meant or of_short_name or cells)
-    place = ("question", key)
+    slugs, place = ", ".join(cell.slug for cell in meant or of_short_name or cells), ("question", key)
     if meant:
-        advice = ""
-        if geometry is None and len({str(cell.execution.geometry) for cell in meant}) > 1:
-            advice = f"question.on (for instance on: {meant[-1].execution.geometry}) or "
+        geometries = {str(cell.execution.geometry) for cell in meant} if geometry is None else ()
+        advice = f"question.on (for instance on: {meant[-1].execution.geometry}) or " if len(geometries) > 1 else ""
         raise UserError(f'question.{key}: "{name}" means several cells; give {advice}the name of one: {slugs}', place)
     if of_short_name:
         raise UserError(f"question.on: no cell of {name} is on {geometry}. Cells: {slugs}", ("question", "on"))

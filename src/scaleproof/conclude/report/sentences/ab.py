@@ -67,15 +67,12 @@ def ab_verdict(
     if DID_NOT_TRAIN in report.mismatches:
         cells = sorted({cell for finding in untrained for cell in finding.cells})
         return AbVerdict("did-not-train", f"did not train: {', '.join(cells)}: {untrained[0].evidence}")
-    if report.status == "invalid_comparison":
-        invalid = next(f for f in findings.findings if f.severity == "invalid")
-        text = f"not comparable: {', '.join(report.mismatches)}: {invalid.evidence}"
-        return AbVerdict("not-comparable", f"{text}. {invalid.advice}" if invalid.advice else text)
-    if question.status == "incomparable":
-        return AbVerdict("not-comparable", f"not comparable: {', '.join(question.incomparable)} differ")
     work = [finding.evidence for finding in findings.findings if finding.code == WORK_DIFFERS]
+    obstacle = _why_not_comparable(report, question, findings)
     if work and not accept_differences:
-        return AbVerdict("not-comparable", f"not comparable: {work[0]} (--accept-differences compares them)")
+        obstacle = obstacle or f"{work[0]} (--accept-differences compares them)"
+    if obstacle:
+        return AbVerdict("not-comparable", f"not comparable: {obstacle}")
     if question.ratio is None:
         cells_of = group_by(failures, failures.__getitem__)  # reason -> its cells
         why = "; ".join(f"{', '.join(cells)}: {reason}" for reason, cells in cells_of.items())
@@ -83,6 +80,15 @@ def ab_verdict(
     verdict = _verdict(report, question, difference, confidence)
     doubts = [f"perhaps did not train: {finding.evidence}" for finding in untrained[:1]]
     return with_words(verdict, *(f"differs: {text}" for text in work[:1]), *doubts)
+
+
+def _why_not_comparable(report: ScalingReport, question: AnsweredQuestion, findings: Findings) -> str:
+    """Return what forbids a comparison: an invalid finding, or fields that differ; "" where nothing does."""
+    if report.status == "invalid_comparison":
+        invalid = next(finding for finding in findings.findings if finding.severity == "invalid")
+        text = f"{', '.join(report.mismatches)}: {invalid.evidence}"
+        return f"{text}. {invalid.advice}" if invalid.advice else text
+    return f"{', '.join(question.incomparable)} differ" if question.status == "incomparable" else ""
 
 
 def with_words(verdict: AbVerdict, *words: str) -> AbVerdict:

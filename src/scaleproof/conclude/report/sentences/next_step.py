@@ -17,10 +17,7 @@ Step = tuple[str, str | None]  # what to do, and what to know about it
 
 
 def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
-    """Return what to do next, as a sentence and a remark; None where further runs could settle nothing, or are planned.
-
-    `group`: the ranking that is concluded from, if any.
-    """
+    """Return what to do next, as a sentence and a remark; None where further runs settle nothing, or are planned."""
     look = report.repeats  # the last look at the results, in a campaign whose results decide when repeats end
     if look and look.goes_on:
         return None

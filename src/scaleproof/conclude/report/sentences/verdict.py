@@ -30,10 +30,7 @@ class Verdict(NamedTuple):
 def verdict_on(
     report: ScalingReport, group: SizeRanking | None, comparisons: Sequence[AbComparison], claims: Claims
 ) -> Verdict:
-    """Return the verdict on what the campaign compares: its question, else a group, else a series, else the A/B pairs.
-
-    `group`: the ranking that is concluded from; `claims`: all of the campaign.
-    """
+    """Return the verdict on what the campaign compares: its question, else a group, a series, or the A/B pairs."""
     if report.question:
         claim = claims.get(f"question/{report.question.subject}")
         return Verdict(*_verdict_on_question(report.question, claim), (claim,) if claim else ())

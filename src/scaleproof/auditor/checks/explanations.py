@@ -177,8 +177,7 @@ class Explanation:
         if not self.agrees[row]:
             return False
         has_same_sources = self.formula.sources == meant.formula.sources  # they are divided or read in another way
-        # A formula of other columns must be more than a near miss: right as often as wrong, precise, and expected or
-        # right in two rows.
+        # A formula of other columns is no near miss: precise, right as often as wrong, expected or right in two rows.
         right, wrong = int(self.agrees.sum()), int(self.contradicts.sum())
         is_likely = right >= wrong and (bool(self.formula.expected) or right >= ROWS_PER_ODD_ROW)
         return has_same_sources or (is_likely and self.formula.values.width[row] < COARSE_RATIO)
@@ -198,7 +197,8 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
     flagged = {place for flag in speedups for place in flag.about}
     flagged |= {place for finding in efficiencies_follow(context) for place in finding.runs}
     for table, figures in ((one, figures) for one in context.all_tables for figures in figure_tables(one)):
-        targets = [column for column in figures.columns if is_ratio(column)]
+        ratios = (column for column in figures.columns if is_ratio(column))
+        targets = [column for column in ratios if not figures.has_unread_figures_before(column)]
         if figures.on_side:  # columns are called by names of rows, which are of anything
             targets = [column for column in targets if SPEEDUP_HEADING.search(column.heading)]
         flags = [flag for target in targets for flag in _wrong_ratios(figures, target)]
@@ -213,8 +213,6 @@ def columns_follow(context: AuditContext) -> Iterator[Flag]:
 
 def _wrong_ratios(figures: FigureTable, target: FigureColumn) -> Iterator[Flag]:
     """Flag rows of a column of ratios that break the formula of most rows: 9.30 beside 1.80, of times 90, 50, 24."""
-    if figures.has_unread_figures_before(target):
-        return  # they may be what it is of
     is_times = all(TIMES_CELL.search(text) or is_marked(target, i) for i, text in enumerate(target.texts))
     is_speedup = (SPEEDUP_HEADING.search(target.heading) is not None or is_times) and not target.is_in_percent
     explanations = list(_explanations_of(figures, target, is_speedup))
@@ -251,9 +249,8 @@ def _explanations_of(figures: FigureTable, target: FigureColumn, is_speedup: boo
     ]
     alike = Counter((formula.is_difference, len(formula.sources)) for formula, _ in possible)
     for formula, stated in possible:
-        columns = len(formula.sources)
-        tried = len(alike) * alike[formula.is_difference, columns]
-        yield Explanation(formula, stated, is_speedup or columns == 2, tried)
+        tried = len(alike) * alike[formula.is_difference, len(formula.sources)]
+        yield Explanation(formula, stated, is_speedup or len(formula.sources) == 2, tried)
 
 
 def _is_explained(

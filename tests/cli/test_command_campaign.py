@@ -9,6 +9,8 @@ import pytest
 import small_programs
 
 from scaleproof.cli.commands import run
+from scaleproof.conclude.publication.publish import Publication, publish
+from scaleproof.verify.campaign import verify
 
 PYTHON = shlex.quote(sys.executable)
 CAMPAIGN = f"""
@@ -79,6 +81,14 @@ def test_the_figures_are_recomputed_from_the_raw_files(results, monkeypatch, cap
         assert "FAIL" in capsys.readouterr().out
     finally:
         steps.write_text(sound)
+
+
+def test_results_of_commands_are_published_with_their_logs(results, tmp_path):
+    out = publish(results, tmp_path, Publication(("Jane Doe",)), "0")
+    assert "_command_" in out.name
+    assert "devices not recorded" in (out / "README.md").read_text()
+    assert len(list(out.glob("runs/*/*/train.log"))) == len(list(results.glob("runs/*/*/train.log")))
+    assert verify(out)[0] == []
 
 
 def test_of_a_file_a_few_differences_are_printed(results, monkeypatch, capsys):

@@ -25,10 +25,12 @@ DEMANDS_FROM = (5, 3)  # schema of the report from which on its manifest has the
 RENAMED = "was renamed since the report was written"
 FOLDERS = ("runs", "compare", "traces", "reference", "forecasts", "tables", "charts", "workflow")
 CAMPAIGN, WORKFLOW = "campaign.yaml", "Snakefile"  # of a publication, with the folder workflow
+DESCRIPTIONS = ("README.md", "LICENSE", "CITATION.cff", "environment.json")  # of a publication
 FILES = (
     *(CAMPAIGN, WORKFLOW, "runs.csv", "cells.csv", "losses.csv", "findings.json", "claims.json", "report.html"),
     *(REPORT, "comparison.json", "traces.json", "waterfall.json"),
     *("forecast_before.json", "forecast.json"),
+    *DESCRIPTIONS,
 )
 
 

@@ -36,6 +36,11 @@ def test_steps_per_second_alone(tmp_path, form):
     assert log is None or not any(step.seconds for step in log.steps)
 
 
+def test_lines_that_begin_as_those_of_llm_c_are_read_as_they_stand(tmp_path):
+    log = printed_log(log_of(tmp_path, "step {k}/60 | loss 3.{k} | 24.3{k} ms/step | 21,08{k} tok/s"))
+    assert [(step.step, step.loss, step.tokens_per_s) for step in log.steps[:2]] == [(1, 3.1, 21081), (2, 3.2, 21082)]
+
+
 def test_bars_of_evaluation_without_a_word_are_left_out(tmp_path):
     path = log_of(tmp_path, BAR + "\r" + "\r".join(f" {k}0%|#  | {k}/9 [00:00<00:00, 44.5it/s]" for k in range(9)))
     (run,) = gather([path]).runs

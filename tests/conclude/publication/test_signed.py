@@ -47,6 +47,13 @@ def test_a_signed_publication_verifies_and_names_its_key(folder: Path, key: Path
     assert any(str(d).startswith(f"{SIGNATURE}: is no signature") for d in verify(out)[0])
 
 
+@pytest.mark.parametrize("name", ["README.md", "LICENSE", "CITATION.cff"])
+def test_what_describes_a_publication_is_signed_as_well(folder: Path, tmp_path: Path, name: str) -> None:
+    out = publish(folder, tmp_path, Publication(("Jane Doe",)), "0")
+    (out / name).write_text((out / name).read_text().replace("Jane Doe", "John Roe") + "\n")
+    assert [str(difference).partition(":")[0] for difference in verify(out)[0]] == [name]
+
+
 def test_the_words_of_a_signed_page_are_those_of_its_signature(folder: Path, key: Path, tmp_path: Path) -> None:
     out = publish(folder, tmp_path, Publication(("Jane Doe",), key=key), "0")
     assert "by the SSH key" not in " ".join(map(str, compare_with_rewritten(out).differences))

@@ -47,11 +47,11 @@ def test_traced_cells_are_traced_under_their_new_names():
     assert small.trace.cells == [expand_cells(small)[1].slug]
 
 
-def test_a_command_is_told_six_steps():
+def test_a_command_is_told_enough_steps_for_three_lines():
     command = "train.py --steps {steps} --mode {mode}"
     text = {"workload": {"command": command}, "vary": {"mode": ["a", "b"]}, "work": {"steps": [50, 150]}}
     assert {cell.execution.geometry.n_devices for cell in expand_cells(rehearsal(text))} == {1}
-    assert [cell.work.steps for cell in expand_cells(rehearsal(text))] == [6, 6]
+    assert [cell.work.steps for cell in expand_cells(rehearsal(text))] == [30, 30]
     assert [cell.work.fewer_steps for cell in expand_cells(rehearsal(text))] == [None, None]
 
 

@@ -1,15 +1,21 @@
 """Several runs in one job: nothing is measured twice, and a job that was cut off goes on where it stopped."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 from synthetic import campaign, rewrite, write_failure, write_run
 
 from scaleproof.ground.campaign.cells import expand_cells
+from scaleproof.ground.campaign.config import Campaign
 from scaleproof.ground.campaign.shared_jobs import plan_shared_jobs
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
-from scaleproof.measure.launch.shared_job import run_shared_job
+from scaleproof.ground.records.metrics import Failed, Printed
+from scaleproof.ground.records.run_sections import Program
+from scaleproof.measure.command.program import files_of_command
+from scaleproof.measure.launch.shared_job import has_same_files, run_shared_job
 
 
 class Cut(Exception):
@@ -104,3 +110,23 @@ def test_runs_of_other_code_are_made_again(job):
         path = job.folder(cell, repeat) / "training_metrics.json"
         path.write_text(path.read_text().replace(code_sha256(*MEASURING), "0" * 64))
     assert job.go() == ALL
+
+
+def test_runs_of_a_command_are_made_again_once_its_script_has_changed(tmp_path, monkeypatch):
+    """By its hash; of a failed run, which has none in its record, by its time."""
+    monkeypatch.chdir(tmp_path)
+    script = Path("train.py")
+    script.write_text("print(1)")
+    given = Campaign.model_validate(
+        {"title": "x", "workload": {"command": "python train.py {mode}"}, "vary": {"mode": ["a"]}}
+    )
+    (cell,) = expand_cells(given)
+    record = tmp_path / "training_metrics.json"
+    record.write_text("{}")
+    printed = Printed.model_construct(program=Program.model_construct(files=files_of_command(cell.words)))
+    failed = Failed.model_construct()
+    assert printed.program.files.keys() == {"train.py"}
+    assert all(has_same_files(metrics, cell, record) for metrics in (printed, failed))
+    script.write_text("print(2)")
+    os.utime(script, (time.time() + 10,) * 2)
+    assert not any(has_same_files(metrics, cell, record) for metrics in (printed, failed))

@@ -29,6 +29,7 @@ MEDIA = {
     ".md": "text/markdown",
     ".tex": "application/x-tex",
     ".txt": "text/plain",
+    ".log": "text/plain",
     ".yaml": "application/yaml",
 }
 LICENCES = {

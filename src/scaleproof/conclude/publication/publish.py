@@ -33,7 +33,7 @@ from scaleproof.verify.stated import ENVIRONMENT, environment_of
 
 MOST_BYTES = 8_000_000
 # Suffixes that are published: figures, series, tables, charts, pages. PNG files and raw profiles can be made again.
-SUFFIXES = tuple(suffix for suffix in MEDIA if suffix != ".yaml")
+SUFFIXES = tuple(suffix for suffix in MEDIA if suffix not in (".yaml", ".log"))
 TEXT = tuple(suffix for suffix in MEDIA if suffix != ".pdf")
 CRATE = "ro-crate-metadata.json"
 
@@ -85,17 +85,20 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
     part = root / f".{out.name}.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        _copy_files(folder, part)
+        _copy_files(folder, part, all_runs)
         _copy_workflow(folder.resolve(), part)
         if request.anonymous:
             _anonymise(part, runs)
         if request.key:
             page = part / "report.html"
             write_atomic(page, with_signature(page.read_text("utf-8"), fingerprint_of(request.key), SIGNATURE))
-        write_manifest(part, version, demands_in(folder))
+        demands = demands_in(folder)
+        title = _write_descriptions(part, folder.name, request, version)
+        write_manifest(part, version, demands)
         if request.key:
             sign(part, request.key)
-        _write_descriptions(part, folder.name, request, version)
+        runs = [run for run in read_runs(part)[0] if run.ok]
+        write_json(part / CRATE, crate_metadata(part, title, runs, request.authors, request.licence, version))
         _check_copy(part)
         part.rename(out)
     finally:
@@ -128,11 +131,15 @@ def _check_copy(part: Path) -> None:
         )
 
 
-def _copy_files(folder: Path, out: Path) -> None:
-    """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`."""
+def _copy_files(folder: Path, out: Path, runs: list[RawRun]) -> None:
+    """Copy the files of the manifest in `folder` that are published (SUFFIXES), and report.pdf, to `out`.
+
+    So are those that the figures of `runs` come from: the logs of commands.
+    """
     listed = json.loads((folder / MANIFEST).read_bytes())["files"]
-    names = [name for name in (*listed, "report.pdf") if name.endswith(SUFFIXES)]
-    _copy({name: folder / name for name in names}, out)
+    names = {name for name in (*listed, "report.pdf") if name.endswith(SUFFIXES)}
+    names |= {f"{Path(run.path).parent.as_posix()}/{name}" for run in runs for name in run.metrics.get("files", {})}
+    _copy({name: folder / name for name in sorted(names)}, out)
 
 
 def _copy(origins: Mapping[str, Path], out: Path) -> None:
@@ -159,12 +166,21 @@ def _copy_workflow(folder: Path, out: Path) -> None:
 
 
 def _device_name(runs: list[RawRun]) -> str:
-    """Return the device of the runs for a folder's name, as "nvidia-h200": the GPU's model, else the processor's."""
-    name = runs[0].metrics["ranks"][0]["device_name"]
+    """Return the device of the runs for a folder's name, as "nvidia-h200": the GPU's model, else the processor's.
+
+    Of a command that was not watched nobody knows it: "command".
+    """
+    name = _device_of(runs[0])
     if name == "cpu":
         name = f"cpu-{runs[0].metrics['hardware']['cpu_model']}"
     without_marks = re.sub(r"\((?:r|tm)\)", "", name.lower())
     return re.sub(r"[^a-z0-9]+", "-", without_marks).strip("-")[:40]
+
+
+def _device_of(run: RawRun) -> str:
+    """Return the name of a run's first device; "command" where a command was started and nothing looked into it."""
+    seen = run.metrics["ranks"] or run.metrics.get("watched")
+    return str(seen[0]["device_name"]) if seen else "command"
 
 
 def _anonymise(out: Path, runs: list[RawRun]) -> None:
@@ -219,8 +235,8 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _write_descriptions(out: Path, campaign: str, request: Publication, version: str) -> None:
-    """Write README, licence, citation, environment and RO-Crate of a publication to its folder `out`."""
+def _write_descriptions(out: Path, campaign: str, request: Publication, version: str) -> str:
+    """Write README, licence, citation and environment of a publication to its folder `out`; return its title."""
     runs = [run for run in read_runs(out)[0] if run.ok]
     # The title of the report may be of before a change of the campaign.
     title = (campaign_beside(out) or read_scaling_report(out / "scaling_report.json")).title
@@ -228,23 +244,32 @@ def _write_descriptions(out: Path, campaign: str, request: Publication, version:
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
     write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
-    write_json(out / CRATE, crate_metadata(out, title, runs, request.authors, request.licence, version))
+    return title
 
 
 def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:
     """Return README.md of a publication: the facts that a reader asks for first, and how to check them."""
     metrics = runs[0].metrics
     training, hardware = metrics["training_config"], metrics["hardware"]
-    strategies = sorted({run.metrics["training_config"]["strategy"] for run in runs})
+    device = _device_of(runs[0])
+    if training:
+        torch_version = metrics["env"]["torch_version"]
+        work = {
+            "Model": f"{training['model_name']} ({training['model_size']})",
+            "Strategies": ", ".join(sorted({run.metrics["training_config"]["strategy"] for run in runs})),
+            "Sequence length, global batch": f"{training['seq_len']}, {training['global_batch_size']}",
+        }
+    else:
+        torch_version = metrics["program"]["versions"].get("torch", "none")
+        work = {"Cells": ", ".join(sorted({run.cell for run in runs})), "First command": metrics["program"]["command"]}
+    devices = "devices not recorded" if device == "command" else device
     facts = {
         "Entity": ", ".join(request.authors),
         "Date of measurement": metrics["timestamp_utc"][:10],
-        "Model": f"{training['model_name']} ({training['model_size']})",
-        "Hardware": f"{metrics['ranks'][0]['device_name']}; {hardware['cpu_model']}, {hardware['cpu_allowed']} CPUs",
-        "Strategies": ", ".join(strategies),
-        "Sequence length, global batch": f"{training['seq_len']}, {training['global_batch_size']}",
+        "Hardware": f"{devices}; {hardware['cpu_model']}, {hardware['cpu_allowed']} CPUs",
+        **work,
         "Runs with numbers": str(len(runs)),
-        "torch, scaleproof, commit": f"{metrics['env']['torch_version']}, {version}, {metrics['git_commit'][:12]}",
+        "torch, scaleproof, commit": f"{torch_version}, {version}, {metrics['git_commit'][:12]}",
         "Notes (interconnect, what is special)": request.notes or "none",
     }
     rows = "\n".join(f"| {name} | {value.replace('|', '/')} |" for name, value in facts.items())

@@ -13,6 +13,7 @@ from scaleproof.ground.campaign.model_shapes import EncoderShape, ModelShape
 
 PREFIX = "rehearsal-"  # of the campaign's name
 STEPS = WARMUP_STEPS = 3
+STEPS_OF_COMMAND = 30  # of a whole run: programs that print each tenth step print three
 CONTEXT = 1024
 # Keys whose results would be figures, or that name what a rehearsal has not.
 DROPPED = ("question", "forecast", "target_loss", "margin")
@@ -40,7 +41,7 @@ def make_rehearsal(campaign: Campaign, without_gpu: bool) -> Campaign:
     for key in ("fewer_steps", "schedule"):  # the difference of two short runs is noise; a ramp needs its steps
         small["work"].pop(key, None)
     if campaign.workload.command is not None:
-        small["work"]["steps"] += WARMUP_STEPS  # it is told the length of the whole run
+        small["work"]["steps"] = STEPS_OF_COMMAND
     small["repeats"] = 1
     for comparison in small.get("compare", []):
         comparison |= {"pairs": 2, "null_pairs": 2}

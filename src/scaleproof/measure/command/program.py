@@ -23,13 +23,17 @@ ASK = (
 
 def describe_program(words: Sequence[str]) -> Program:
     """Return what is known of a command, by its `words`, before it is started in the present folder."""
-    files = {word: sha256_of(Path(word)) for word in existing_files(words)}
     return Program(
         command=scrub(" ".join(words)),
-        files={scrub(name): digest for name, digest in files.items()},
+        files=files_of_command(words),
         **read_git_state(),
         versions=_program_versions(words),
     )
+
+
+def files_of_command(words: Sequence[str]) -> dict[str, str]:
+    """Return the sha256 of each file that a command names, by its name without places of this machine."""
+    return {scrub(word): sha256_of(Path(word)) for word in existing_files(words)}
 
 
 def absent_program(words: Sequence[str]) -> str | None:

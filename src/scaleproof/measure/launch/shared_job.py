@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scaleproof.ground.campaign.cells import Cell
+from scaleproof.ground.campaign.command import existing_files
 from scaleproof.ground.campaign.shared_jobs import SharedJob
 from scaleproof.ground.code_dependencies import MEASURING, code_sha256
 from scaleproof.ground.errors import UserError
 from scaleproof.ground.files import write_json
-from scaleproof.ground.records.metrics import Failed, Timed
+from scaleproof.ground.records.metrics import Failed, Printed, Timed
 from scaleproof.ground.records.run import LAUNCHER, METRICS, STEPS, read_run
+from scaleproof.measure.command.program import files_of_command
 from scaleproof.measure.launch.run import LOST
 
 
@@ -49,7 +51,7 @@ def _is_made(folder: Path, cell: Cell) -> bool:
 
 
 def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
-    """Return the metrics of the run in `folder` if it is of this very cell and of the present code; else None."""
+    """Return the metrics of the run in `folder` if it is of this very cell, code and program; else None."""
     if not (folder / METRICS).exists():
         return None
     try:
@@ -57,4 +59,16 @@ def finished_run(folder: Path, cell: Cell) -> Timed | Failed | None:
     except UserError:
         return None
     same = metrics.fingerprint == cell.fingerprint and metrics.code_sha256 == code_sha256(*MEASURING)
-    return metrics if same else None
+    return metrics if same and has_same_files(metrics, cell, folder / METRICS) else None
+
+
+def has_same_files(metrics: Timed | Failed, cell: Cell, record: Path) -> bool:
+    """Return whether the files of a cell's command are as they were in its run; if that failed, whether none is newer.
+
+    A cell without a command has none. `record`: the file of the run's metrics.
+    """
+    if isinstance(metrics, Printed):
+        files = files_of_command(cell.words)
+        return all(files.get(name, sha256) == sha256 for name, sha256 in metrics.program.files.items())
+    written = record.stat().st_mtime
+    return all(Path(word).stat().st_mtime <= written for word in existing_files(cell.words))

@@ -198,7 +198,7 @@ class NanoChat(Dialect):
 class LlmC(Dialect):
     """karpathy/llm.c: `step 10/100 | loss 9.5 (+nanz)| ... | 135.1 ms | 47.8% bf16 MFU | 3880000 tok/s`."""
 
-    mark = r"step +\d+/\d+ \|.*?tok/s"
+    mark = r"step +\d+/\d+ \|.*? ms \|.*?MFU \| +\S+ tok/s"
     looked_at = r"step |^\| |val loss|nproc|mpirun"
     format = "llm.c log"
     rate_scope = "global"

@@ -16,12 +16,14 @@ from scaleproof.ground.records.lost_results import lost_files, lost_text, record
 from scaleproof.ground.records.metrics import Failed, Timed
 from scaleproof.ground.records.run import METRICS, STEPS, read_run, retry_command
 from scaleproof.ground.snakemake_command import options_for
+from scaleproof.measure.launch.shared_job import has_same_files
 
 DAMAGED = "its files are damaged"
 CONFIGURATION = "its configuration changed"
 CODE = "code that takes part in a run changed"
 UNRECORDED = "snakemake has no record of it, as of one that was copied from another folder"
 INPUT = "an input of it changed"
+PROGRAM = "a file of its command changed"
 MOST_NAMED = 6  # jobs that a command names one by one
 DRAWN = ("tables", "charts")  # folders of what nothing but the page is made from
 
@@ -103,6 +105,8 @@ def _judge_run(folder: Path, cell: Cell, current_code: str, seen: Seen | None) -
     except UserError:
         return _StaleRun(folder, cell, DAMAGED)
     reason = _reason_to_measure_again(metrics, cell.fingerprint, current_code, seen)
+    if reason is None and not (seen and not seen.pending) and not has_same_files(metrics, cell, folder / METRICS):
+        reason = PROGRAM
     return _StaleRun(folder, cell, reason, metrics, seen) if reason else None
 
 

@@ -60,4 +60,4 @@ def test_a_text_of_one_document_is_refused(validate, tmp_path):
     validate("x" * 31, "bytes")
     (tmp_path / "text.txt").write_text("x" * 64)
     checked = scaleproof("corpus", "check", "mine", cwd=tmp_path)
-    assert 'corpus "mine" has one document, which cannot be split' in checked.stderr
+    assert "mine.files: text.txt has one document, which cannot be split" in checked.stderr

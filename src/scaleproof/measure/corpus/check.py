@@ -57,7 +57,7 @@ def small_text(name: str, corpus: Corpus) -> list[str] | None:
     with tempfile.TemporaryDirectory() as folder:
         gather_documents(name, corpus, Path(folder))
         documents = list(read_documents(Path(folder) / "documents.parquet"))
-    check_documents(name, len(documents))
+    check_documents(f"{name}.files: {shortened(', '.join(files), 200)}", len(documents))
     return documents
 
 

@@ -78,18 +78,18 @@ def _choose_held_out(source: dict[str, Any]) -> np.ndarray:
     The choice is the same on every machine. `source`: corpus.json. Raises UserError on a corpus of one document.
     """
     documents = source["documents"]
-    check_documents(source["corpus"], documents)
+    check_documents(f'corpus "{source["corpus"]}"', documents)
     mask = np.zeros(documents, dtype=bool)
     count = max(1, round(source["validation_fraction"] * documents))
     mask[np.random.RandomState(0).permutation(documents)[:count]] = True  # RandomState: numpy never changes its stream
     return mask
 
 
-def check_documents(name: str, documents: int) -> None:
-    """Raise UserError where a corpus is one document."""
+def check_documents(corpus: str, documents: int) -> None:
+    """Raise UserError where a corpus is one document. `corpus`: its name or files, for the message."""
     if documents < 2:
         raise UserError(
-            f'config/corpora.yaml: corpus "{name}" has one document, which cannot be split into train and '
+            f"config/corpora.yaml: {corpus} has one document, which cannot be split into train and "
             "validation; for a text file set `document: paragraph` or `document: line`"
         )
 

@@ -247,10 +247,13 @@ def test_time_that_went_into_waiting_is_noticed(tmp_path):
 @pytest.mark.parametrize(("in_time", "decided"), [(0, "undecided"), (1, "same"), (2, "same")])
 def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, decided):
     """The first round, all rounds with the page, the page of the finished rounds: each has the time that is left."""
-    limits, sound = [], SimpleNamespace(metrics=SimpleNamespace(failure=None, total_wall_time_s=5.0))
+    limits: list[float] = []
+    repeats: list[list[str]] = []  # that are there when Snakemake starts
+    sound = SimpleNamespace(metrics=SimpleNamespace(failure=None, total_wall_time_s=5.0))
 
     def run(campaign, targets, limit_s):
         limits.append(limit_s)
+        repeats.append(sorted(place.name for place in Path("results/mine/runs/a-n1x1").glob("*")))
         if len(limits) == in_time + 1:
             raise ab.OutOfTime
         for run in ("a-n1x1/rep1", "a-n1x1/rep2", "a-n1x1/rep3", "b-n1x1/rep1", "b-n1x1/rep2"):
@@ -266,6 +269,8 @@ def test_what_runs_when_the_minutes_are_over_is_ended(monkeypatch, in_time, deci
     if decided == "undecided":
         assert "cannot tell yet: 2 min were over after 0 runs, without a page; give more of them" in verdict.sentence
     assert LoadedCampaign(path).campaign.most_repeats == {0: 1, 1: 2, 2: 12}[in_time], "two rounds are whole"
+    if in_time == 1:  # the third is not, and what it has left would be a run that the page does not have
+        assert repeats == [[], ["rep1", "rep2", "rep3"], ["rep1", "rep2"]]
 
 
 STUBBORN = """

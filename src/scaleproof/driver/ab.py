@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -256,6 +257,10 @@ def _make_page(path: Path, request: AbRequest, chance: float | None, results: Pa
         rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
         if not rounds:  # those of an earlier call were removed
             raise
+        for of_cell in runs:  # what a round that was cut off has left is none of the results
+            for place in of_cell.glob("rep*"):
+                if int(place.name.removeprefix("rep")) > rounds:
+                    shutil.rmtree(place)
         content, _ = read_yaml(path)
         _write_yaml(path, content | {"repeats": _repeats(request, rounds, chance)})
         run_snakemake(path, [page], limit_s=end - time.monotonic())

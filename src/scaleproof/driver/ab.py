@@ -115,8 +115,7 @@ def make_campaign(
     `rounds`: the most that there is time for. `chance`: of claiming a difference that is not there (None: 5 %).
     `seconds`: after which a run is ended (None: it ends by itself).
     """
-    workload: dict[str, Any] = {"command": "{program}"}
-    workload["figures"] = dict(request.patterns) or request.figures
+    workload: dict[str, Any] = {"command": "{program}", "figures": dict(request.patterns) or request.figures}
     vary: dict[str, Any] = {"program": {A: shlex.join(request.a), B: shlex.join(request.b)}}
     campaign: dict[str, Any] = {"title": "Is B faster than A?", "workload": workload}
     if request.per_step:
@@ -170,7 +169,6 @@ def run_comparison(
 
     Whatever runs when the minutes are over is ended: the verdict is that of the finished rounds if there is time for
     their page, else that nobody can tell yet.
-
     `name`: of the file; without it ab- and a hash of the request. `series`: name of comparisons that share one budget
     of false claims. Raises UserError for another comparison in this file, a command that cannot be run here, a failure
     of Snakemake, and damaged results.
@@ -257,10 +255,8 @@ def _make_page(path: Path, request: AbRequest, chance: float | None, results: Pa
         rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
         if not rounds:  # those of an earlier call were removed
             raise
-        for of_cell in runs:  # what a round that was cut off has left is none of the results
-            for place in of_cell.glob("rep*"):
-                if int(place.name.removeprefix("rep")) > rounds:
-                    shutil.rmtree(place)
+        for place in (place for of_cell in runs for place in of_cell.glob("rep*") if int(place.name[3:]) > rounds):
+            shutil.rmtree(place)  # what a round that was cut off has left is none of the results
         content, _ = read_yaml(path)
         _write_yaml(path, content | {"repeats": _repeats(request, rounds, chance)})
         run_snakemake(path, [page], limit_s=end - time.monotonic())

@@ -255,10 +255,10 @@ def _make_page(path: Path, request: AbRequest, chance: float | None, results: Pa
         rounds = min(len(list(of_cell.glob(f"*/{METRICS}"))) for of_cell in runs)
         if not rounds:  # those of an earlier call were removed
             raise
-        for place in (place for of_cell in runs for place in of_cell.glob("rep*") if int(place.name[3:]) > rounds):
-            shutil.rmtree(place)  # what a round that was cut off has left is none of the results
-        content, _ = read_yaml(path)
-        _write_yaml(path, content | {"repeats": _repeats(request, rounds, chance)})
+        for place in (results / path.stem).glob("runs/*/rep*"):
+            if int(place.name.removeprefix("rep")) > rounds:  # of a round that was cut off: none of the results
+                shutil.rmtree(place)
+        _write_yaml(path, read_yaml(path)[0] | {"repeats": _repeats(request, rounds, chance)})
         run_snakemake(path, [page], limit_s=end - time.monotonic())
 
 

@@ -104,9 +104,7 @@ def _judge_run(folder: Path, cell: Cell, current_code: str, seen: Seen | None) -
         metrics = _sound_metrics(folder)
     except UserError:
         return _StaleRun(folder, cell, DAMAGED)
-    reason = _reason_to_measure_again(metrics, cell.fingerprint, current_code, seen)
-    if reason is None and not (seen and not seen.pending) and not has_same_files(metrics, cell, folder / METRICS):
-        reason = PROGRAM
+    reason = _reason_to_measure_again(metrics, cell, folder / METRICS, current_code, seen)
     return _StaleRun(folder, cell, reason, metrics, seen) if reason else None
 
 
@@ -119,20 +117,20 @@ def _sound_metrics(folder: Path) -> Timed | Failed:
 
 
 def _reason_to_measure_again(
-    metrics: Timed | Failed, fingerprint: str, current_code: str, seen: Seen | None
+    metrics: Timed | Failed, cell: Cell, record: Path, current_code: str, seen: Seen | None
 ) -> str | None:
-    """Return why a run would be measured again; None if it would not.
+    """Return why a run would be measured again; None if it would not. `record`: the file of its metrics.
 
     `seen`: how Snakemake sees what the run's job makes, its metrics or a record; None where that is not known.
     """
-    if metrics.fingerprint != fingerprint:  # Snakemake may hold it for up to date, after a --touch
+    if metrics.fingerprint != cell.fingerprint:  # Snakemake may hold it for up to date, after a --touch
         return CONFIGURATION
     if seen and not seen.pending:
         return None
     if metrics.code_sha256 != current_code:
         return CODE
-    if seen is None or seen.rule.endswith("shared_job"):  # such a job takes runs of the same code as they are
-        return None
+    if seen is None or seen.rule.endswith("shared_job"):  # such a job takes runs of the same code and program
+        return None if has_same_files(metrics, cell, record) else PROGRAM
     return INPUT if seen.recorded else UNRECORDED
 
 

@@ -1,6 +1,7 @@
 """How large a difference must be to be shown with probability POWER, under the rules by which ratios are claimed."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -32,15 +33,14 @@ def detectable_ratio_of_cells(
     pairs = k * (k - 1) // 2
     bonferroni = float(stdtrit(n - 1, 1 - tail / pairs)) * own_sd  # the threshold where cells are not equally noisy
     if unequal:
-        return shown_effect(bonferroni, n, freedom, of_estimate)
+        return shown_effect([(1.0, bonferroni)], n, freedom, of_estimate)
     freedom_of_all = (k - 1) * (n - 1)
     pooled_sd = np.sqrt((own + others) / freedom_of_all)
     tukey = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2) * pooled_sd
     alone = float(stdtrit(n - 1, 1 - tail)) * own_sd
-    thresholds = np.maximum(tukey, alone)
-    if k > 2:  # Bartlett's test now and then takes equal cells for unequal ones
-        return shown_effect(np.stack([thresholds, bonferroni]), n, freedom, of_estimate, UNEQUAL_NOISE)
-    return shown_effect(thresholds, n, freedom, of_estimate)
+    taken_for_unequal = UNEQUAL_NOISE if k > 2 else 0.0  # how often Bartlett's test errs
+    rules = [(1 - taken_for_unequal, np.maximum(tukey, alone)), (taken_for_unequal, bonferroni)]
+    return shown_effect(rules, n, freedom, of_estimate)
 
 
 @lru_cache(maxsize=4096)
@@ -62,7 +62,7 @@ def detectable_ratio_of_two(n: int, others: int, confidence: float, freedom: flo
         both_freedom = own_freedom + rest_freedom
         pooled = float(stdtrit(both_freedom, 1 - tail)) * np.sqrt((own + rest) / both_freedom)
         threshold = np.where(noisier, threshold, pooled)
-    return shown_effect(threshold, n, freedom, of_estimate)
+    return shown_effect([(1.0, threshold)], n, freedom, of_estimate)
 
 
 @lru_cache(maxsize=4096)
@@ -76,32 +76,31 @@ def detectable_by_pairs(n: int, nulls: int) -> float:
     own = chdtri(n - 1, of_own)  # sum of squares about the mean
     interval = t_quantile(n - 1) * np.sqrt(own / (n - 1))
     floor = t_quantile(freedom) * np.sqrt((own + chdtri(nulls, of_nulls)) / freedom)
-    return shown_effect(np.maximum(interval, floor), n)  # a claim must pass both
+    return shown_effect([(1.0, np.maximum(interval, floor))], n)  # a claim must pass both
 
 
 def shown_effect(
-    thresholds: np.ndarray,
+    rules: Sequence[tuple[float, np.ndarray]],
     n: int,
     freedom: float | None = None,
     of_estimate: np.ndarray | None = None,
-    second: float = 0.0,
 ) -> float:
     """Return the log ratio that n repeats (or pairs) show with probability POWER, in standard deviations of one pair.
 
-    An effect is shown where effect + error is above the threshold; the error is normal. `thresholds`: draws, in
-    standard deviations of the mean; in two rows, where the second is that of another rule, followed with probability
-    `second`. `freedom`: if given, the answer is a multiple of an estimate of the pair's deviation with so many degrees
-    of freedom, which is drawn by the probabilities `of_estimate`.
+    An effect is shown where effect + error is above the threshold; the error is normal. `rules`: the probability that
+    each is followed, and draws of its threshold, in standard deviations of the mean. `freedom`: if given, the answer is
+    a multiple of an estimate of the pair's deviation with so many degrees of freedom, which is drawn by the
+    probabilities `of_estimate`.
     """
     sd = np.ones(1)
     if freedom is not None and of_estimate is not None:
         sd = np.sqrt(chdtri(freedom, of_estimate) / freedom)
 
     def chance(effect: float) -> float:
-        first_rule, *others = ndtr(effect * sd - np.atleast_2d(thresholds)).mean(axis=1)
-        return float((1 - second) * first_rule + second * sum(others))
+        return sum(weight * float(ndtr(effect * sd - thresholds).mean()) for weight, thresholds in rules)
 
-    bound = float(np.quantile((thresholds + 3) / sd, 0.9))  # shown in 9 of 10 draws, nearly always in each of them
+    # Shown in 9 of 10 draws by each rule, nearly always in each of them.
+    bound = max(float(np.quantile((thresholds + 3) / sd, 0.9)) for _, thresholds in rules)
     return solve_for_quantile(chance, POWER, bound) / math.sqrt(n)
 
 

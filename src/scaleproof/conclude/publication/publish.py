@@ -92,13 +92,14 @@ def publish(results: Path, root: Path, request: Publication, version: str) -> Pa
         if request.key:
             page = part / "report.html"
             write_atomic(page, with_signature(page.read_text("utf-8"), fingerprint_of(request.key), SIGNATURE))
-        demands = demands_in(folder)
-        title = _write_descriptions(part, folder.name, request, version)
-        write_manifest(part, version, demands)
+        copied = [run for run in read_runs(part)[0] if run.ok]
+        # The title of the report may be of before a change of the campaign.
+        title = (campaign_beside(part) or read_scaling_report(part / "scaling_report.json")).title
+        _write_descriptions(part, folder.name, title, copied, request, version)
+        write_manifest(part, version, demands_in(folder))
         if request.key:
             sign(part, request.key)
-        runs = [run for run in read_runs(part)[0] if run.ok]
-        write_json(part / CRATE, crate_metadata(part, title, runs, request.authors, request.licence, version))
+        write_json(part / CRATE, crate_metadata(part, title, copied, request.authors, request.licence, version))
         _check_copy(part)
         part.rename(out)
     finally:
@@ -235,16 +236,14 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _write_descriptions(out: Path, campaign: str, request: Publication, version: str) -> str:
-    """Write README, licence, citation and environment of a publication to its folder `out`; return its title."""
-    runs = [run for run in read_runs(out)[0] if run.ok]
-    # The title of the report may be of before a change of the campaign.
-    title = (campaign_beside(out) or read_scaling_report(out / "scaling_report.json")).title
+def _write_descriptions(
+    out: Path, campaign: str, title: str, runs: list[RawRun], request: Publication, version: str
+) -> None:
+    """Write README, licence, citation and environment of a publication to its folder `out`."""
     write_json(out / ENVIRONMENT, environment_of(runs))
     write_atomic(out / "LICENSE", f"{request.licence}\n{LICENCES[request.licence]}\n")
     write_atomic(out / "README.md", _readme(campaign, title, runs, request, version))
     write_atomic(out / "CITATION.cff", _citation(title, runs, request, version))
-    return title
 
 
 def _readme(campaign: str, title: str, runs: list[RawRun], request: Publication, version: str) -> str:

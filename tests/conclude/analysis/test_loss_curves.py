@@ -12,7 +12,7 @@ from synthetic import cells, rewrite, write_failure, write_run
 from scaleproof.conclude.analysis.loss_curves import POINTS, curves_of, losses_table, times_to_loss
 from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.verify.derived import loss_curves
+from scaleproof.verify.losses import loss_curves
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_program_may_print_its_first_loss_later_than_its_first_step(runs):
         raw = SimpleNamespace(warmup=steps[:begin], window=steps[begin:], ends=run.elapsed)
         (other,) = loss_curves([raw])
         assert other.smoothed == pytest.approx(list(curve.smoothed), nan_ok=True)
-        assert other.lowest == pytest.approx(float(curve.smoothed[curve.timed].min()))
+        assert other.lowest_loss == pytest.approx(float(curve.smoothed[curve.timed].min()))
 
 
 def test_a_target_that_is_met_in_the_warm_up_has_no_time(runs):

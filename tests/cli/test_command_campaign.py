@@ -22,13 +22,26 @@ repeats: 3
 """
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """The results of the campaign, made by the commands of the workflow's rules."""
-    folder = small_programs.write(tmp_path_factory.mktemp("project"))
+# As in docs/measure-mine.md: the axes give a global batch, and cells differ in their devices.
+OF_TWO_SIZES = f"""
+title: Is it faster on two devices?
+workload:
+  command: "{PYTHON} nanogpt.py --ms 6"
+  figures: NanoGPT
+  per_step: {{tokens: "{{global_batch}} * 32"}}
+  rate_of: all
+work: {{global_batch: 8}}
+vary: {{geometry: [1x1, 1x2]}}
+repeats: 3
+"""
+
+
+def make_results(folder, campaign, cells):
+    """The results of a campaign, made by the commands of the workflow's rules."""
+    small_programs.write(folder)
     (folder / "config/campaigns").mkdir(parents=True)
-    file = folder / "config/campaigns/mine.yaml"
-    file.write_text(CAMPAIGN)
+    place = "config/campaigns/mine.yaml"
+    (folder / place).write_text(campaign)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
 
@@ -36,16 +49,31 @@ def results(tmp_path_factory):
             patch.setattr(sys, "argv", ["scaleproof", "stage", *words])
             run()
 
-        place = "config/campaigns/mine.yaml"
-        for cell in ("slow-n1x1", "fast-n1x1"):
+        for cell in cells:
             for repeat in ("1", "2", "3"):
                 stage("train", place, cell, "--repeat", repeat, "--out", f"results/mine/runs/{cell}/rep{repeat}")
-        for name in ("collect", "findings", "analyse"):
+        for name in ("collect", "findings", "analyse", "waterfall"):
             stage(name, place)
         for name in ("tables", "charts", "loss_charts"):
             stage(name, "results/mine")
         stage("report", place)
-        yield folder / "results/mine"
+    return folder / "results/mine"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return make_results(tmp_path_factory.mktemp("project"), CAMPAIGN, ("slow-n1x1", "fast-n1x1"))
+
+
+def test_a_command_on_two_sizes_comes_to_its_report(tmp_path):
+    """It does not say its samples, of which steps of a waterfall are made; its series has no word for a name."""
+    folder = make_results(tmp_path, OF_TWO_SIZES, ("n1x1", "n1x2"))
+    assert json.loads((folder / "waterfall.json").read_text())["cells"] == []
+    verdicts = [entry["text"] for entry in json.loads((folder / "claims.json").read_text())["sentences"]]
+    assert any(
+        "command runs at" in text or "command pays off" in text or "command is slower" in text for text in verdicts
+    )
+    assert verify(folder)[0] == []
 
 
 def test_every_figure_has_its_level(results):

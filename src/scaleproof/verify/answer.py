@@ -98,8 +98,11 @@ def _check_members(answer: RawAnswer) -> Iterator[Difference]:
 
 
 def _series_name(cell: RawCell) -> str:
-    """Return the name of the series of a cell: the cell's own without its size, as "ddp" of ddp-n1x2."""
-    return re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-")
+    """Return the name of the series of a cell: the cell's own without its size, as "ddp" of ddp-n1x2.
+
+    Of n1x2 nothing is left: a command whose devices alone differ.
+    """
+    return re.sub(r"(^|-)n\d+x\d+(?=-|$)", "", cell.name).strip("-") or "command"
 
 
 def _expected_of_series(cells: Sequence[RawCell]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def check_waterfall(folder: Path, runs: Sequence[RawRun], report: Mapping[str, A
 
 
 def _counts_samples(runs: Sequence[RawRun]) -> bool:
-    """Return whether the samples of a step are known: of somebody's program, which records no start-up, they are not."""
+    """Return whether the samples of a step are known. Somebody's program, which records no start-up, has none."""
     return all("startup" in run.metrics for run in runs)
 
 

@@ -39,7 +39,7 @@ def next_step(report: ScalingReport, group: SizeRanking | None) -> Step | None:
         n = min(entry.tokens_per_sec_global.n for entry in group.comparable)
         return _step_of_further_repeats(report, group.resolve, n)
     if not report.series_of_sizes:
-        return None
+        return _step_of_question(report)
     first_series = report.series_of_sizes[0]
     return _step_of_further_repeats(report, first_series.resolve, min(point.n for point in first_series.points))
 
@@ -57,6 +57,15 @@ def next_step_beyond_repeats(report: ScalingReport) -> Step:
         return f"{command(report)} goes on with it", None
     text = f"more devices, a larger model or another machine may answer otherwise: vary them in {_file(report)}"
     return text, f"scaleproof plan {_file(report)} says what it costs"
+
+
+def _step_of_question(report: ScalingReport) -> Step | None:
+    """Return how to ask for two cells that nothing ranks, as their work differs; None for a single cell."""
+    if len(report.points) < 2:
+        return None
+    first, *_, last = report.points
+    key = f'set "question: {{is: {last.cell}, better_than: {first.cell}}}" in {_file(report)}'
+    return f"to compare two of them, {key} and run {command(report)} again", None
 
 
 def _cell_options(names: list[str]) -> str:

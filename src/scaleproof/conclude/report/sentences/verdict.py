@@ -42,14 +42,17 @@ def verdict_on(
         claim = claims.get(f"speed-up/{first_series.points[-1].cell}")
         text, is_decided = _verdict_on_series(first_series, claim)
         return Verdict(text, is_decided, (claim,) if claim else ())
-    claims_on_pairs = [claims.get(f"pairs/{comparison.name}") for comparison in comparisons]
-    return _verdict_on_pairs(next((claim for claim in claims_on_pairs if claim), None))
-
-
-def _verdict_on_pairs(claim: Claim | None) -> Verdict:
-    """Return the verdict on an A/B comparison. `claim`: the ratio of its pairs; None where no comparison has one."""
-    if claim is None:
+    claims_on_pairs = [claim for comparison in comparisons if (claim := claims.get(f"pairs/{comparison.name}"))]
+    if claims_on_pairs:
+        return _verdict_on_pairs(claims_on_pairs[0])
+    if len(report.points) == 1:
         return Verdict("No answer yet: one cell alone has numbers, and there is nothing to compare it with", False, ())
+    text = f"No answer yet: no two of the {len(report.points)} cells differ in strategy or devices alone"
+    return Verdict(text, False, ())
+
+
+def _verdict_on_pairs(claim: Claim) -> Verdict:
+    """Return the verdict on an A/B comparison. `claim`: the ratio of its pairs."""
     subject, base = claim.subject, claim.baseline
     ratio = number(claim.ratio.value)
     if claim.word == "faster":

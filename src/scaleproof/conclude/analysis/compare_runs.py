@@ -3,10 +3,16 @@
 A result is a run, a cell (a configuration with its runs), or a campaign of cells. Provenance is what ran and where.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from scaleproof.conclude.analysis.ab_comparison import configuration_differences
-from scaleproof.conclude.analysis.measured_cells import cell_provenance, unintended_differences
+from scaleproof.conclude.analysis.measured_cells import (
+    MeasuredCell,
+    cell_provenance,
+    measured_cells,
+    unintended_differences,
+)
 from scaleproof.conclude.analysis.run_tables import cell_rate
 from scaleproof.conclude.checks.all_checks import audit
 from scaleproof.ground.comparison import (
@@ -86,14 +92,31 @@ def compare_results(a: Path, b: Path, vary: list[str]) -> tuple[list[Compared], 
     if not pairs:
         raise UserError(f"{a} and {b} have no cell in common: {', '.join(runs_a)} | {', '.join(runs_b)}")
     _check_fields(vary, [run for cell_runs in (*runs_a.values(), *runs_b.values()) for run in cell_runs])
-    comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary)) for cell_a, cell_b in pairs]
+    campaign = _cells_of_campaign(a, b)
+    comparisons = [_compare(str(a), str(b), cell_a, cell_b, set(vary), campaign) for cell_a, cell_b in pairs]
     return with_simultaneous_intervals(comparisons), alone  # intervals of all comparisons hold together
 
 
-def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], vary: set[str]) -> Compared:
+def _cells_of_campaign(a: Path, b: Path) -> dict[str, MeasuredCell]:
+    """Return all cells of the campaign whose cells lie in the folders `a` and `b`; {} for other results."""
+    runs_folder = a.resolve().parent
+    if runs_folder.name != "runs" or b.resolve().parent != runs_folder:
+        return {}
+    return measured_cells(run for runs in read_runs_by_cell(runs_folder).values() for run in runs)
+
+
+def _compare(
+    a: str,
+    b: str,
+    runs_a: list[TimedRun],
+    runs_b: list[TimedRun],
+    vary: set[str],
+    campaign: Mapping[str, MeasuredCell],
+) -> Compared:
     """Return a cell of B relative to a cell of A, from their runs; without a ratio where `why` says what forbids it.
 
-    `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ.
+    `a`, `b`: the paths as they were given. `vary`: fields that are meant to differ. `campaign`: all of its cells, where
+    both belong to one: then repeats are paired and the noise is that of all cells, as on its page.
     """
     first_a, first_b = runs_a[0].metrics, runs_b[0].metrics
     configured = list(configuration_differences(first_a.config, first_b.config))
@@ -104,7 +127,10 @@ def _compare(a: str, b: str, runs_a: list[TimedRun], runs_b: list[TimedRun], var
     findings = [one for one in audit("compare", [*runs_a, *runs_b]).findings if one.code not in follows]
     why = why_incomparable(unexpected, sorted(vary)) if unexpected else _why_invalid(findings, a, b)
     rate_a, rate_b = cell_rate(runs_a), cell_rate(runs_b)
-    b_over_a = ratio_of_independent(rate_b, rate_a)
+    if campaign:
+        b_over_a = campaign[first_b.cell].relative_to(campaign[first_a.cell])
+    else:
+        b_over_a = ratio_of_independent(rate_b, rate_a)
     return Compared(
         a=_compared_name(a, first_a.cell),
         b=_compared_name(b, first_b.cell),

@@ -14,7 +14,7 @@ from scaleproof.conclude.analysis.run_tables import MEASURED, TIMED
 from scaleproof.ground.columns import COLUMNS, combined_columns
 from scaleproof.ground.findings.finding import Correction, Finding, Findings
 from scaleproof.ground.records import census, claims, metrics, open_sections, scaling_report
-from scaleproof.verify import answer, reports, tables
+from scaleproof.verify import advice, reports, tables
 from scaleproof.verify.raw import Step, read_runs
 from scaleproof.verify.recompute import FROM_METRICS, run_quantities
 from scaleproof.verify.stated import OF_RUN
@@ -111,8 +111,8 @@ def test_every_recomputed_column_is_one_of_the_tables(written):
 
 
 def test_what_disturbs_a_run_is_the_same_for_the_recommendation_and_for_verify():
-    assert ranking.DISTURBED == answer.DISTURBING
-    assert ranking.DISTURBED_UNPAIRED == answer.DISTURBING | answer.DISTURBING_ROUNDS
+    assert ranking.DISTURBED == advice.DISTURBING
+    assert ranking.DISTURBED_UNPAIRED == advice.DISTURBING | advice.DISTURBING_ROUNDS
 
 
 def test_every_figure_of_a_run_is_recomputed():

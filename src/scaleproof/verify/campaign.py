@@ -62,8 +62,8 @@ def _not_results(path: Path, folder: Path) -> str:
 def _campaign_hint(path: Path) -> str:
     """Return a sentence with the results that a wrong path may mean; "" where there are none.
 
-    They are the results that it lies in, else those of a campaign of its name; if it is not there, the nearest path;
-    else all results in it, or in results/.
+    They are the results that the path lies in, else those of a campaign with its name. For a path that does not exist
+    they are the nearest path; else all results in the path, or in results/.
     """
     candidates = [parent for parent in path.parents if (parent / "runs").is_dir()]
     if (RESULTS / path.stem / "runs").is_dir():
@@ -72,16 +72,15 @@ def _campaign_hint(path: Path) -> str:
         return f' Did you mean "{candidates[0]}"?'
     if not os.path.lexists(path):
         return nearest_path(path)
-    parent = path if path.is_dir() and any(path.glob("*/runs")) else RESULTS
+
+    has_results = path.is_dir() and any(path.glob("*/runs"))
+    parent = path if has_results else RESULTS
     results = sorted(str(runs.parent) for runs in parent.glob("*/runs/"))
     return f" Results there: {', '.join(results[:10])}" if results else ""
 
 
 def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[recompute.Quantities, list[Difference]]:
-    """Return all figures that `runs` give, and a difference for each cell that gives none.
-
-    Without a readable report in `folder`, which names baselines, there are no ratios and no intervals.
-    """
+    """Return all figures that `runs` give, and a Difference for each cell of which no figure can be computed."""
     quantities: recompute.Quantities = {}
     differences = []
     for cell, group in recompute.by_cell(runs).items():
@@ -90,18 +89,27 @@ def quantities_of(folder: Path, runs: list[RawRun]) -> tuple[recompute.Quantitie
         except DAMAGES as error:
             problem = f"no figure can be computed from its runs: {describe_first_fault(error)}"
             differences.append(Difference(f"runs/{cell}", "", problem))
+    return _with_ratios(quantities, folder, runs), differences
+
+
+def _with_ratios(quantities: recompute.Quantities, folder: Path, runs: list[RawRun]) -> recompute.Quantities:
+    """Return the figures of cells with the ratios of cells, and with the intervals of both.
+
+    The report in `folder` names the baselines: where it is not readable, there are no ratios and no intervals. With an
+    old report each cell has an interval of its own, and a ratio has none.
+    """
     try:
         report = json_of(folder / REPORT)
-        if schema_of(report) < INTERVALS_OF_ALL_CELLS:  # each cell has an interval of its own, a ratio has none
-            return quantities | recompute.ratio_quantities(quantities, runs, report), differences
+        if schema_of(report) < INTERVALS_OF_ALL_CELLS:
+            return quantities | recompute.ratio_quantities(quantities, runs, report)
         quantities = recompute.with_pooled_intervals(quantities, runs)
         quantities |= recompute.ratio_quantities(quantities, runs, report)
-        return recompute.with_bounds(quantities, ratio_bounds(answer_of(report, runs, {}))), differences
+        return recompute.with_bounds(quantities, ratio_bounds(answer_of(report, runs, {})))
     except (OSError, *DAMAGES):  # the check of the report says what is wrong with it
-        return recompute.without_intervals(quantities), differences
+        return recompute.without_intervals(quantities)
 
 
-def _check_regular(folder: Path) -> None:
+def _refuse_special_files(folder: Path) -> None:
     """Raise UserError for a pipe, a socket or a device in the folder: reading it would wait or go on for ever."""
     for path in folder.rglob("*"):
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -111,37 +119,47 @@ def _check_regular(folder: Path) -> None:
 def verify(path: Path, with_manifest: bool = True) -> tuple[list[Difference], int, int]:
     """Recompute a campaign's figures from its raw files and hold all other files against them.
 
-    Returns what differs, how many runs were read, and how many figures recomputed. Raises UserError where `path` is no
-    campaign's results.
+    Returns the differences, the number of runs that were read, and the number of recomputed figures. Raises UserError
+    where `path` is no campaign's results.
     """
     folder = folder_of(path)
-    _check_regular(folder)
+    _refuse_special_files(folder)
     runs, differences = read_runs(folder)
     if not runs and not differences:
         raise UserError(f"{folder}/runs has no run")
     if with_manifest:
-        known = {(difference.file, "sha256") for difference in differences if difference.where == "sha256"}
-        of_manifest = [one for one in check_manifest(folder) if (one.file, one.where) not in known]
-        renamed = tuple(f"{one.file}/" for one in of_manifest if one.problem.startswith(RENAMED))
-        differences = [one for one in differences if not one.file.startswith(renamed)] + of_manifest
-        _, faults_of_signature = signer_of(folder)
-        differences += faults_of_signature
+        differences = _with_differences_of_manifest(folder, differences)
+
     at_fault = cells_at_fault(differences)
-    sound = [run for run in runs if run.cell not in at_fault]
-    quantities, incomputable = quantities_of(folder, sound)
+    sound_runs = [run for run in runs if run.cell not in at_fault]
+    quantities, incomputable = quantities_of(folder, sound_runs)
     differences += incomputable
     if at_fault or incomputable:  # the interval of a rate may need the runs of other cells
         quantities = recompute.without_intervals(quantities)
-    for file, check in _checks(folder, sound, quantities, at_fault).items():
+
+    for file, check in _checks(folder, sound_runs, quantities, at_fault).items():
         differences += _run_check(file, check)
     return list(dict.fromkeys(differences)), len(runs), len(quantities)
 
 
-def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:
-    """Return all checks, by the file (or the subject) that is named where a check cannot read it.
+def _with_differences_of_manifest(folder: Path, of_runs: list[Difference]) -> list[Difference]:
+    """Return the differences of runs, of the manifest and of its signature; each fault of a run once.
 
-    `runs`: those of sound cells; `at_fault`: cells whose raw files differ, which is reported already: what follows from
-    them is not.
+    The manifest tells of a renamed folder, whose runs then are not reported one by one.
+    """
+    known_hashes = {(difference.file, "sha256") for difference in of_runs if difference.where == "sha256"}
+    of_manifest = [one for one in check_manifest(folder) if (one.file, one.where) not in known_hashes]
+    renamed_folders = tuple(f"{one.file}/" for one in of_manifest if one.problem.startswith(RENAMED))
+    of_other_runs = [one for one in of_runs if not one.file.startswith(renamed_folders)]
+    _, of_signature = signer_of(folder)
+    return of_other_runs + of_manifest + of_signature
+
+
+def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, at_fault: set[str]) -> dict[str, Check]:
+    """Return all checks: file, or subject, that is named where its check cannot be made -> check.
+
+    `runs`: the runs of sound cells. `at_fault`: cells whose raw files differ. That is reported already, and what
+    follows from it is not reported.
     """
 
     def table(file: str, figures: Iterator[Difference]) -> Iterator[Difference]:
@@ -169,7 +187,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "twice": lambda: fields.check_repeated(folder),
         "tables/scaling.csv": table_of_cells("tables/scaling.csv"),
     }
-    where_they_are: dict[str, Check] = {  # files that a campaign need not have
+    optional_checks: dict[str, Check] = {  # of files that a campaign need not have
         "tables/strong.csv": table_of_cells("tables/strong.csv"),
         "tables/weak.csv": table_of_cells("tables/weak.csv"),
         CAMPAIGN: lambda: check_campaign_file(folder / CAMPAIGN, folder, runs, at_fault),
@@ -178,21 +196,26 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
         "waterfall.json": lambda: derived.check_waterfall(folder, runs, json_of(folder / REPORT)),
     }
     if at_fault:  # this check and all that follow need the runs of all cells
-        del where_they_are["waterfall.json"]
-    checks |= {file: check for file, check in where_they_are.items() if (folder / file).exists()}
+        del optional_checks["waterfall.json"]
+    checks |= {file: check for file, check in optional_checks.items() if (folder / file).exists()}
     if at_fault:
         return checks
-    if (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists():  # a publication has both
+
+    is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
+    if is_publication:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
     checks["losses.csv"] = lambda: derived.check_losses(folder, runs)
     checks["cells.csv: time to loss"] = lambda: derived.check_time_to_loss(folder, runs)
-    if not is_rehearsal(folder.name):  # whose page claims nothing
+    if not is_rehearsal(folder.name):  # the page of a rehearsal claims nothing
         checks[claims.FILE] = lambda: _claims_differences(folder, quantities)
     return checks
 
 
 def _claims_differences(folder: Path, quantities: recompute.Quantities) -> Iterator[Difference]:
-    """Yield where claims.json differs from what the runs give, or that it stands beside a report older than claims."""
+    """Yield where claims.json differs from what the runs give.
+
+    A report that is older than claims has no claims.json beside it.
+    """
     report = json_of(folder / REPORT)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
         yield from claims.check_claims(folder, quantities, report)
@@ -218,11 +241,12 @@ def _run_check(file: str, check: Check) -> list[Difference]:
     try:
         return list(check())
     except FileNotFoundError as error:
-        name = Path(error.filename).name
-        return [Difference(file, "", f"{'the file' if name == Path(file).name else name} is missing")]
+        missing_name = Path(error.filename).name
+        subject = "the file" if missing_name == Path(file).name else missing_name
+        return [Difference(file, "", f"{subject} is missing")]
     except DAMAGES as error:
-        file = getattr(error, "__notes__", [file])[0]  # `json_of` notes which file: a check may read several
-        return [Difference(file, "", f"not readable: {describe_first_fault(error)}")]
+        unreadable_file, *_ = getattr(error, "__notes__", [file])  # `json_of` notes it: a check may read several files
+        return [Difference(unreadable_file, "", f"not readable: {describe_first_fault(error)}")]
 
 
 def why(path: Path, identity: str) -> str:
@@ -231,50 +255,79 @@ def why(path: Path, identity: str) -> str:
     Raises UserError where there is no such figure, with the likely reason or similar names.
     """
     folder = folder_of(path)
-    _check_regular(folder)
+    _refuse_special_files(folder)
     runs, differences = read_runs(folder)
     at_fault = cells_at_fault(differences)
     quantities, incomputable = quantities_of(folder, [run for run in runs if run.cell not in at_fault])
     if identity in quantities:
         return _explain(identity, quantities[identity], folder)
-    unknown = f'there is no figure "{identity}"'
-    for difference in (*differences, *incomputable):
+
+    reason = _fault_of_cell(identity, differences + incomputable) or _absent_cell(identity, folder, runs)
+    if not reason:
+        reason = _names_with_part(identity, quantities)
+    if not reason:
+        _check_report_is_readable(folder, quantities, runs)  # it names ratios: for want of it a figure may be unknown
+        reason = f".{_similar_figures(identity, quantities)}"
+    raise UserError(f'there is no figure "{identity}"{reason}')
+
+
+def _fault_of_cell(identity: str, differences: list[Difference]) -> str:
+    """Return ": " and what is wrong with the runs of the cell that `identity` names; "" where nothing is."""
+    for difference in differences:
         _, damaged_cell, *_ = difference.file.split("/")  # runs/<cell>/...
         if damaged_cell in identity.split("/"):
-            raise UserError(f"{unknown}: {difference}")
+            return f": {difference}"
+    return ""
+
+
+def _absent_cell(identity: str, folder: Path, runs: list[RawRun]) -> str:
+    """Return that no run is of the cell in `identity`, and the cells that there are; "" where this is not so."""
     cells = sorted({run.cell for run in runs})
     cell, _, _ = identity.removeprefix("cells/").partition("/")
-    if identity.startswith("cells/") and cells and cell not in cells:
-        hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
-        raise UserError(f'{unknown}: no run of "{cell}" is in {folder / "runs"}.{hint}')
-    containing = [name for name in quantities if identity in name.split("/")]
-    if containing:
-        raise UserError(f"{unknown}; it is a part of several names. Figures: {', '.join(containing[:8])}")
-    try:  # the report names ratios: for want of it a figure may be unknown
+    is_absent = identity.startswith("cells/") and cell not in cells
+    if not is_absent or not cells:
+        return ""
+    hint = f"{did_you_mean(cell, cells)} Cells: {', '.join(cells)}"
+    return f': no run of "{cell}" is in {folder / "runs"}.{hint}'
+
+
+def _names_with_part(identity: str, quantities: recompute.Quantities) -> str:
+    """Return the names of figures of which `identity` is one part, such as the column; "" where there are none."""
+    names = [name for name in quantities if identity in name.split("/")]
+    return f"; it is a part of several names. Figures: {', '.join(names[:8])}" if names else ""
+
+
+def _check_report_is_readable(folder: Path, quantities: recompute.Quantities, runs: list[RawRun]) -> None:
+    """Raise UserError where the report in `folder` is missing, or no ratios can be computed by it."""
+    try:
         recompute.ratio_quantities(quantities, runs, json_of(folder / REPORT))
     except FileNotFoundError:
         raise missing_file(folder / REPORT) from None
     except (OSError, *DAMAGES) as error:
         raise damaged_file(folder / REPORT, describe_first_fault(error)) from None
-    raise UserError(f"{unknown}.{_similar_figures(identity, quantities)}")
 
 
 def _similar_figures(identity: str, quantities: recompute.Quantities) -> str:
-    """Return the name that `identity` may mean, and the figures of the same cell or run, or without these, examples."""
-    is_whole = any(name.startswith(f"{identity}/") for name in quantities)  # it is a cell or a run, without a figure
-    around = identity if is_whole else identity.rpartition("/")[0]
-    beside = [name.removeprefix(f"{around}/") for name in quantities if name.startswith(f"{around}/")]
-    if beside:
-        column = nearest_name(identity.removeprefix(f"{around}/"), beside)
-        meant, figures = column and f"{around}/{column}", beside
+    """Return the name that `identity` may mean, and figures beside it.
+
+    They are all figures of the same cell or run; where `identity` names neither, the first of all figures.
+    """
+    is_cell_or_run = any(name.startswith(f"{identity}/") for name in quantities)  # without the name of a figure
+    prefix = f"{identity}/" if is_cell_or_run else f"{identity.rpartition('/')[0]}/"
+    columns = [name.removeprefix(prefix) for name in quantities if name.startswith(prefix)]
+    if columns:
+        column = nearest_name(identity.removeprefix(prefix), columns)
+        nearest = column and f"{prefix}{column}"
+        figures = ", ".join(columns)
     else:
-        meant, figures = nearest_name(identity, quantities), [*list(quantities)[:3], "..."]
-    hint = f' Did you mean "{meant}"?' if meant else ""
-    return f"{hint} Figures: {', '.join(figures)}"
+        nearest = nearest_name(identity, quantities)
+        figures = ", ".join([*list(quantities)[:3], "..."])
+    hint = f' Did you mean "{nearest}"?' if nearest else ""
+    return f"{hint} Figures: {figures}"
 
 
 def _explain(identity: str, quantity: recompute.RecomputedQuantity, folder: Path) -> str:
-    """Return a figure with its formula and the files that it is from, in lines."""
+    """Return a figure with its formula and the files that it is computed from, in lines."""
     interval = ""
     if quantity.low is not None and quantity.high is not None:
         interval = f", 95 % CI {significant(quantity.low, 7)} to {significant(quantity.high, 7)}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from scaleproof.conclude.analysis import loss_curves
 from scaleproof.conclude.analysis.measured_cells import SAME_WORK
 from scaleproof.ground.campaign.config import ENTRIES, Workload
-from scaleproof.verify import derived
+from scaleproof.verify import losses
 from scaleproof.verify.manifest import CAMPAIGN, DESCRIPTIONS, FILES, WORKFLOW
 from scaleproof.verify.raw_cells import BATCHLESS
 
@@ -21,7 +21,7 @@ def test_cells_that_differ_in_a_key_of_the_workload_do_other_work():
     assert set(SAME_WORK) == keys - {"task"}  # a model has one task
     assert set(loss_curves.SAME_LOSS) == keys - {"model"}
     assert BATCHLESS == SAME_WORK
-    assert (*loss_curves.SAME_LOSS, "command") == derived.SAME_LOSS
+    assert (*loss_curves.SAME_LOSS, "command") == losses.SAME_LOSS
 
 
 def test_the_workflow_makes_every_tokenizer():

@@ -17,7 +17,7 @@ from scaleproof.ground.errors import (
 )
 from scaleproof.ground.number_format import significant
 from scaleproof.ground.snakemake_command import RESULTS
-from scaleproof.verify import charts, claims, derived, fields, page, pairs, recompute, reports, stated, tables
+from scaleproof.verify import charts, claims, derived, fields, losses, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
@@ -204,8 +204,8 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     is_publication = (folder / CAMPAIGN).exists() or (folder / stated.ENVIRONMENT).exists()  # it has both
     if is_publication:
         checks[stated.ENVIRONMENT] = lambda: stated.check_environment(folder, runs)
-    checks["losses.csv"] = lambda: derived.check_losses(folder, runs)
-    checks["cells.csv: time to loss"] = lambda: derived.check_time_to_loss(folder, runs)
+    checks["losses.csv"] = lambda: losses.check_losses(folder, runs)
+    checks["cells.csv: time to loss"] = lambda: losses.check_time_to_loss(folder, runs)
     if not is_rehearsal(folder.name):  # the page of a rehearsal claims nothing
         checks[claims.FILE] = lambda: _claims_differences(folder, quantities)
     return checks

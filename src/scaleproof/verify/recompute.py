@@ -60,43 +60,50 @@ def with_pooled_intervals(quantities: Quantities, runs: list[RawRun]) -> Quantit
     for run in runs:
         if run.ok:
             logs.setdefault(run.cell, {})[run.metrics["repeat"]] = math.log(rate_of(run))
-    changed = dict(quantities)
+    pooled = dict(quantities)
     for cell, logs_of_cell in logs.items():
-        matching = [other for other in logs.values() if set(other) == set(logs_of_cell)]
+        logs_of_cells = [other for other in logs.values() if set(other) == set(logs_of_cell)]
         name = f"cells/{cell}/tokens_per_s"
-        if len(matching) < 2 or len(logs_of_cell) < 2 or name not in quantities:
+        if len(logs_of_cells) < 2 or len(logs_of_cell) < 2 or name not in quantities:
             continue
-        factor = _factor_by_all_cells(logs_of_cell, matching)
+        factor = _factor_by_all_cells(logs_of_cell, logs_of_cells)
         if factor is not None:
             quantity = quantities[name]
-            changed[name] = replace(quantity, low=quantity.value / factor, high=quantity.value * factor)
-    return changed
+            pooled[name] = replace(quantity, low=quantity.value / factor, high=quantity.value * factor)
+    return pooled
 
 
-def _factor_by_all_cells(logs_of_cell: Mapping[int, float], matching: Sequence[Mapping[int, float]]) -> float | None:
+def _factor_by_all_cells(
+    logs_of_cell: Mapping[int, float], logs_of_cells: Sequence[Mapping[int, float]]
+) -> float | None:
     """Return the factor from the rate of a cell to the bounds of its interval; None where it is noisier than others.
 
-    `logs_of_cell`: repeat -> logarithm of its rate; `matching`: these of all cells with the same repeats, its own too.
+    `logs_of_cell`: repeat -> logarithm of the cell's rate. `logs_of_cells`: the same of all cells with these repeats,
+    the cell itself included.
     """
-    n_cells, n_runs = len(matching), len(logs_of_cell)
+    n_cells, n_runs = len(logs_of_cells), len(logs_of_cell)
     own_variance = statistics.variance(logs_of_cell.values())
-    variance = statistics.fmean(statistics.variance(of_cell.values()) for of_cell in matching)
+    variance = statistics.fmean(statistics.variance(logs.values()) for logs in logs_of_cells)
     variance_of_others = (n_cells * variance - own_variance) / (n_cells - 1)
     if variance <= 0 or variance_of_others <= 0:
         return None
-    of_chance = f_ratio.sf(own_variance / variance_of_others, n_runs - 1, (n_cells - 1) * (n_runs - 1))
-    if of_chance < NOISY_PAIR:
+    p_value = f_ratio.sf(own_variance / variance_of_others, n_runs - 1, (n_cells - 1) * (n_runs - 1))
+    if p_value < NOISY_PAIR:
         return None
-    # The runs of a round share its noise: Satterthwaite's freedom, from the mean squares between and within rounds.
-    round_means = [statistics.fmean(of_cell[repeat] for of_cell in matching) for repeat in logs_of_cell]
+
+    # The runs of a round share its noise: Satterthwaite's formula takes the mean squares between and within rounds.
+    round_means = [statistics.fmean(logs[repeat] for logs in logs_of_cells) for repeat in logs_of_cell]
     between = n_cells * statistics.variance(round_means)
     within = (n_cells * variance - between) / (n_cells - 1)
-    freedom = (n_runs - 1) * (n_cells * variance) ** 2 / (between**2 + (n_cells - 1) * within**2)
-    return math.exp(float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance / n_runs))
+    degrees_of_freedom = (n_runs - 1) * (n_cells * variance) ** 2 / (between**2 + (n_cells - 1) * within**2)
+    return math.exp(float(student.ppf((1 + CONFIDENCE) / 2, degrees_of_freedom)) * math.sqrt(variance / n_runs))
 
 
 def with_bounds(quantities: Quantities, bounds: Mapping[str, tuple[float, float] | None]) -> Quantities:
-    """Return `quantities`, those that `bounds` names with its intervals; where it has None they stay as they were."""
+    """Return `quantities` with the intervals that `bounds` names.
+
+    A quantity of which `bounds` has None, or nothing, stays as it is.
+    """
     known = {name: pair for name, pair in bounds.items() if pair and name in quantities}
     return quantities | {name: replace(quantities[name], low=low, high=high) for name, (low, high) in known.items()}
 
@@ -142,26 +149,30 @@ def _figures_of_cell(runs: list[RawRun]) -> Quantities:
         starts = (run.metrics["startup"] for run in runs)
         startup = statistics.median(start["launch_sec"] + start["setup_sec"] for start in starts)
         figures["startup_s"] = (startup, "median over runs of launch and set-up")
-    else:  # somebody's program: what a row of its log is in samples is not known
+    else:  # somebody's program: nobody knows how many samples a row of its log is
         del figures["samples_per_s"]
     for name, (how, path) in FROM_METRICS.items():
-        if values := _figures_at(runs, path):
+        values = _figures_at(runs, path)
+        if values:
             figures[name] = (COMBINED[how](values), f"{how} {path} over runs")
     rate, _ = figures["tokens_per_s"]
     figures |= _shares(runs, rate)
-    sources = tuple((run.path, run.sha256) for run in runs)
-    made = {name: RecomputedQuantity(value, len(runs), formula, sources) for name, (value, formula) in figures.items()}
+
+    n, sources = len(runs), tuple((run.path, run.sha256) for run in runs)
+    quantities = {name: RecomputedQuantity(value, n, formula, sources) for name, (value, formula) in figures.items()}
     below, above = log_interval(rates)
-    made["tokens_per_s"] = replace(made["tokens_per_s"], low=below and rate * below, high=above and rate * above)
-    return made
+    if below is not None and above is not None:
+        quantities["tokens_per_s"] = replace(quantities["tokens_per_s"], low=rate * below, high=rate * above)
+    return quantities
 
 
 def _rates(runs: list[RawRun], rates: list[float]) -> Figures:
-    """Return the rates of a cell and how many runs they are over. `rates`: tokens/s of each run."""
+    """Return the rates of a cell, and how many runs they are over. `rates`: tokens/s of each run."""
     seconds = math.fsum(run.seconds for run in runs)
     tokens = sum(step.tokens for run in runs for step in run.window)
     samples = sum(step.samples for run in runs for step in run.window)
-    rate, devices = tokens / seconds, runs[0].devices
+    rate = tokens / seconds
+    devices = runs[0].devices
     tokens_over_time = f"{integer(tokens)} / {fixed(seconds, 6)} s"
     return {
         "tokens_per_s": (rate, f"sum of window tokens / sum of window seconds = {tokens_over_time}"),
@@ -173,13 +184,13 @@ def _rates(runs: list[RawRun], rates: list[float]) -> Figures:
 
 
 def _step_times(seconds: list[float]) -> Figures:
-    """Return number, maximum and quantiles of the steps of a cell. `seconds`: of each timed step of all its runs."""
+    """Return number, maximum and quantiles of the steps of a cell. `seconds`: the time of each step of all runs."""
     figures: Figures = {
         "steps": (len(seconds), "timed steps of all runs"),
         "step_time_max_s": (max(seconds), "largest step time of all runs"),
     }
     for percent in (5, 25, 50, 75, 95):
-        if percent != 95 or len(seconds) >= 20:  # fewer steps do not tell it
+        if percent != 95 or len(seconds) >= 20:  # fewer steps have no 95 % quantile
             formula = f"{percent} % quantile over {len(seconds)} step times, each of the slowest rank"
             figures[f"step_time_p{percent:02}_s"] = (quantile(seconds, percent / 100), formula)
     return figures
@@ -190,10 +201,12 @@ def _shares(runs: list[RawRun], rate: float) -> Figures:
     if any("reading" in run.metrics for run in runs):
         return {}
     shares = {"data_wait_share": (waiting_share(runs), "median over runs of waiting for data / step time")}
-    loads = [load for run in runs if (load := _load(run.metrics["ranks"])) is not None]
-    if loads:
-        shares["device_load"] = (statistics.median(loads), "median over runs of the mean load of devices")
-    if joules := _figures_at(runs, "energy.joules"):
+    loads = [_load(run.metrics["ranks"]) for run in runs]
+    known_loads = [load for load in loads if load is not None]
+    if known_loads:
+        shares["device_load"] = (statistics.median(known_loads), "median over runs of the mean load of devices")
+    joules = _figures_at(runs, "energy.joules")
+    if joules:
         tokens = math.fsum(run.tokens for run in runs)
         shares["joules_per_token"] = (math.fsum(joules) / tokens, "all joules / all tokens")
     mfu = _figure_at(runs[0].metrics, "utilization.mfu")
@@ -204,8 +217,8 @@ def _shares(runs: list[RawRun], rate: float) -> Figures:
 
 
 def waiting_share(runs: Sequence[RawRun]) -> float:
-    """Return the part of a step that waits for data, the median over runs."""
-    windows = [run.metrics["window"] for run in runs]  # which `steps.csv` gives to nine digits
+    """Return the share of a step that waits for data, the median over runs."""
+    windows = [run.metrics["window"] for run in runs]  # steps.csv gives these means to nine digits
     return statistics.median(window["dataload_time_mean_sec"] / window["step_time_mean_sec"] for window in windows)
 
 
@@ -214,8 +227,8 @@ def _load(ranks: list[dict[str, Any]]) -> float | None:
     loads = [gpu["utilization_mean"] for rank in ranks for gpu in rank.get("gpus") or []]
     if loads:
         return None if None in loads else statistics.fmean(loads)
-    on_cpu = ranks[0]["device_name"] == "cpu"  # as all ranks
-    if not on_cpu or "cpu_load" not in ranks[0]:
+    is_on_cpu = ranks[0]["device_name"] == "cpu"  # all ranks are, or none is
+    if not is_on_cpu or "cpu_load" not in ranks[0]:
         return None
     return statistics.fmean(rank["cpu_load"] / len(rank["cores"]) for rank in ranks)
 
@@ -235,9 +248,10 @@ def _figure_at(metrics: dict[str, Any], path: str) -> float | None:
 
 
 def _figures_at(runs: Sequence[RawRun], path: str) -> list[float]:
-    """Return the figure at `path` of each run; [] where one has none, which leaves that of the cell unknown."""
+    """Return the figure at `path` of each run; [] where a run has none: the figure of the cell is unknown then."""
     figures = [_figure_at(run.metrics, path) for run in runs]
-    return [figure for figure in figures if figure is not None] if None not in figures else []
+    known_figures = [figure for figure in figures if figure is not None]
+    return known_figures if len(known_figures) == len(figures) else []
 
 
 COMBINED: dict[str, Callable[[list[float]], float]] = {
@@ -268,9 +282,9 @@ def columns_of_no_run(runs: Sequence[RawRun]) -> set[str]:
 
 
 def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[str, Any]) -> Quantities:
-    """Return speed-up, efficiency and the like of every cell that has some, as `cells/<cell>/<column>`.
+    """Return speed-up, efficiency and the like of every cell that has them, as `cells/<cell>/<column>`.
 
-    `quantities`: the rates of cells; `report`: scaling_report.json, which says what is the baseline and the fastest.
+    `quantities`: the rates of cells. `report`: scaling_report.json, which names baselines and the fastest cells.
     """
     groups = {cell: [run for run in group if run.ok] for cell, group in by_cell(runs).items()}
     ratios: Quantities = {}
@@ -280,14 +294,17 @@ def ratio_quantities(quantities: Quantities, runs: list[RawRun], report: dict[st
             if cell != fastest and {cell, fastest} <= groups.keys():
                 ratios[f"cells/{cell}/relative_to_fastest"] = _ratio(quantities, cell, fastest)
                 ratios[f"cells/{cell}/fastest_over"] = _ratio(quantities, fastest, cell)
+
     for series, point in points_of(report):
-        cell, base = point["cell"], series["baseline"]
+        cell = point["cell"]
+        base = series["baseline"]
         best = point["best_single"]
         if best != cell and {cell, best} <= groups.keys():
             ratios[f"cells/{cell}/speedup_vs_best_single"] = _ratio(quantities, cell, best)
         if has_speedup(series, point) and {cell, base} <= groups.keys():
-            ratios[f"cells/{cell}/speedup"] = speedup = _ratio(quantities, cell, base)
-            ratios |= _derived_ratios(speedup, cell, base, groups, series["kind"] == "strong")
+            speedup = _ratio(quantities, cell, base)
+            ratios[f"cells/{cell}/speedup"] = speedup
+            ratios |= _derived_ratios(speedup, cell, base, groups, is_strong=series["kind"] == "strong")
     return ratios
 
 
@@ -302,34 +319,38 @@ def has_speedup(series: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
 
 
 def _ratio(quantities: Quantities, cell: str, base: str) -> RecomputedQuantity:
-    """Return the rate of `cell` over that of `base`."""
-    top, bottom = quantities[f"cells/{cell}/tokens_per_s"], quantities[f"cells/{base}/tokens_per_s"]
+    """Return the rate of `cell` over the rate of `base`."""
+    top = quantities[f"cells/{cell}/tokens_per_s"]
+    bottom = quantities[f"cells/{base}/tokens_per_s"]
     formula = f"tokens/s of {cell} / tokens/s of {base} = {significant(top.value, 7)} / {significant(bottom.value, 7)}"
     return RecomputedQuantity(top.value / bottom.value, min(top.n, bottom.n), formula, top.sources + bottom.sources)
 
 
 def _derived_ratios(
-    speedup: RecomputedQuantity, cell: str, base: str, groups: dict[str, list[RawRun]], strong: bool
+    speedup: RecomputedQuantity, cell: str, base: str, groups: dict[str, list[RawRun]], is_strong: bool
 ) -> Quantities:
     """Return what follows from the speed-up of `cell` over `base` and their numbers of devices.
 
-    That is efficiency and, of `strong` scaling, whose work is equal, speed-up by jobs and the Karp-Flatt serial part.
-    `groups`: the measured runs of each cell.
+    That is the efficiency. In strong scaling, where the work is equal, the speed-up by jobs and the Karp-Flatt serial
+    part follow too. `groups`: the measured runs of each cell.
     """
     s = speedup.value  # the S of the formulas
-    n_devices, base_devices = groups[cell][0].devices, groups[base][0].devices
-    factor = n_devices / base_devices
-    formula = f"speed-up / ({n_devices} / {base_devices} devices) = {significant(s, 7)} / {significant(factor, 6)}"
-    figures = {"scaling_efficiency": (s / factor, formula)}
-    if strong:
-        # Jobs per second of all runs: as many jobs as runs in the sum of their wall times.
-        job, base_job = (statistics.fmean(run.job_seconds for run in groups[name]) for name in (cell, base))
-        means = f"{significant(base_job, 6)} s / {significant(job, 6)} s"
-        formula = f"mean wall time of a job of {base} / that of {cell} = {means}"
-        figures["speedup_by_job_wall_time"] = base_job / job, formula
+    n_devices = groups[cell][0].devices
+    base_devices = groups[base][0].devices
+    device_ratio = n_devices / base_devices
+    devices_text = f"{n_devices} / {base_devices} devices"
+    efficiency_formula = f"speed-up / ({devices_text}) = {significant(s, 7)} / {significant(device_ratio, 6)}"
+    figures = {"scaling_efficiency": (s / device_ratio, efficiency_formula)}
+    if is_strong:
+        job_s = statistics.fmean(run.job_seconds for run in groups[cell])
+        base_job_s = statistics.fmean(run.job_seconds for run in groups[base])
+        seconds_text = f"{significant(base_job_s, 6)} s / {significant(job_s, 6)} s"
+        job_formula = f"mean wall time of a job of {base} / that of {cell} = {seconds_text}"
+        figures["speedup_by_job_wall_time"] = (base_job_s / job_s, job_formula)
         if base_devices == 1 and 1 < s <= n_devices:
-            formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {n_devices}"
-            figures["karp_flatt"] = (1 / s - 1 / n_devices) / (1 - 1 / n_devices), formula
+            serial_part = (1 / s - 1 / n_devices) / (1 - 1 / n_devices)
+            serial_formula = f"(1/S - 1/N) / (1 - 1/N) with S = {significant(s, 7)}, N = {n_devices}"
+            figures["karp_flatt"] = (serial_part, serial_formula)
     return {
         f"cells/{cell}/{name}": replace(speedup, value=value, formula=formula)
         for name, (value, formula) in figures.items()
@@ -352,10 +373,11 @@ def run_quantities(runs: list[RawRun]) -> Quantities:
             "step_time_p50_s": (window["step_time_p50_sec"], "median step time"),
             "total_wall_time_s": (run.metrics["total_wall_time_sec"], "launcher's start to the last result"),
         }
-        as_a_cell = _figures_of_cell([run]).items()
-        of_run = {name: figure for name, figure in as_a_cell if name not in recorded and name != "n"}
+        as_a_cell = _figures_of_cell([run])
+        figures = {name: figure for name, figure in as_a_cell.items() if name not in recorded and name != "n"}
+        source = (run.path, run.sha256)
         for name, (value, formula) in recorded.items():
             if value is not None and (_has_steps(run) or not name.startswith("step")):
-                of_run[name] = RecomputedQuantity(value, 1, formula, ((run.path, run.sha256),))
-        quantities |= {f"runs/{run.name}/{name}": figure for name, figure in of_run.items()}
+                figures[name] = RecomputedQuantity(value, 1, formula, (source,))
+        quantities |= {f"runs/{run.name}/{name}": figure for name, figure in figures.items()}
     return quantities

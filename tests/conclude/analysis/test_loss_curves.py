@@ -12,7 +12,7 @@ from synthetic import cells, rewrite, write_failure, write_run
 from scaleproof.conclude.analysis.loss_curves import POINTS, curves_of, losses_table, times_to_loss
 from scaleproof.conclude.analysis.run_tables import cells_table, measured_by_cell
 from scaleproof.conclude.checks.all_checks import audit
-from scaleproof.verify.derived import loss_curves
+from scaleproof.verify.losses import loss_curves
 
 
 @pytest.fixture

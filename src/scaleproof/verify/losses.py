@@ -1,0 +1,202 @@
+"""Losses over time, and the time to a target loss, computed again from the raw runs.
+
+The window of a run are its timed steps, after its warm-up.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scaleproof.ground.records.grouping import group_by
+from scaleproof.verify.campaign_file import target_loss_of
+from scaleproof.verify.contents import csv_of
+from scaleproof.verify.intervals import half_width
+from scaleproof.verify.raw import TOLERANCE, Difference, RawRun, check_values, close, in_words
+from scaleproof.verify.recompute import CONFIDENCE, measured_by_cell
+
+SHARE_OF_WINDOW, FEWEST_STEPS = 0.1, 5  # steps that a smoothed loss is the mean of
+LOSS_TOLERANCE = 1e-7  # relative, of losses.csv, which has nine digits
+DERIVED_TOLERANCE = 1e-5  # relative, within which a target of older results counts as derived from the runs
+SLACK = 1e-3  # of a derived target above what the slowest learner reaches
+LEARNT = 0.5  # of the median run's fall of the loss, below which a run has no say in a derived target
+SAME_LOSS = ("task", "corpus", "tokenizer", "seq_len", "vocab_size", "command")
+
+
+@dataclass(frozen=True)
+class RawCurve:
+    """The losses of a run, raw and smoothed, and the seconds at the end of each step of its window."""
+
+    losses: list[float]
+    smoothed: list[float]
+    ends: list[float]
+
+    @property
+    def warmup_steps(self) -> int:
+        return len(self.losses) - len(self.ends)
+
+    @property
+    def first_loss(self) -> float:
+        """The first smoothed loss, which may come later than the first step; NaN where there is none."""
+        return next(filter(math.isfinite, self.smoothed), math.nan)
+
+    @property
+    def lowest_loss(self) -> float:
+        """The lowest smoothed loss of the window; infinite where one is no number."""
+        window = self.smoothed[self.warmup_steps :]
+        return min(window) if all(map(math.isfinite, window)) else math.inf
+
+
+class Reached(NamedTuple):
+    """When a run reaches a target loss, since its window began."""
+
+    seconds: float
+    steps: int
+
+
+def loss_curves(runs: Sequence[RawRun]) -> list[RawCurve]:
+    """Return the loss curve of each of a cell's runs.
+
+    A smoothed loss is the mean of the latest losses that are numbers, over a tenth of the longest window and over
+    FEWEST_STEPS at least.
+    """
+    smoothed_over = max(FEWEST_STEPS, round(SHARE_OF_WINDOW * max(len(run.window) for run in runs)))
+    curves = []
+    for run in runs:
+        losses = [step.loss for step in (*run.warmup, *run.window)]
+        smoothed = []
+        for end in range(1, len(losses) + 1):
+            latest = list(filter(math.isfinite, losses[max(0, end - smoothed_over) : end]))
+            smoothed.append(math.fsum(latest) / len(latest) if latest else math.nan)
+        curves.append(RawCurve(losses, smoothed, run.ends))
+    return curves
+
+
+def check_losses(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield where losses.csv has other means over runs than steps.csv gives."""
+    file = "losses.csv"
+    rows = group_by(csv_of(folder / file), itemgetter("cell"))
+    cells = measured_by_cell(runs)
+    if set(rows) != set(cells):
+        yield Difference(file, "cells", "are not those with numbers")
+    for cell in rows.keys() & cells.keys():
+        curves = loss_curves(cells[cell])
+        for row in rows[cell]:
+            expected = _expected_means(curves, int(row["step"]))
+            stated = {name: row[name] if name == "phase" else float(row[name]) for name in expected}
+            where = f"{cell}, step {int(row['step'])}"
+            differences = check_values(file, where, stated, expected, "steps.csv gives", LOSS_TOLERANCE)
+            yield from islice(differences, 1)  # one of a row is enough
+
+
+def _expected_means(curves: Sequence[RawCurve], step: int) -> dict[str, Any]:
+    """Return the expected fields of one step in losses.csv; means that are no number are left out."""
+    step_of_window = step - curves[0].warmup_steps  # below 0 in the warm-up
+    means = {
+        "loss": statistics.fmean(curve.losses[step] for curve in curves),
+        "smoothed": statistics.fmean(curve.smoothed[step] for curve in curves),
+    }
+    if step_of_window >= 0:
+        means["seconds"] = statistics.fmean(curve.ends[step_of_window] for curve in curves)
+    known_means = {name: mean for name, mean in means.items() if not math.isnan(mean)}
+    phase = "warmup" if step_of_window < 0 else "window"
+    return {"n": float(len(curves)), **known_means, "phase": phase}
+
+
+def check_time_to_loss(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
+    """Yield each time to the target loss, and each derived target, that the raw files do not give."""
+    file = "cells.csv"
+    cells = measured_by_cell(runs)
+    curves_of = {cell: loss_curves(group) for cell, group in cells.items()}
+    targets = _derived_targets(cells, curves_of)
+    rows = [row for row in csv_of(folder / file) if row["cell"] in cells and row["target_loss"]]
+    target = target_loss_of(folder)
+    is_target_known = bool(target) or _are_derived(rows, targets)
+    if isinstance(target, float):  # one for all cells, whatever they have reached
+        targets = dict.fromkeys(targets, target)
+
+    for row in csv_of(folder / file):
+        if math.isfinite(targets.get(row["cell"], math.inf)) and not row["target_loss"]:
+            yield Difference(file, f"{row['cell']}, target_loss", "is empty, and its runs reach one")
+
+    for row in rows:
+        cell = row["cell"]
+        stated_target = float(row["target_loss"])
+        if is_target_known and not close(stated_target, targets.get(cell), TOLERANCE):
+            problem = f"is {row['target_loss']}, the raw files give {in_words(targets.get(cell))}"
+            yield Difference(file, f"{cell}, target_loss", problem)
+            continue
+        expected = _expected_times(_when_reached(curves_of[cell], stated_target))
+        stated = {name: float(row[name]) if row[name] else None for name in expected}
+        yield from check_values(file, cell, stated, expected)
+
+
+def _are_derived(rows: Sequence[Mapping[str, str]], derived_targets: Mapping[str, float]) -> bool:
+    """Return whether the stated targets of older results count as derived from the runs.
+
+    Nobody knows whether the campaign of such results names its target, which may then be any number. Targets are
+    derived where cells have several, or where one is near to what is derived.
+    """
+    if len({row["target_loss"] for row in rows}) > 1:
+        return True
+    return any(close(float(row["target_loss"]), derived_targets.get(row["cell"]), DERIVED_TOLERANCE) for row in rows)
+
+
+def _expected_times(reached: Sequence[Reached] | None) -> dict[str, float | None]:
+    """Return column -> mean time to the target with its interval, and mean steps; None where it is not reached.
+
+    `reached`: when each run reaches the target; None where a run does not reach it.
+    """
+    names = ("time_to_loss_s", "time_to_loss_s_low", "time_to_loss_s_high", "steps_to_loss")
+    if reached is None:
+        return dict.fromkeys(names)
+    mean_s = statistics.fmean(run.seconds for run in reached)
+    mean_steps = statistics.fmean(run.steps for run in reached)
+    low = high = None
+    if len(reached) > 1:
+        logs = [math.log(run.seconds) for run in reached]
+        factor = math.exp(half_width(statistics.variance(logs) / len(logs), len(logs) - 1, CONFIDENCE))
+        low, high = mean_s / factor, mean_s * factor
+    return dict(zip(names, (mean_s, low, high, mean_steps), strict=True))
+
+
+def _when_reached(curves: Sequence[RawCurve], target: float) -> list[Reached] | None:
+    """Return when each run reaches the target.
+
+    Returns None where a run does not reach it, or reaches it in its warm-up, or has a loss that is no number.
+    """
+    reached = []
+    for curve in curves:
+        warmup, window = curve.smoothed[: curve.warmup_steps], curve.smoothed[curve.warmup_steps :]
+        steps = [step for step, loss in enumerate(window) if loss <= target]
+        is_in_warmup = any(loss <= target for loss in warmup)
+        if is_in_warmup or not steps or math.isinf(curve.lowest_loss):
+            return None
+        reached.append(Reached(curve.ends[steps[0]], steps[0] + 1))
+    return reached
+
+
+def _derived_targets(
+    cells: Mapping[str, Sequence[RawRun]], curves_of: Mapping[str, Sequence[RawCurve]]
+) -> dict[str, float]:
+    """Return cell -> its derived target: the lowest loss that all runs of its kind reach, and a thousandth more.
+
+    Cells of a kind learn the same tokens. Runs that have hardly learnt (LEARNT) do not count. Cells of a kind without
+    losses have no target.
+    """
+    workloads = {cell: group[0].metrics["config"]["workload"] for cell, group in cells.items()}
+    targets: dict[str, float] = {}
+    for kind in group_by(cells, lambda cell: str([workloads[cell].get(name) for name in SAME_LOSS])).values():
+        curves = [curve for cell in kind for curve in curves_of[cell] if math.isfinite(curve.first_loss)]
+        if not curves:
+            continue
+        falls = [curve.first_loss - curve.lowest_loss for curve in curves]  # how much each run has learnt
+        median_fall = statistics.median(falls)
+        least_fall = LEARNT * median_fall if median_fall > 0 else median_fall  # a median that rose is not to be halved
+        reached = max(curve.lowest_loss for curve, fall in zip(curves, falls, strict=True) if fall >= least_fall)
+        targets |= dict.fromkeys(kind, reached + SLACK * max(reached, 1.0))
+    return targets

@@ -18,7 +18,8 @@ FEWEST = 3  # repeats of which a ratio has an interval
 NOISY_PAIR = 0.3  # level of the test that finds a pair, or a cell, noisier than the others: its own noise counts then
 NOISY_CELLS = 0.1  # level of the test that finds cells unequally noisy: of each pair its own noise counts then
 POWER = 0.8
-DRAWS = 20_000  # of a Halton sequence
+DRAWS = 20_000  # points of a Halton sequence
+TINY = 1e-300  # a variance that stands for 0 in a logarithm
 # Part of a log ratio by which a simulated one may differ from that of these draws; and one of earlier versions.
 ERROR, EARLIER_ERROR = 0.005, 0.06
 MEANS, STEP = np.linspace(-9, 9, 181, retstep=True)  # of a normal mean: the grid of an integral over it
@@ -28,7 +29,7 @@ Bounds = tuple[float, float]
 
 
 def half_width(variance: float, freedom: float, confidence: float) -> float:
-    """Return half of Student's interval of a quantity with that variance."""
+    """Return half of Student's interval of a quantity with that variance. `freedom`: degrees of freedom."""
     return float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(variance)
 
 
@@ -47,74 +48,86 @@ class PairNoise:
 
 
 def pair_noise(top: Logs, bottom: Logs, squares_of_cells: Sequence[float] = ()) -> PairNoise | None:
-    """Return the noise of a ratio of two cells, by Welch where their repeats do not match; None below three runs each.
+    """Return the noise of a ratio of two cells; None where a cell has fewer than three runs.
 
-    `squares_of_cells`: what `squares` returns of all cells with these repeats. Their common noise counts, unless the
-    pair is noisier than the others (F test) or all are unequally noisy (Bartlett): then that of the pair alone does.
+    Where their repeats do not match, it is by Welch. `squares_of_cells`: the residual sum of squares of each cell with
+    these repeats. The noise of all these cells counts, unless the pair is noisier than the others (F test) or the cells
+    are unequally noisy (Bartlett): then the noise of the pair alone counts.
     """
     n = min(len(top), len(bottom))
     if n < FEWEST:
         return None
     if set(top) != set(bottom):
         return welch_noise([top, bottom], n)
-    pair_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2  # of a run
-    alone = PairNoise(2 * pair_variance / n, n - 1, n)
-    n_cells, total = len(squares_of_cells), sum(squares_of_cells)
-    if n_cells < 3:
-        return alone
-    other_freedom = (n_cells - 2) * (n - 1)
-    other_variance = (total - pair_variance * (n - 1)) / other_freedom  # of a run of the other cells
-    is_noisy = other_variance <= 0 or stats.f.sf(pair_variance / other_variance, n - 1, other_freedom) < NOISY_PAIR
-    if is_noisy or _are_unequal(squares_of_cells, [n - 1] * n_cells, NOISY_CELLS):
-        return alone
+
+    run_variance = statistics.variance([top[repeat] - bottom[repeat] for repeat in top]) / 2
+    pair_alone = PairNoise(variance=2 * run_variance / n, freedom=n - 1, n=n)
+    n_cells, sum_of_squares = len(squares_of_cells), sum(squares_of_cells)
+    if n_cells < 3 or _is_noisy_pair(run_variance, n, n_cells, sum_of_squares):
+        return pair_alone
+    if _are_unequal(squares_of_cells, [n - 1] * n_cells, NOISY_CELLS):
+        return pair_alone
     freedom = (n_cells - 1) * (n - 1)
-    return PairNoise(2 * total / freedom / n, freedom, n)
+    return PairNoise(variance=2 * sum_of_squares / freedom / n, freedom=freedom, n=n)
+
+
+def _is_noisy_pair(run_variance: float, n: int, n_cells: int, sum_of_squares: float) -> bool:
+    """Return whether a pair is noisier than the other cells, by an F test. `sum_of_squares`: of all cells."""
+    other_freedom = (n_cells - 2) * (n - 1)
+    other_run_variance = (sum_of_squares - run_variance * (n - 1)) / other_freedom
+    if other_run_variance <= 0:
+        return True
+    return bool(stats.f.sf(run_variance / other_run_variance, n - 1, other_freedom) < NOISY_PAIR)
 
 
 def welch_noise(pair: Sequence[Logs], n: int) -> PairNoise:
     """Return the noise of a ratio of two cells whose repeats do not match, with Satterthwaite's degrees of freedom."""
-    parts = [(statistics.variance(cell.values()) / len(cell), len(cell) - 1) for cell in pair]
-    variance = sum(part for part, _ in parts)
-    squares = sum(part**2 / freedom for part, freedom in parts)
-    freedom = variance**2 / squares if squares else sum(freedom for _, freedom in parts)  # no noise: all there is
+    freedoms = [len(cell) - 1 for cell in pair]
+    variances = [statistics.variance(cell.values()) / len(cell) for cell in pair]  # of the mean of each cell
+    variance = sum(variances)
+    squares = sum(own**2 / freedom for own, freedom in zip(variances, freedoms, strict=True))
+    freedom = variance**2 / squares if squares else sum(freedoms)  # without noise nothing weighs them
     return PairNoise(variance, freedom, n)
 
 
-def squares(cells: Sequence[Logs]) -> list[float]:
-    """Return the sum of squares of each cell about its own mean and the means of the rounds. All have the same repeats.
+def residual_sums_of_squares(cells: Sequence[Logs]) -> list[float]:
+    """Return the sum of squares of each cell about its own mean and the means of the rounds.
 
-    Round k is repeat k of all cells.
+    Round k is repeat k of all cells, which have the same repeats.
     """
     repeats = list(cells[0])
     round_means = {repeat: statistics.fmean(cell[repeat] for cell in cells) for repeat in repeats}
-    mean = statistics.fmean(round_means.values())
-    squares_of_cells = []
+    grand_mean = statistics.fmean(round_means.values())
+    sums = []
     for cell in cells:
         cell_mean = statistics.fmean(cell.values())
-        squares_of_cells.append(math.fsum((cell[k] - cell_mean - round_means[k] + mean) ** 2 for k in repeats))
-    return squares_of_cells
+        residuals = [cell[repeat] - cell_mean - round_means[repeat] + grand_mean for repeat in repeats]
+        sums.append(math.fsum(residual**2 for residual in residuals))
+    return sums
 
 
-def _are_unequal(squares: Sequence[float], freedom: Sequence[float], level: float) -> bool:
+def _are_unequal(squares: Sequence[float], freedoms: Sequence[int], level: float) -> bool:
     """Return whether Bartlett's test at `level` finds the variances of cells unequal; False for two cells: one pair.
 
-    `squares`, `freedom`: of each cell, the sum of squares about its mean and its degrees of freedom.
+    `squares`: the sum of squares of each cell about its mean. `freedoms`: the degrees of freedom of each cell.
     """
-    total, cells = sum(freedom), len(squares)
-    if cells < 3 or sum(squares) <= 0:
+    n_cells, total_freedom = len(squares), sum(freedoms)
+    if n_cells < 3 or sum(squares) <= 0:
         return False
-    logs = [degrees * math.log(max(square / degrees, 1e-300)) for square, degrees in zip(squares, freedom, strict=True)]
-    statistic = total * math.log(sum(squares) / total) - math.fsum(logs)
-    correction = 1 + (sum(1 / degrees for degrees in freedom) - 1 / total) / (3 * (cells - 1))
-    return bool(stats.chi2.sf(statistic / correction, cells - 1) < level)
+    by_cell = zip(squares, freedoms, strict=True)
+    logs = [freedom * math.log(max(square / freedom, TINY)) for square, freedom in by_cell]
+    statistic = total_freedom * math.log(sum(squares) / total_freedom) - math.fsum(logs)
+    correction = 1 + (sum(1 / freedom for freedom in freedoms) - 1 / total_freedom) / (3 * (n_cells - 1))
+    return bool(stats.chi2.sf(statistic / correction, n_cells - 1) < level)
 
 
 @dataclass(frozen=True)
 class CellFamily:
     """All pairs of some cells, whose intervals hold together.
 
-    `runs`: cell -> how many. `log_ratio`, `half`: of a pair of cells, logarithm of the first rate over the second, and
-    its half-width. `own`: the noise of each pair alone, which counts in all pairs where the cells are `unequal`.
+    `runs`: cell -> number of its runs. `log_ratio`: pair of cells -> logarithm of the first rate over the second.
+    `half`: pair -> half-width of that logarithm. `own`: pair -> noise of the pair alone, which counts in all pairs
+    where the cells are `unequal`.
     """
 
     runs: Mapping[str, int]
@@ -136,7 +149,7 @@ class CellFamily:
         return min(self.runs.values())
 
     def bounds(self, a: str, b: str) -> Bounds:
-        """Return the bounds of the rate of `a` over that of `b`."""
+        """Return the bounds of the rate of `a` over the rate of `b`."""
         centre, half = self.log_ratio[a, b], self.half[a, b]
         return math.exp(centre - half), math.exp(centre + half)
 
@@ -148,13 +161,13 @@ class CellFamily:
         """Return the lower bound of the ratio of a cell to the fastest of `others`, by Dunnett; it is at most 1."""
         quantile = dunnett_quantile(self.confidence, len(others) + 1, self.freedom)
         level = 1 - (1 - self.confidence) / (len(others) if self.unequal else 1)  # by Bonferroni
-        lowest = 0.0  # logarithm
+        lowest_log_ratio = 0.0
         for other in others:
             noise = self.own[cell, other]
-            alone = float(stats.t.ppf(level, noise.freedom)) * math.sqrt(noise.variance)
-            wider = max(quantile * self.standard_error(cell, other), alone)
-            lowest = min(lowest, self.log_ratio[cell, other] - wider)
-        return math.exp(lowest)
+            own_width = float(stats.t.ppf(level, noise.freedom)) * math.sqrt(noise.variance)
+            width = max(quantile * self.standard_error(cell, other), own_width)
+            lowest_log_ratio = min(lowest_log_ratio, self.log_ratio[cell, other] - width)
+        return math.exp(lowest_log_ratio)
 
     def standard_error(self, a: str, b: str) -> float:
         """Return the standard error of the logarithm of a pair's ratio, by the noise of all cells."""
@@ -164,40 +177,53 @@ class CellFamily:
 
 
 def family(logs: Mapping[str, Logs], rates: Mapping[str, float], confidence: float) -> CellFamily | None:
-    """Return all pairs of the cells of `logs`; None for one cell, or below three runs of each. `rates`: as printed.
+    """Return all pairs of the cells of `logs`; None for one cell, or for fewer than three runs of a cell.
 
-    An interval is Tukey's, by the noise of all cells, or that of its pair alone where this is wider.
+    An interval is Tukey's, by the noise of all cells, or that of its pair alone where this is wider. `rates`: cell ->
+    its rate as printed.
     """
     runs = {name: len(cell) for name, cell in logs.items()}
     k, n = len(runs), min(runs.values(), default=0)
     if k < 2 or n < FEWEST:
         return None
-    matched = len({frozenset(cell) for cell in logs.values()}) == 1
-    if matched:  # what all cells of a round share is no noise of their ratios
-        squares_of_cells = squares(list(logs.values()))
+
+    repeats_match = len({frozenset(cell) for cell in logs.values()}) == 1
+    if repeats_match:  # what all cells of a round share is no noise of their ratios
+        squares = residual_sums_of_squares(list(logs.values()))
         freedom = (k - 1) * (n - 1)
-        pooled = math.sqrt(2 * sum(squares_of_cells) / freedom / n)
+        pooled = math.sqrt(2 * sum(squares) / freedom / n)
     else:
-        squares_of_cells = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
+        squares = [statistics.variance(cell.values()) * (len(cell) - 1) for cell in logs.values()]
         freedom = sum(runs.values()) - k
-        pooled = math.sqrt(sum(squares_of_cells) / freedom)
-    unequal = _are_unequal(squares_of_cells, [count - 1 for count in runs.values()], NOISY_CELLS)
-    level_alone = 1 - (1 - confidence) / (k * (k - 1) // 2 if unequal else 1)  # of all pairs, by Bonferroni
+        pooled = math.sqrt(sum(squares) / freedom)
+    are_unequal = _are_unequal(squares, [count - 1 for count in runs.values()], NOISY_CELLS)
+
+    own_level = 1 - (1 - confidence) / (k * (k - 1) // 2 if are_unequal else 1)  # of all pairs, by Bonferroni
     quantile = studentized_range_quantile(confidence, k, freedom) / math.sqrt(2)
-    log_ratio, half = {}, {}
-    own = {}
+    log_ratio, half, own = {}, {}, {}
     for a, b in combinations(runs, 2):
-        # Of one method for all pairs: some may have matching repeats where others have not.
-        noise = pair_noise(logs[a], logs[b]) if matched else welch_noise([logs[a], logs[b]], min(runs[a], runs[b]))
+        # One method for all pairs: without it some pairs may have matching repeats, and others not.
+        noise = (
+            pair_noise(logs[a], logs[b]) if repeats_match else welch_noise([logs[a], logs[b]], min(runs[a], runs[b]))
+        )
         assert noise is not None
-        standard_error = pooled if matched else pooled * math.sqrt(1 / runs[a] + 1 / runs[b])
-        alone = half_width(noise.variance, max(noise.freedom, 1.0), level_alone)
+        standard_error = pooled if repeats_match else pooled * math.sqrt(1 / runs[a] + 1 / runs[b])
+        own_half = half_width(noise.variance, max(noise.freedom, 1.0), own_level)
         for pair, sign in (((a, b), 1), ((b, a), -1)):
             log_ratio[pair] = sign * math.log(rates[a] / rates[b])
-            half[pair] = max(quantile * standard_error, alone)
+            half[pair] = max(quantile * standard_error, own_half)
             own[pair] = noise
-    method = "tukey-blocks" if matched else "tukey-kramer"
-    return CellFamily(runs, method, log_ratio, half, unequal, pooled, freedom, own, confidence)
+    return CellFamily(
+        runs=runs,
+        method="tukey-blocks" if repeats_match else "tukey-kramer",
+        log_ratio=log_ratio,
+        half=half,
+        unequal=are_unequal,
+        pooled=pooled,
+        freedom=freedom,
+        own=own,
+        confidence=confidence,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -242,36 +268,36 @@ def detectable_by_family(family: CellFamily, n: int, confidence: float) -> float
     k = len(family.cells)
     if family.unequal:
         noisiest = max(family.own.values(), key=lambda noise: noise.variance)
-        spread, freedom = math.sqrt(noisiest.variance * family.n), noisiest.freedom  # of a ratio of two runs
+        standard_error, freedom = math.sqrt(noisiest.variance), noisiest.freedom
     else:
-        error = family.standard_error(family.cells[0], family.cells[1])
-        spread, freedom = error * math.sqrt(family.n), family.freedom
-    noise = _draws(3)
-    own_chi2 = stats.chi2.ppf(noise[0], n - 1)
-    own_spread = np.sqrt(own_chi2 / (n - 1))
-    alone, of_all_pairs = (
-        own_spread * stats.t.ppf(1 - (1 - confidence) / 2 / claims, n - 1) for claims in (1, k * (k - 1) // 2)
-    )
-    spreads = _estimated_spreads(freedom, noise[2])
+        standard_error, freedom = family.standard_error(family.cells[0], family.cells[1]), family.freedom
+    spread = standard_error * math.sqrt(family.n)  # of a ratio of two runs
+
+    draws = _draws(3)
+    own_chi2 = stats.chi2.ppf(draws[0], n - 1)
+    own_spreads = np.sqrt(own_chi2 / (n - 1))
+    pair_count = k * (k - 1) // 2
+    of_one_pair = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2, n - 1)
+    of_all_pairs = own_spreads * stats.t.ppf(1 - (1 - confidence) / 2 / pair_count, n - 1)
     rules = [(1.0, of_all_pairs)]
     if not family.unequal:
-        other_chi2 = stats.chi2.ppf(noise[1], (k - 2) * (n - 1)) if k > 2 else 0.0
+        other_chi2 = stats.chi2.ppf(draws[1], (k - 2) * (n - 1)) if k > 2 else 0.0
         freedom_of_all = (k - 1) * (n - 1)
         quantile = studentized_range_quantile(confidence, k, freedom_of_all) / math.sqrt(2)
         by_all_cells = quantile * np.sqrt((own_chi2 + other_chi2) / freedom_of_all)
         # Equally noisy cells are now and then taken for unequal ones, by the level of that test.
-        mistakes = NOISY_CELLS if k > 2 else 0.0
-        rules = [(mistakes, of_all_pairs), (1 - mistakes, np.maximum(alone, by_all_cells))]
-    return spread * effect_shown(rules, n, spreads)
+        mistake_rate = NOISY_CELLS if k > 2 else 0.0
+        rules = [(mistake_rate, of_all_pairs), (1 - mistake_rate, np.maximum(of_one_pair, by_all_cells))]
+    return spread * effect_shown(rules, n, _estimated_spreads(freedom, draws[2]))
 
 
 def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
     """Return the smallest log ratio of one pair that `n` repeats show with probability POWER.
 
-    A difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise. `noise`: of
-    the pair, estimated so far.
+    A difference is shown where it passes the half-width that the rule of `pair_noise` gives to drawn noise. `noise`:
+    the noise of the pair, as estimated so far.
     """
-    # Freedom is n - 1 for the pair, and as much for each further cell whose noise counts beside that of the pair.
+    # The pair has n - 1 degrees of freedom, and so has each further cell whose noise counts beside that of the pair.
     others = max(0, int(noise.freedom / (noise.n - 1)) - 1)
     spread = math.sqrt(noise.variance * noise.n)  # of a ratio of two runs
     return spread * _detectable_in_spreads(n, others, noise.freedom, confidence)
@@ -280,19 +306,19 @@ def detectable_by_pair(noise: PairNoise, n: int, confidence: float) -> float:
 @lru_cache(maxsize=256)
 def _detectable_in_spreads(n: int, others: int, freedom_so_far: float, confidence: float) -> float:
     """Return the log ratio that a pair shows beside `others` cells, in standard deviations of a ratio of two runs."""
-    noise = _draws(3)
+    draws = _draws(3)
     own_freedom, other_freedom = n - 1, others * (n - 1)
     level = (1 + confidence) / 2
-    own_chi2 = stats.chi2.ppf(noise[0], own_freedom)
+    own_chi2 = stats.chi2.ppf(draws[0], own_freedom)
     thresholds = stats.t.ppf(level, own_freedom) * np.sqrt(own_chi2 / own_freedom)
     if others:
-        other_chi2 = stats.chi2.ppf(noise[1], other_freedom)
-        limit = stats.f.ppf(1 - NOISY_PAIR, own_freedom, other_freedom)  # of own variance over that of the others
+        other_chi2 = stats.chi2.ppf(draws[1], other_freedom)
+        limit = stats.f.ppf(1 - NOISY_PAIR, own_freedom, other_freedom)  # own variance over that of the other cells
         is_noisy = own_chi2 / own_freedom > limit * other_chi2 / other_freedom
         freedom = own_freedom + other_freedom
         by_all_cells = stats.t.ppf(level, freedom) * np.sqrt((own_chi2 + other_chi2) / freedom)
         thresholds = np.where(is_noisy, thresholds, by_all_cells)
-    return effect_shown([(1.0, thresholds)], n, _estimated_spreads(freedom_so_far, noise[2]))
+    return effect_shown([(1.0, thresholds)], n, _estimated_spreads(freedom_so_far, draws[2]))
 
 
 @lru_cache(maxsize=1024)
@@ -301,10 +327,12 @@ def detectable_by_ab_pairs(n: int, nulls: int) -> float:
 
     It is in standard deviations of a pair. Both bounds that a claim must pass follow from the spread that is drawn.
     """
-    noise = _draws(2)
-    own_chi2, freedom = stats.chi2.ppf(noise[0], n - 1), n - 1 + nulls
+    draws = _draws(2)
+    own_chi2 = stats.chi2.ppf(draws[0], n - 1)
+    null_chi2 = stats.chi2.ppf(draws[1], nulls)
+    freedom = n - 1 + nulls
     half_widths = stats.t.ppf(0.975, n - 1) * np.sqrt(own_chi2 / (n - 1))
-    noise_floors = stats.t.ppf(0.975, freedom) * np.sqrt((own_chi2 + stats.chi2.ppf(noise[1], nulls)) / freedom)
+    noise_floors = stats.t.ppf(0.975, freedom) * np.sqrt((own_chi2 + null_chi2) / freedom)
     return effect_shown([(1.0, np.maximum(half_widths, noise_floors))], n, np.ones(1))
 
 
@@ -315,19 +343,20 @@ def _draws(dimensions: int) -> np.ndarray:
 
 
 def _estimated_spreads(freedom: float, probabilities: np.ndarray) -> np.ndarray:
-    """Return draws of an estimate with that `freedom` of a spread of 1."""
+    """Return drawn estimates of a spread of 1 with that many degrees of freedom."""
     return np.sqrt(stats.chi2.ppf(probabilities, freedom) / freedom)
 
 
 def effect_shown(rules: Sequence[tuple[float, np.ndarray]], n: int, spreads: np.ndarray) -> float:
-    """Return the log ratio that `n` repeats or pairs show with probability POWER, in spreads of one.
+    """Return the log ratio that `n` repeats or pairs show with probability POWER, in spreads of one of them.
 
-    `rules`: the probability that each is followed, and its drawn thresholds of the mean, in standard errors of that;
+    `rules`: (probability that a rule is followed, its drawn thresholds of the mean, in standard errors) of each rule.
     `spreads`: drawn estimates of a spread of 1.
     """
 
-    def excess(effect: float) -> float:
-        return sum(weight * float(special.ndtr(effect * spreads - limits).mean()) for weight, limits in rules) - POWER
+    def excess_power(effect: float) -> float:
+        power = sum(weight * float(special.ndtr(effect * spreads - limits).mean()) for weight, limits in rules)
+        return power - POWER
 
-    highest = max(float(np.max((limits + 9) / spreads)) for _, limits in rules)  # shown in each draw
-    return float(brentq(excess, 0, highest)) / math.sqrt(n)
+    largest_effect = max(float(np.max((limits + 9) / spreads)) for _, limits in rules)  # shown in each draw
+    return float(brentq(excess_power, 0, largest_effect)) / math.sqrt(n)

@@ -111,7 +111,7 @@ class RawAnswer:
         repeats = frozenset(top)
         if repeats not in self.squares:
             matching = [other.logs for other in self.cells.values() if set(other.logs) == repeats]
-            self.squares[repeats] = intervals.squares(matching)
+            self.squares[repeats] = intervals.residual_sums_of_squares(matching)
         return intervals.pair_noise(top, self.cells[base].logs, self.squares[repeats])
 
     def ratio(self, cell: str, base: str, confidence: float | None = None) -> tuple[float, Bounds | None]:

@@ -24,7 +24,8 @@ from scaleproof.ground.files import write_json
 from scaleproof.ground.records.result_file import Estimated
 from scaleproof.ground.records.scaling_report import Kind
 from scaleproof.verify.campaign import verify
-from scaleproof.verify.claims import _check_sentence, check_claims
+from scaleproof.verify.claim_sentences import check_sentence
+from scaleproof.verify.claims import check_claims
 from scaleproof.verify.laws import check_further_sentences, refit_law
 from scaleproof.verify.recompute import RecomputedQuantity
 
@@ -169,7 +170,7 @@ def test_slower_pairs_are_stated_by_the_inverse(claim: str | None, printed: str)
         100 * estimate.detectable_high,
     ]
     sentence = {"topic": "pairs", "text": text, "claims": ["pairs/fused"]}
-    problems = [*_check_sentence(sentence, [expected], [entry.a, entry.b, entry.name], {"": further, "pairs": []})]
+    problems = [*check_sentence(sentence, [expected], [entry.a, entry.b, entry.name], {"": further, "pairs": []})]
     assert bool(problems) == (printed == "1.59x"), problems
 
 

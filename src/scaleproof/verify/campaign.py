@@ -20,6 +20,7 @@ from scaleproof.ground.snakemake_command import RESULTS
 from scaleproof.verify import charts, claims, derived, fields, losses, page, pairs, recompute, reports, stated, tables
 from scaleproof.verify.answer import check_answer
 from scaleproof.verify.campaign_file import are_of_this_version, check_campaign_file, check_demands
+from scaleproof.verify.claim_words import FILE as CLAIMS
 from scaleproof.verify.contents import DAMAGES, REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.laws import check_laws
 from scaleproof.verify.manifest import CAMPAIGN, FILES, MANIFEST, RENAMED, check_manifest
@@ -207,7 +208,7 @@ def _checks(folder: Path, runs: list[RawRun], quantities: recompute.Quantities, 
     checks["losses.csv"] = lambda: losses.check_losses(folder, runs)
     checks["cells.csv: time to loss"] = lambda: losses.check_time_to_loss(folder, runs)
     if not is_rehearsal(folder.name):  # the page of a rehearsal claims nothing
-        checks[claims.FILE] = lambda: _claims_differences(folder, quantities)
+        checks[CLAIMS] = lambda: _claims_differences(folder, quantities)
     return checks
 
 
@@ -219,7 +220,7 @@ def _claims_differences(folder: Path, quantities: recompute.Quantities) -> Itera
     report = json_of(folder / REPORT)
     if schema_of(report) >= INTERVALS_OF_ALL_CELLS:
         yield from claims.check_claims(folder, quantities, report)
-    elif (folder / claims.FILE).exists():
+    elif (folder / CLAIMS).exists():
         yield Difference(REPORT, "schema_version", "is of before there were claims, and there is claims.json")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from scaleproof.ground.records.grouping import group_by
 
-Claim = Mapping[str, Any]  # of claims.json
+FILE = "claims.json"
+Claim = Mapping[str, Any]  # of that file
 
 MANY = re.compile(r"\b(\d+) cells, from ")  # of so many, the first and the last are named
 # Word of a claim -> what a sentence on a series or on pairs must say.

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from scaleproof.verify.claim_words import FILE
 from scaleproof.verify.contents import REPORT
 from scaleproof.verify.intervals import half_width
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun, check_values, rate_of
 from scaleproof.verify.recompute import CONFIDENCE, Quantities, RecomputedQuantity, measured_by_cell
 
-CLAIMS = "claims.json"
 LEVEL = 95.0
 FEWEST_SIZES, FEWEST_FITS = 3, 3  # of a fit; repeats of which a law can be shown to miss
 MISS_TOLERANCE = 0.005  # logarithm of a speed-up
@@ -163,7 +163,7 @@ def check_further_sentences(
     for topic, expected in expected_on.items():
         texts = [sentence["text"] for sentence in sentences if sentence["topic"] == topic]
         if len(texts) != len(expected):
-            yield Difference(CLAIMS, topic, f"has {len(texts)} sentences, not {len(expected)}")
+            yield Difference(FILE, topic, f"has {len(texts)} sentences, not {len(expected)}")
             continue
         for text, due in zip(texts, expected, strict=True):
             yield from _check_due_sentence(topic, text, due)
@@ -174,12 +174,12 @@ def _check_due_sentence(topic: str, text: str, due: DueSentence) -> Iterator[Dif
     where = f'{topic}: "{text[:60]}"'
     missing = [word for word in (*due.names, *due.words) if word not in text]
     if missing:
-        yield Difference(CLAIMS, where, f"does not say {missing[0]}")
+        yield Difference(FILE, where, f"does not say {missing[0]}")
     for name in sorted(due.names, key=len, reverse=True):  # the digits of names are no figures
         text = text.replace(name, " ")
     for printed in numbers(text):
         if not any(stands_for(printed, figure) for figure in due.figures):
-            yield Difference(CLAIMS, where, f"{printed} is none of its figures")
+            yield Difference(FILE, where, f"{printed} is none of its figures")
             return
 
 

@@ -1,0 +1,145 @@
+"""Sentences of claims.json: the numbers that they print are figures of their claims, and no figure is left out."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from scaleproof.ground.number_format import is_useless, significant
+from scaleproof.verify.claim_words import FILE, MANY, Claim, left_unsaid, wrong_word
+from scaleproof.verify.intervals import FEWEST
+from scaleproof.verify.printed import numbers, stands_for
+from scaleproof.verify.raw import Difference
+
+PRINTED = {"ratio", "one-device", "pairs"}  # kinds whose figure stands in each sentence on them
+SUMMING_UP = {"verdict", "recommended"}  # sentences that need not print the figures they rest on
+
+
+def check_sentence(
+    sentence: Mapping[str, Any], claims: Sequence[Claim], names: Sequence[str], extras: Mapping[str, list[float]]
+) -> Iterator[Difference]:
+    """Yield where a sentence has a number that is none of its claims, or a word that they do not support.
+
+    `names`: of cells and comparisons, the longest first; `extras`: topic -> further numbers that it may state.
+    """
+    topic, text = sentence["topic"], sentence["text"]
+    where = f'{topic}: "{text[:60]}{"..." if len(text) > 60 else ""}"'
+    unsaid_claims, fault_of_sum = left_unsaid(text, claims)
+    if fault_of_sum:
+        yield Difference(FILE, where, fault_of_sum)
+
+    printed_numbers = _numbers_beside_names(text, names)
+    allowed = [*extras[""], *extras.get(topic, []), *_bounds_of_efficiency(claims)]
+    if topic == "verdict" and "other cells" in text:  # "ddp-n1x2 measured highest; 4 other cells may be as fast"
+        allowed.append(len(claims) - 1.0)
+    for printed in printed_numbers:
+        is_allowed = any(stands_for(printed, value) for value in allowed)
+        if not is_allowed and not any(_is_figure_of(printed, claim) for claim in claims):
+            yield Difference(FILE, where, f"{printed} is no figure of its claims")
+
+    for claim in claims:
+        yield from _check_quoted_ratio(claim, text, where)
+        is_due = claim["kind"] in PRINTED and topic not in SUMMING_UP
+        if is_due and claim["id"] not in unsaid_claims:
+            yield from _check_is_printed(claim, printed_numbers, where)
+    problem = wrong_word(topic, text, claims)
+    if problem:
+        yield Difference(FILE, where, problem)
+
+
+def check_unmeasured_parts(text: str, entry: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield where a sentence on lost time calls other parts unmeasured than those that `entry` has no figure of."""
+    match = re.search(r" Not measured: ([^.]*)\.", text)
+    stated_parts = match[1] if match else ""
+    unmeasured_parts = ", ".join(part["name"] for part in entry["parts"] if part["ms"] is None)
+    has_loss = entry["measured_ms"] > entry["ideal_ms"]
+    expected_parts = unmeasured_parts if has_loss else ""
+    if stated_parts != expected_parts:
+        problem = f"is to call unmeasured: {expected_parts or 'no part'}"
+        yield Difference(FILE, f'lost: "{text[:60]}"', problem)
+
+
+def _numbers_beside_names(text: str, names: Sequence[str]) -> list[str]:
+    """Return the numbers that a sentence prints outside of names, without the 7 of "7 cells, from A to B"."""
+    text = MANY.sub("from ", text)
+    for name in names:
+        text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", text)
+    without_words = re.sub(r"\b[\w.]*[a-z][\w.]*-[\w.-]*", " ", text)  # other names, which have hyphens
+    return numbers(without_words)
+
+
+def _check_is_printed(claim: Claim, printed_numbers: Sequence[str], where: str) -> Iterator[Difference]:
+    """Yield the value or bound of a claim that is none of the printed numbers; bounds that say nothing aside."""
+    value, low, high = claim["figure"] or (None, None, None)
+    due_figures = [value]
+    if low is not None and high is not None and not is_useless(low, high, claim.get("n", FEWEST)):
+        due_figures += [low, high]
+    for figure in due_figures:
+        if figure is None:
+            continue
+        claim_on_figure = {**claim, "figure": (figure,)}
+        if not any(_is_figure_of(printed, claim_on_figure) for printed in printed_numbers):
+            yield Difference(FILE, where, f"does not say the figure of {claim['id']}, {figure:.4g}")
+
+
+def _bounds_of_efficiency(claims: Sequence[Claim]) -> list[float]:
+    """Return the bounds of an efficiency in percent, made from those of its speed-up; [] where claims lack either."""
+    figures = {claim["kind"]: claim["figure"] for claim in claims if claim["figure"]}
+    if not {"efficiency", "speed-up"} <= figures.keys():
+        return []
+    efficiency, *_ = figures["efficiency"]
+    speedup, *bounds = figures["speed-up"]
+    factor = 100 * efficiency / speedup
+    return [bound * factor for bound in bounds if bound is not None]
+
+
+def _is_figure_of(printed: str, claim: Claim) -> bool:
+    """Return whether a printed number is the value or a bound of a claim, as ratio, in percent, or as a difference."""
+    for value in claim["figure"] or ():
+        if value is None:
+            continue
+        # A difference is printed as faster or slower, and milliseconds that shorten a step without their sign.
+        forms = [value, 100 * value, 100 * (value - 1), 100 * (1 - value), -value]
+        if value and _is_stated_inverted(claim):
+            forms.append(1 / value)
+        if any(stands_for(printed, form) for form in forms):
+            return True
+        if claim["kind"] == "recommended" and abs(float(printed.replace(",", "")) - 100 * value) <= 1:
+            return True  # the most that the cell may lose is rounded up
+    return bool(claim.get("margin")) and stands_for(printed, 100 * claim["margin"])
+
+
+def _is_stated_inverted(claim: Claim) -> bool:
+    """Return whether sentences state a claim's ratio as that of the faster cell over a slower one, above 1."""
+    if claim["kind"] == "pairs":
+        *_, high = claim["figure"] or (None,)
+        return high is not None and bool(high < 1)  # also where its word is "within-noise"
+    return claim["kind"] == "ratio" or (claim["kind"], claim["word"]) == ("question", "no")
+
+
+def _check_quoted_ratio(claim: Claim, text: str, where: str) -> Iterator[Difference]:
+    """Yield where a sentence has another ratio, or interval, beside the name of a claim's cell than the claim."""
+    ratio_pattern = _pattern_of_quoted_ratio(claim)
+    if not ratio_pattern:
+        return
+    figure = claim["figure"] or ()
+    if _is_stated_inverted(claim):
+        value, low, high = figure or (None, None, None)
+        figure = tuple(bound and 1 / bound for bound in (value, high, low))
+    match = re.search(rf"{ratio_pattern}(?: \((?:95 % CI )?([\d.,]+)-([\d.,]+)\))?", text)
+    stated = match.groups() if match else ()  # the ratio and its bounds, where they are printed
+    for printed, value in zip(stated, figure, strict=False):
+        if printed and (value is None or not stands_for(printed, value)):
+            gives = "none" if value is None else significant(value, 4)
+            yield Difference(FILE, where, f"{claim['subject']} is at {printed}x, the raw files give {gives}")
+
+
+def _pattern_of_quoted_ratio(claim: Claim) -> str:
+    """Return a pattern for the words in which a sentence quotes the ratio of a claim; "" where it quotes none."""
+    name = re.escape(claim["subject"])
+    if claim["kind"] == "one-device":
+        return rf"(?<![\w-]){name} at ([\d.,]+)x"  # "A at 1.2x (1.1-1.3) is faster"
+    if claim["kind"] == "ratio":
+        return rf"(?<![\w.,-])([\d.,]+)x {name}(?![\w-])"  # of the fastest cell over A: "1.2x A (1.1-1.3)"
+    if _is_stated_inverted(claim):
+        return r", which has ([\d.,]+)x its [\w/]+"  # "A is slower than B, which has 1.2x its tokens/s"
+    return ""

@@ -30,6 +30,7 @@ COLUMNS = ("phase", "step", "rank", "step_time_s", "data_wait_s", "loss", "sampl
 PHASES = ("window", "warmup")
 PLACES = "runs/*/rep*"  # of the runs in a campaign's folder
 TOLERANCE = 1e-6  # relative, of a recomputed figure: sums and quantiles are of other code
+TOLERANCE_OF_STEPS = 1e-5  # relative, of a figure from the nine digits of steps.csv
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class RawRun:
 
 
 def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[Difference]]:
-    """Return all readable runs in `folder`, and what is wrong with files of any; `pattern`: of the runs' folders."""
+    """Return all readable runs in `folder`, and what is wrong with the files of runs. `pattern`: of their folders."""
     runs: list[RawRun] = []
     differences: list[Difference] = []
     for run_folder in sorted(folder.glob(pattern)):
@@ -119,15 +120,14 @@ def read_runs(folder: Path, pattern: str = PLACES) -> tuple[list[RawRun], list[D
             run = _read_run(run_folder, relative)
             if pattern == PLACES and run.name != f"{run_folder.parent.name}/{run_folder.name}":
                 raise _Damaged(METRICS, f"is the record of {run.name}")
-            problems = _inconsistencies(run)
+            inconsistencies = _inconsistencies(run)
         except _Damaged as damaged:
             differences.append(Difference(f"{relative}/{damaged.file}", "", damaged.problem))
-            continue
         except DAMAGES as error:
             differences.append(Difference(f"{relative}/{METRICS}", "", f"not readable: {describe_first_fault(error)}"))
-            continue
-        runs.append(run)
-        differences += problems
+        else:
+            runs.append(run)
+            differences += inconsistencies
     return runs, differences
 
 
@@ -138,9 +138,9 @@ def rate_of(*runs: RawRun) -> float:
 
 def cells_at_fault(differences: Iterable[Difference]) -> set[str]:
     """Return the cells with a run whose own files are at fault: no figure follows from them."""
-    places = (Path(difference.file).parts for difference in differences)
+    paths = (Path(difference.file).parts for difference in differences)
     # Files runs/<cell>/<repeat>/<file>, and folders that were renamed.
-    return {parts[1] for parts in places if parts[0] == "runs" and len(parts) > 1}
+    return {parts[1] for parts in paths if parts[0] == "runs" and len(parts) > 1}
 
 
 class _Damaged(Exception):
@@ -164,7 +164,7 @@ def _parse_file(run_folder: Path, file: str, parse: Callable[[bytes], Parsed]) -
 
 
 def _parse_metrics(data: bytes) -> dict[str, Any]:
-    """Return the metrics in `data`, as JSON, versions by today's names. Raises where they are not of our schema."""
+    """Return the metrics in `data`, as JSON, with today's names of versions. Raises where they have another schema."""
     metrics: dict[str, Any] = parse_json(data)
     if not isinstance(metrics, dict):
         raise TypeError(f"{METRICS} is no object")
@@ -183,11 +183,11 @@ def _read_run(run_folder: Path, relative: str) -> RawRun:
 def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
     """Parse steps.csv into (steps of the window, steps of the warm-up, end of each window step in seconds).
 
-    A step ends, in seconds from the start of the window, when the slowest rank has ended it. Raises ValueError.
+    A step ends when the slowest rank has ended it, in seconds since the window began. Raises ValueError.
     """
     rows: dict[str, list[Row]] = {phase: [] for phase in PHASES}
     clocks: dict[int, float] = defaultdict(float)  # rank -> seconds since the window began
-    ends: dict[int, float] = {}  # step -> seconds
+    ends: dict[int, float] = {}  # step -> seconds since the window began
     lines = csv.reader(io.StringIO(data.decode(), newline=""))
     heading = next(lines, [])
     positions = _positions_of_columns(heading)
@@ -209,10 +209,12 @@ def _parse_steps(data: bytes) -> tuple[list[Step], list[Step], list[float]]:
 
 
 def _positions_of_columns(heading: list[str]) -> list[int]:
-    """Return where COLUMNS stand in the heading of steps.csv. Raises ValueError where one does not."""
+    """Return the position of each of COLUMNS in the heading of steps.csv. Raises ValueError where one is absent."""
+    if not heading:
+        raise ValueError(f"{STEPS} is empty")
     absent = [name for name in COLUMNS if name not in heading]
     if absent:
-        raise ValueError(f"{STEPS} has no column {', '.join(absent)}" if heading else f"{STEPS} is empty")
+        raise ValueError(f"{STEPS} has no column {', '.join(absent)}")
     return [heading.index(name) for name in COLUMNS]
 
 
@@ -221,28 +223,29 @@ def _parse_row(values: list[str]) -> tuple[str, int, Row]:
 
     Raises ValueError. The loss of a run that failed may be NaN.
     """
+    fault = f"{', '.join(values)[:200]} is no row of {', '.join(COLUMNS)}"
+    phase, *texts = values
     try:
-        phase, *texts = values
         step_text, rank_text, seconds_text, wait_text, loss_text, samples_text, tokens_text = texts
         step, rank, samples, tokens = map(int, (step_text, rank_text, samples_text, tokens_text))
         seconds, wait, loss = map(float, (seconds_text, wait_text, loss_text))
-        times_sound = 0 < seconds < math.inf and abs(wait) < math.inf
-        sound = times_sound and step >= 0 and rank >= 0 and samples > 0 and tokens > 0
     except ValueError:
-        sound = False
-    if not sound or phase not in PHASES:
-        raise ValueError(f"{', '.join(values)[:200]} is no row of {', '.join(COLUMNS)}")
+        raise ValueError(fault) from None
+    are_times = 0 < seconds < math.inf and abs(wait) < math.inf
+    are_counts = step >= 0 and rank >= 0 and samples > 0 and tokens > 0
+    if phase not in PHASES or not are_times or not are_counts:
+        raise ValueError(fault)
     return phase, rank, (step, seconds, wait, loss, samples, tokens)
 
 
 def _inconsistencies(run: RawRun) -> list[Difference]:
     """Return where a run's metrics are not those of its steps or configuration: the first fault, as others follow."""
     steps_file = run.path.replace(METRICS, STEPS)
-    expected = run.metrics["files"].get(STEPS)
-    if not run.ok and expected is None:
+    expected_sha256 = run.metrics["files"].get(STEPS)
+    if not run.ok and expected_sha256 is None:
         return []
-    if expected != run.steps_sha256:
-        problem = f"is {run.steps_sha256[:12]}, but {METRICS} says {str(expected)[:12]}"
+    if expected_sha256 != run.steps_sha256:
+        problem = f"is {run.steps_sha256[:12]}, but {METRICS} says {str(expected_sha256)[:12]}"
         return [Difference(steps_file, "sha256", problem)]
     if run.metrics["fingerprint"] != fingerprint_of(run.metrics["config"]):
         return [Difference(run.path, "fingerprint", "is not that of the configuration beside it")]
@@ -250,29 +253,31 @@ def _inconsistencies(run: RawRun) -> list[Difference]:
         return []
     if not run.window:
         return [Difference(steps_file, "", "has no step of the window")]
-    printed = run.metrics.get("evidence") in ("printed", "watched")  # programs need not print a loss
-    if not printed and not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
+
+    is_of_program = run.metrics.get("evidence") in ("printed", "watched")  # such a program need not print a loss
+    if not is_of_program and not all(math.isfinite(step.loss) for step in (*run.warmup, *run.window)):
         return [Difference(steps_file, "loss", "is not a finite number everywhere")]
-    return _wrong_figures(run, printed)
+    return _wrong_figures(run, is_of_program)
 
 
-def _wrong_figures(run: RawRun, printed: bool) -> list[Difference]:
+def _wrong_figures(run: RawRun, is_of_program: bool) -> list[Difference]:
     """Return the figures of a run's window that are not those of its steps, to the nine digits of steps.csv."""
     window = run.metrics["window"]
     figures = vars(window_figures(run.window, window["wall_time_sec"]))
-    if printed:
-        # NaN, the only figure that differs from itself, is that of a loss which was not printed.
+    if is_of_program:
+        # NaN, the only figure that differs from itself, stands for a loss that was not printed.
         figures = {name: None if figure != figure else figure for name, figure in figures.items()}
         del figures["data_wait_mean_s"]
     else:
         figures["optimizer_steps"] = len(run.window) - window["skipped_optimizer_steps"]
-    problems = []
+
+    differences = []
     for field, computed in figures.items():
         name = Window.model_fields[field].alias or field  # as it stands in the file
-        if not close(window[name], computed, 1e-5):
+        if not close(window[name], computed, TOLERANCE_OF_STEPS):
             gives = "none" if computed is None else significant(computed, 9)
-            problems.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
-    return problems
+            differences.append(Difference(run.path, f"window.{name}", f"is {window[name]}, but {STEPS} gives {gives}"))
+    return differences
 
 
 def fingerprint_of(config: dict[str, Any]) -> str:
@@ -291,18 +296,20 @@ def check_values(
     if isinstance(expected, Mapping) and isinstance(stated, Mapping):
         for name, value in expected.items():
             yield from check_values(file, f"{where}, {name}".lstrip(", "), stated.get(name), value, source, tolerance)
-    elif not (close(stated, expected, tolerance) if isinstance(expected, float) else stated == expected):
+        return
+    is_equal = close(stated, expected, tolerance) if isinstance(expected, float) else stated == expected
+    if not is_equal:
         yield Difference(file, where, f"is {in_words(stated)}, {source} {in_words(expected)}")
 
 
 def differing_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return "section.key" -> both values, for each key to which two configurations give different ones."""
-    one, two = dict(dotted_items(a)), dict(dotted_items(b))
-    return {key: [one.get(key), two.get(key)] for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
+    """Return "section.key" -> both values, for each key of which two configurations have different values."""
+    of_a, of_b = dict(dotted_items(a)), dict(dotted_items(b))
+    return {key: [of_a.get(key), of_b.get(key)] for key in of_a.keys() | of_b.keys() if of_a.get(key) != of_b.get(key)}
 
 
 def in_words(value: Any) -> str:
-    """Return a value as it stands in a message: a figure with ten digits; of a figure with its interval, the figure."""
+    """Return a value as it stands in a message: a figure with ten digits, without its interval."""
     if isinstance(value, Mapping):
         return in_words(value.get("value", "something"))
     if isinstance(value, float):

@@ -60,7 +60,7 @@ class RawCell:
 
     @property
     def work(self) -> tuple[str, ...]:
-        """The values of BATCHLESS, as text; they and the batch are equal in cells that do the same work."""
+        """The values of BATCHLESS as text: cells with equal values, and equal batches, do the same work."""
         workload = dict(self.config["workload"])
         if workload.get("vocab_size") == "derive":  # as many as the tokenizer has
             workload["vocab_size"] = (self.runs[0].metrics.get("data") or {}).get("vocab_size")
@@ -89,7 +89,7 @@ class RawCell:
 class RawAnswer:
     """The cells of a campaign, with the ratios and families that are formed of them.
 
-    `report`: scaling_report.json, of which only names, margins and the level of intervals are taken; `codes`: cell ->
+    `report`: scaling_report.json, of which only names, margins and the level of intervals are taken. `codes`: cell ->
     the codes of findings above a note about its runs.
     """
 
@@ -106,16 +106,19 @@ class RawAnswer:
         return float(look["confidence"]) if look else CONFIDENCE
 
     def noise(self, cell: str, base: str) -> PairNoise | None:
-        """Return the noise of the ratio of two cells, by that of all with the same repeats; None below three runs."""
-        top = self.cells[cell].logs
-        repeats = frozenset(top)
+        """Return the noise of the ratio of two cells; None where a cell has fewer than three runs.
+
+        All cells with the same repeats tell how large it is.
+        """
+        logs_of_cell = self.cells[cell].logs
+        repeats = frozenset(logs_of_cell)
         if repeats not in self.squares:
             matching = [other.logs for other in self.cells.values() if set(other.logs) == repeats]
             self.squares[repeats] = intervals.residual_sums_of_squares(matching)
-        return intervals.pair_noise(top, self.cells[base].logs, self.squares[repeats])
+        return intervals.pair_noise(logs_of_cell, self.cells[base].logs, self.squares[repeats])
 
     def ratio(self, cell: str, base: str, confidence: float | None = None) -> tuple[float, Bounds | None]:
-        """Return the ratio of two rates, and its interval alone; without one None."""
+        """Return the ratio of two rates, and its own interval; None for an interval that cannot be had."""
         value = self.cells[cell].rate / self.cells[base].rate
         noise = self.noise(cell, base)
         return value, noise.bounds(value, confidence or self.confidence) if noise else None
@@ -123,14 +126,19 @@ class RawAnswer:
     def reference(self, series: Mapping[str, Any], point: Mapping[str, Any]) -> str | None:
         """Return the cell that a point is compared with: the best single device, else the baseline of its speed-up.
 
-        None for one device, without either, and where that cell has too few runs for an interval.
+        Returns None for one device, without such a cell, and where the cell has too few runs for an interval.
         """
-        reference: str | None = point["best_single"] or (series["baseline"] if has_speedup(series, point) else None)
-        has_interval = reference is not None and len(self.cells[reference].runs) >= intervals.FEWEST
-        return reference if point["devices"] > 1 and has_interval else None
+        if point["devices"] <= 1:
+            return None
+        reference: str | None = point["best_single"]
+        if not reference and has_speedup(series, point):
+            reference = series["baseline"]
+        if not reference or len(self.cells[reference].runs) < intervals.FEWEST:
+            return None
+        return reference
 
     def family_with(self, cell: str) -> CellFamily | None:
-        """Return the family of the largest size that has a cell in it; None without one."""
+        """Return the family of the largest size that has `cell` in it; None where no family has."""
         families = [self.family(index) for index in range(len(self.report["ranking"]))]
         return next((family for family in reversed(families) if family and cell in family.cells), None)
 
@@ -141,7 +149,7 @@ class RawAnswer:
         return self.families[index]
 
     def _family(self, names: list[str]) -> CellFamily | None:
-        """Return the family of the cells `names` and of the cells they are compared with; None for one cell."""
+        """Return the family of the cells `names` and of their references; None for one cell."""
         if len(names) < 2:
             return None
         references_of = {point["cell"]: self.reference(series, point) for series, point in points_of(self.report)}
@@ -152,8 +160,9 @@ class RawAnswer:
 
 
 def answer_of(report: dict[str, Any], runs: Sequence[RawRun], codes: Mapping[str, Collection[str]]) -> RawAnswer:
-    """Return the cells of a campaign's `runs` that have numbers, as a RawAnswer; other arguments as of that."""
-    return RawAnswer({name: RawCell(name, group) for name, group in measured_by_cell(runs).items()}, report, codes)
+    """Return the cells of a campaign's `runs` that have numbers. `report`, `codes`: as in RawAnswer."""
+    cells = {name: RawCell(name, group) for name, group in measured_by_cell(runs).items()}
+    return RawAnswer(cells, report, codes)
 
 
 def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
@@ -164,51 +173,57 @@ def ratio_bounds(answer: RawAnswer) -> dict[str, Bounds | None]:
     report = answer.report
     bounds: dict[str, Bounds | None] = {}
     for index, ranking in enumerate(report["ranking"]):
-        family, first = answer.family(index), ranking["cells"][0]["cell"]
+        family = answer.family(index)
+        fastest = ranking["cells"][0]["cell"]
         for name in comparable(ranking):
-            if name != first:
-                bounds[f"cells/{name}/relative_to_fastest"] = family.bounds(name, first) if family else None
-                bounds[f"cells/{name}/fastest_over"] = family.bounds(first, name) if family else None
+            if name != fastest:
+                bounds[f"cells/{name}/relative_to_fastest"] = family.bounds(name, fastest) if family else None
+                bounds[f"cells/{name}/fastest_over"] = family.bounds(fastest, name) if family else None
+
     for series, point in points_of(report):
         name, best = point["cell"], point["best_single"]
         if has_speedup(series, point):
             of_point = _point_bounds(answer, name, series["baseline"])
             bounds |= {f"cells/{name}/{column}": pair for column, pair in of_point.items()}
         if best not in (None, name):
-            family = answer.family_with(name) if answer.reference(series, point) else None  # then `best` is in it
-            _, alone = answer.ratio(name, best)
-            bounds[f"cells/{name}/speedup_vs_best_single"] = family.bounds(name, best) if family else alone
+            _, own_bounds = answer.ratio(name, best)
+            family = answer.family_with(name) if answer.reference(series, point) else None  # with `best` in it
+            bounds[f"cells/{name}/speedup_vs_best_single"] = family.bounds(name, best) if family else own_bounds
     return bounds
 
 
 def _point_bounds(answer: RawAnswer, name: str, base: str) -> dict[str, Bounds | None]:
     """Return column -> bounds of the speed-up of a cell over its baseline `base`, and of what follows from it."""
     cell, base_cell = answer.cells[name], answer.cells[base]
-    _, speedup = answer.ratio(name, base)
-    factor = base_cell.devices / cell.devices  # efficiency over speed-up
-    return {
-        "speedup": speedup,
-        "scaling_efficiency": speedup and (speedup[0] * factor, speedup[1] * factor),
-        "karp_flatt": _serial_parts(speedup, cell.devices) if cell.devices > 1 else None,
-        "speedup_by_job_wall_time": _job_bounds(cell, base_cell, answer.confidence),
-    }
+    bounds: dict[str, Bounds | None] = dict.fromkeys(("speedup", "scaling_efficiency", "karp_flatt"))
+    bounds["speedup_by_job_wall_time"] = _job_bounds(cell, base_cell, answer.confidence)
+    _, speedup_bounds = answer.ratio(name, base)
+    if speedup_bounds:
+        low, high = speedup_bounds
+        efficiency_over_speedup = base_cell.devices / cell.devices
+        bounds["speedup"] = speedup_bounds
+        bounds["scaling_efficiency"] = (low * efficiency_over_speedup, high * efficiency_over_speedup)
+        if cell.devices > 1:  # the serial part falls with the speed-up
+            bounds["karp_flatt"] = (_serial_part(high, cell.devices), _serial_part(low, cell.devices))
+    return bounds
 
 
 def _job_bounds(cell: RawCell, base: RawCell, confidence: float) -> Bounds | None:
-    """Return the bounds of the speed-up of whole jobs, also of two runs each, by Welch; None for a single run."""
-    seconds, base_seconds = (math.fsum(run.job_seconds for run in runs) for runs in (cell.runs, base.runs))
-    speedup = len(cell.runs) / seconds * base_seconds / len(base.runs)  # jobs/s over jobs/s
+    """Return the bounds of the speed-up of whole jobs, for two runs of each cell by Welch; None for a single run."""
     noise = intervals.pair_noise(cell.job_logs, base.job_logs)
-    fewest = min(len(cell.runs), len(base.runs))
-    if noise is None and fewest > 1:
-        noise = intervals.welch_noise([cell.job_logs, base.job_logs], fewest)
+    fewest_runs = min(len(cell.runs), len(base.runs))
+    if noise is None and fewest_runs > 1:
+        noise = intervals.welch_noise([cell.job_logs, base.job_logs], fewest_runs)
+    speedup = _jobs_per_s(cell) / _jobs_per_s(base)
     return noise.bounds(speedup, confidence) if noise else None
 
 
-def _serial_parts(bounds: Bounds | None, n: int) -> Bounds | None:
-    """Return Karp and Flatt's serial part at the bounds of a speed-up on `n` devices, cut at 0 and 1."""
-    if bounds is None:
-        return None
-    smallest, largest = bounds  # of the speed-up: the serial part falls with it
-    low, high = ((1 / speedup - 1 / n) / (1 - 1 / n) for speedup in (largest, smallest))
-    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+def _jobs_per_s(cell: RawCell) -> float:
+    """Return how many whole jobs a second runs: as many jobs as runs in the sum of their wall times."""
+    return len(cell.runs) / math.fsum(run.job_seconds for run in cell.runs)
+
+
+def _serial_part(speedup: float, n: int) -> float:
+    """Return Karp and Flatt's serial part of a speed-up on `n` devices, cut at 0 and 1."""
+    serial_part = (1 / speedup - 1 / n) / (1 - 1 / n)
+    return min(max(serial_part, 0.0), 1.0)

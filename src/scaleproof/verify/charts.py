@@ -23,7 +23,7 @@ BOUNDS = r"(?:,? \(?95 % CI (?P<low>[\d,.]+)(?:-| to )(?P<high>[\d,.]+), n=(?P<n
 FIGURE = r"(?P<value>[\d,.]+(?:e[+-]?\d+)?)"
 CELL = r"^(?P<cell>[a-z0-9.-]+)"
 RATE = re.compile(rf"{CELL}: {FIGURE} (?:{UNITS})/s{BOUNDS}")
-# Chart -> text on hover, the column of the figure that it states, the stated figure over the one of the column.
+# Chart -> (text on hover, column of the figure that it states, stated figure over the figure of the column).
 TIPS = {
     "ranking": [(RATE, "tokens_per_s", 1.0)],
     "throughput": [(RATE, "tokens_per_s", 1.0)],
@@ -59,33 +59,34 @@ NTH = {
     "ranking": re.compile(rf"{CELL}, run (?P<nth>\d+) of (?P<n>\d+): {FIGURE} (?:{UNITS})/s"),
     "comparison": re.compile(rf"^(?P<cell>.+), pair (?P<nth>\d+): B / A {FIGURE}"),
 }
-RATIOS = ("speedup", "scaling_efficiency")  # which are 1 of a baseline
+RATIOS = ("speedup", "scaling_efficiency")  # a baseline has 1
 BY_DEVICES = ("throughput", "speedup", "efficiency")  # charts over the number of devices
-NEAR = 0.001  # of the length of an axis, within which a mark stands where it belongs
-EXACTLY = 1e-4  # the same of the numbers at an axis
+MARK_TOLERANCE = 0.001  # of the length of an axis, within which a mark stands where it belongs
+TICK_TOLERANCE = 1e-4  # the same for the numbers at an axis
+TINY = 1e-30  # stands for 0 and less in a logarithm
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The axis of values. `coordinate`: 0 for x, 1 for y; value = `scale` * position in the drawing + `start`."""
+    """The axis of values. `coordinate`: 0 for x, 1 for y; value = `slope` * position in the drawing + `intercept`."""
 
     coordinate: int
-    scale: float
-    start: float
-    length: float  # from the lowest to the highest number on it, in its unit
+    slope: float
+    intercept: float
+    value_range: float  # from the lowest to the highest number on it
 
     def value(self, point: Point) -> float:
-        return self.scale * point[self.coordinate] + self.start
+        return self.slope * point[self.coordinate] + self.intercept
 
 
 def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str] = ()) -> Iterator[Difference]:
     """Yield the figures and intervals of charts, on hover or as drawn, that are not the recomputed ones."""
-    several = _figures_of_runs_and_pairs(folder, quantities)
+    figures_in_order = _figures_of_runs_and_pairs(folder, quantities)
     quantities = quantities | _parts_of_traces(folder)
-    labels = [ms for entry in entries_of(folder / "waterfall.json", "cells") for ms in _milliseconds_of(entry)]
-    of_cells_at_fault = tuple(f"{cell}{mark}" for cell in at_fault for mark in ":,")
+    waterfall_ms = [ms for entry in entries_of(folder / "waterfall.json", "cells") for ms in _milliseconds_of(entry)]
+    tips_of_fault = tuple(f"{cell}{mark}" for cell in at_fault for mark in ":,")
     for path in sorted(folder.glob("charts/*.svg")):
         file = path.relative_to(folder).as_posix()
         try:
@@ -93,16 +94,19 @@ def check_charts(folder: Path, quantities: Quantities, at_fault: Collection[str]
         except ET.ParseError as error:
             yield Difference(file, "", f"not readable: {error}")
             continue
-        for tip in (title.text or "" for title in drawing.iter(f"{SVG}title")):
-            if not tip.startswith(of_cells_at_fault):
+
+        for title in drawing.iter(f"{SVG}title"):
+            tip = title.text or ""
+            if not tip.startswith(tips_of_fault):
                 yield from _check_tip(file, path.stem, tip, quantities)
-                yield from _check_one_of_several(file, path.stem, tip, several)
-        if path.stem == "waterfall" and labels:
-            yield from _check_labels(file, drawing, labels)
-        for axes in (group for group in drawing.iter(f"{SVG}g") if group.get("id", "").startswith("axes_")):
-            yield from _check_places(file, axes)
-            if path.stem in BY_DEVICES:
-                yield from _check_devices(file, axes, quantities)
+                yield from _check_tip_in_order(file, path.stem, tip, figures_in_order)
+        if path.stem == "waterfall" and waterfall_ms:
+            yield from _check_labels(file, drawing, waterfall_ms)
+        for group in drawing.iter(f"{SVG}g"):
+            if group.get("id", "").startswith("axes_"):
+                yield from _check_marks(file, group)
+                if path.stem in BY_DEVICES:
+                    yield from _check_devices(file, group, quantities)
 
 
 def _milliseconds_of(entry: Mapping[str, Any]) -> list[float]:
@@ -129,28 +133,30 @@ def _figures_of_runs_and_pairs(folder: Path, quantities: Quantities) -> dict[str
         kind, cell, *_, column = name.split("/")
         if (kind, column) == ("runs", "tokens_per_s"):
             figures.setdefault(cell, []).append(quantity.value)
-    pairs = {entry["name"]: entry["estimate"] for entry in entries_of(folder / "comparison.json", "comparisons")}
-    return figures | {name: estimate["ratios"] for name, estimate in pairs.items() if estimate}
+    comparisons = entries_of(folder / "comparison.json", "comparisons")
+    return figures | {entry["name"]: entry["estimate"]["ratios"] for entry in comparisons if entry["estimate"]}
 
 
 def _check_labels(file: str, drawing: ET.Element, figures: Sequence[float]) -> Iterator[Difference]:
     """Yield the numbers beside the bars of a waterfall that are none of its `figures`."""
-    at_axes = {text for group in drawing.iter(f"{SVG}g") if "tick_" in group.get("id", "") for text in group.iter()}
-    for text in set(drawing.iter(f"{SVG}text")) - at_axes:
-        label = "".join(text.itertext()).strip().replace("\u2212", "-").removeprefix("+")
+    ticks = [group for group in drawing.iter(f"{SVG}g") if "tick_" in group.get("id", "")]
+    texts_at_axes = {text for tick in ticks for text in tick.iter()}
+    for text in set(drawing.iter(f"{SVG}text")) - texts_at_axes:
+        label = _plain_text(text).removeprefix("+")
         if numbers(label) == [label] and not any(stands_for(label, figure) for figure in figures):
             yield Difference(file, "", f"has {label} beside a bar, which is none of its figures")
 
 
 def _check_tip(file: str, chart: str, tip: str, quantities: Quantities) -> Iterator[Difference]:
-    """Yield where a text on hover states another figure than the recomputed one, or one of a cell that is not there."""
+    """Yield where a text on hover states another figure than the recomputed one, or a figure of an unknown cell."""
     for pattern, column, factor in TIPS.get(chart, []):
         match = pattern.match(tip)
         if not match:
             continue
         stated = match.groupdict()
         cell, value = stated["cell"], stated["value"]
-        if quantity := quantities.get(f"cells/{cell}/{column}"):
+        quantity = quantities.get(f"cells/{cell}/{column}")
+        if quantity:
             yield from _check_figures_of_tip(file, stated, quantity, factor)
         elif f"cells/{cell}/n" not in quantities:
             yield Difference(file, cell, "is no cell with figures")
@@ -162,20 +168,27 @@ def _check_figures_of_tip(
     file: str, stated: Mapping[str, str], quantity: RecomputedQuantity, factor: float
 ) -> Iterator[Difference]:
     """Yield the printed figures, by name, that are not those of `quantity` in the unit of the chart."""
-    for name, in_unit in {"n": 1.0, "value": factor, "low": factor, "high": factor}.items():
-        computed = getattr(quantity, name)
-        if stated.get(name) and computed is not None and not stands_for(stated[name], computed * in_unit):
-            gives = significant(computed * in_unit, 6, grouped=True)
-            yield Difference(file, stated["cell"], f"shows {stated[name]}, the raw files give {gives}")
+    for name, factor_of_name in {"n": 1.0, "value": factor, "low": factor, "high": factor}.items():
+        printed, computed = stated.get(name), getattr(quantity, name)
+        if not printed or computed is None:
+            continue
+        in_unit = computed * factor_of_name
+        if not stands_for(printed, in_unit):
+            gives = significant(in_unit, 6, grouped=True)
+            yield Difference(file, stated["cell"], f"shows {printed}, the raw files give {gives}")
 
 
-def _check_one_of_several(
-    file: str, chart: str, tip: str, several: Mapping[str, Sequence[float]]
+def _check_tip_in_order(
+    file: str, chart: str, tip: str, figures_in_order: Mapping[str, Sequence[float]]
 ) -> Iterator[Difference]:
-    """Yield where a text on hover, of one run or one pair of `several`, states another figure than it has."""
+    """Yield where a text on hover states another figure than the n-th run of a cell, or pair of a comparison, has.
+
+    `figures_in_order`: cell or comparison -> figure of each of its runs or pairs.
+    """
     match = NTH[chart].match(tip) if chart in NTH else None
     if match:
-        figures, nth = several.get(match["cell"], []), int(match["nth"])  # from 1 on
+        figures = figures_in_order.get(match["cell"], [])
+        nth = int(match["nth"])  # from 1 on
         n = int(match.groupdict().get("n", len(figures)))
         if len(figures) != n or nth > n or not stands_for(match["value"], figures[nth - 1]):
             yield Difference(file, tip.partition(":")[0], f"shows {match['value']}, which no raw file gives")
@@ -184,14 +197,14 @@ def _check_one_of_several(
 def _check_devices(file: str, axes: ET.Element, quantities: Quantities) -> Iterator[Difference]:
     """Yield the numbers at the axis of devices that no cell has."""
     # Names of figures have the geometry of their cell: cells/ddp-n1x2/tokens_per_s.
-    sizes = {match.groups() for name in quantities if (match := re.search(r"[/-]n(\d+)x(\d+)(?=[/-])", name))}
+    sizes = {size for name in quantities for size in re.findall(r"[/-]n(\d+)x(\d+)(?=[/-])", name)[:1]}
     device_counts = {float(nodes) * float(per_node) for nodes, per_node in sizes}
     for _, number in _numbered_ticks(axes, "x"):
         if device_counts and number not in device_counts:
             yield Difference(file, "axis of devices", f"has {number:g}, and no cell has so many")
 
 
-def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
+def _check_marks(file: str, axes: ET.Element) -> Iterator[Difference]:
     """Yield each mark that does not stand at the figure it shows on hover, and each interval that is not drawn."""
     try:
         axis = _axis_of_values(axes)
@@ -210,74 +223,89 @@ def _check_places(file: str, axes: ET.Element) -> Iterator[Difference]:
 def _check_mark(file: str, axis: Axis, mark: ET.Element, lines: Sequence[list[Point]]) -> Iterator[Difference]:
     """Yield where a mark does not stand at the figure that it shows on hover, or none of `lines` is its interval."""
     tip = mark.findtext(f"{SVG}title", "")  # "ddp-n1x2: 1,234 tokens/s (95 % CI 1,200-1,270, n=3)"
-    what, _, text = tip.partition(":")
-    values, stated = [axis.value(point) for point in _places_of_mark(mark)], numbers(text)
-    if not values or not stated:
+    subject, _, text = tip.partition(":")
+    values = [axis.value(point) for point in _points_of_mark(mark)]
+    printed_numbers = numbers(text)
+    if not values or not printed_numbers:
         return
-    # A bar ends at its figure, or is as long: parts of a whole lie one behind the other.
-    ends_and_lengths = [*values, *(abs(a - b) for a, b in combinations(values, 2) if a != b)]
-    if not any(_is_near(value, printed, axis) for value in ends_and_lengths for printed in stated):
-        yield Difference(file, what, f'the mark stands at {significant(values[-1], 4, grouped=True)} and says "{tip}"')
-    if bounds := re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text):
-        low, high = (bound.rstrip(".,") for bound in bounds.groups())
+
+    # A bar ends at its figure, or is as long as it: the parts of a whole lie one behind the other.
+    lengths = [abs(a - b) for a, b in combinations(values, 2) if a != b]
+    if not any(_is_near(value, printed, axis) for value in (*values, *lengths) for printed in printed_numbers):
+        stands_at = significant(values[-1], 4, grouped=True)
+        yield Difference(file, subject, f'the mark stands at {stands_at} and says "{tip}"')
+    match = re.search(r"95 % CI ([\d,.]+)-([\d,.]+)", text)
+    if match:
+        low, high = match[1].rstrip(".,"), match[2].rstrip(".,")
         if not any(_spans(line, low, high, axis) for line in lines):
-            yield Difference(file, what, f"no line is drawn from {low} to {high}")
+            yield Difference(file, subject, f"no line is drawn from {low} to {high}")
 
 
 def _is_near(value: float, printed: str, axis: Axis) -> bool:
-    """Return whether a value read from a drawing is a printed figure, within NEAR of the axis and its rounding."""
-    figure, decimals = float(printed.replace(",", "")), printed.partition(".")[2]
+    """Return whether a value read from a drawing is a printed figure, within MARK_TOLERANCE and its rounding."""
+    figure = float(printed.replace(",", ""))
+    _, _, decimals = printed.partition(".")
     # Integers have four digits or all; older charts have three.
     rounding = 0.5 * 10.0 ** -len(decimals) if decimals else max(0.5, 5e-4 * abs(figure))
-    return abs(value - figure) <= NEAR * axis.length + rounding
+    return abs(value - figure) <= MARK_TOLERANCE * axis.value_range + rounding
 
 
 def _spans(line: list[Point], low: str, high: str, axis: Axis) -> bool:
-    """Return whether a line goes from `low` to `high`; one that leaves the chart may end where the chart does."""
-    first, last = sorted(axis.value(point) for point in line)
-    is_cut_off = axis.length <= last < float(high.replace(",", ""))  # an axis of values begins at 0
-    return _is_near(first, low, axis) and (_is_near(last, high, axis) or is_cut_off)
+    """Return whether a line goes from `low` to `high`; a line that leaves the chart may end where the chart does."""
+    line_low, line_high = sorted(axis.value(point) for point in line)
+    is_cut_off = axis.value_range <= line_high < float(high.replace(",", ""))  # an axis of values begins at 0
+    return _is_near(line_low, low, axis) and (is_cut_off or _is_near(line_high, high, axis))
 
 
 def _axis_of_values(axes: ET.Element) -> Axis | None:
-    """Return the axis of values: that of y where it has numbers, else that of x; None without one, or on a log scale.
+    """Return the axis of values: the y axis where it has numbers, else the x axis.
 
-    Raises ValueError where its numbers stand neither evenly nor on a log scale.
+    Returns None where neither has numbers, and for a log scale. Raises ValueError where the numbers stand neither
+    evenly nor on a log scale.
     """
     for letter, coordinate in (("y", 1), ("x", 0)):
         ticks = _numbered_ticks(axes, letter)
         if len(ticks) < 2:
             continue
         positions, values = np.array(ticks).T
-        length = float(values.max() - values.min())
-        scale, start = np.polyfit(positions, values, 1)
-        if np.abs(scale * positions + start - values).max() <= EXACTLY * length:
-            return Axis(coordinate, float(scale), float(start), length)
-        logs = np.log(np.maximum(values, 1e-30))
-        by_logarithm = np.polyval(np.polyfit(positions, logs, 1), positions)
-        if np.abs(by_logarithm - logs).max() > EXACTLY * (logs.max() - logs.min()):
+        if _is_linear(positions, values):
+            slope, intercept = np.polyfit(positions, values, 1)
+            value_range = float(values.max() - values.min())
+            return Axis(coordinate, float(slope), float(intercept), value_range)
+        if not _is_linear(positions, np.log(np.maximum(values, TINY))):
             raise ValueError(f"the numbers at its {letter} axis do not stand where they belong")
-        break
+        return None  # a log scale
     return None
+
+
+def _is_linear(positions: np.ndarray, values: np.ndarray) -> bool:
+    """Return whether values stand evenly along their positions."""
+    fitted = np.polyval(np.polyfit(positions, values, 1), positions)
+    return bool(np.abs(fitted - values).max() <= TICK_TOLERANCE * (values.max() - values.min()))
 
 
 def _numbered_ticks(axes: ET.Element, letter: str) -> list[Point]:
     """Return the numbers at an axis: (position in the drawing, number) of each."""
-    texts = ["".join(text.itertext()).strip().replace("\u2212", "-") for text in axes.iter(f"{SVG}text")]
+    texts = [_plain_text(text) for text in axes.iter(f"{SVG}text")]
     powers = [text for text in texts if re.fullmatch(r"1e-?\d+", text)]  # at the end of an axis: the unit of numbers
     factor = float(powers[0]) if len(powers) == 1 else 1.0
     ticks = []
     for tick in axes.iter(f"{SVG}g"):
         if not re.fullmatch(rf"{letter}tick_\d+", tick.get("id", "")):
             continue
-        text = "".join(tick.itertext()).strip().replace(",", "").replace("\u2212", "-")
+        text = _plain_text(tick).replace(",", "")
         mark = next(tick.iter(f"{SVG}use"), None)
         if mark is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", text):
             ticks.append((float(mark.get(letter, "nan")), float(text) * factor))
     return ticks
 
 
-def _places_of_mark(mark: ET.Element) -> list[Point]:
+def _plain_text(element: ET.Element) -> str:
+    """Return the text of a drawing's element, with "-" for the minus sign of typesetters."""
+    return "".join(element.itertext()).strip().replace("\u2212", "-")
+
+
+def _points_of_mark(mark: ET.Element) -> list[Point]:
     """Return the points of a mark: the middle of each dot, or the corners of a bar."""
     dots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in mark.iter(f"{SVG}use")]
     if dots:

@@ -18,7 +18,7 @@ from scaleproof.verify.manifest import CAMPAIGN, demands_in
 from scaleproof.verify.raw import Difference, RawRun, check_values, read_runs
 
 ASKS = "the campaign asks for"
-SEARCHED = ("work.micro_batch", "work.accumulation")  # where trials have found them, the file has a word
+SEARCHED = ("work.micro_batch", "work.accumulation")  # the file has a word for them where trials are to find them
 
 
 def are_of_this_version(runs: Collection[RawRun]) -> bool:
@@ -48,15 +48,20 @@ def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Differenc
     yield from check_values(REPORT, "", report, {"title": demands.title}, ASKS)
     if not report["snakemake"]:
         yield Difference(REPORT, "snakemake", "is missing: the options by which the campaign goes on")
+
     for section, expected in demands.model_dump(include={"question", "repeats"}).items():
         stated = report.get(section)
         if stated and expected:
             common = {key: value for key, value in expected.items() if key in stated}
             yield from check_values(REPORT, section, stated, common, ASKS)
-        elif stated or expected:
-            yield Difference(REPORT, section, "is one that nobody asked" if stated else "is missing, and was asked")
+        elif stated:
+            yield Difference(REPORT, section, "is one that nobody asked")
+        elif expected:
+            yield Difference(REPORT, section, "is missing, and was asked")
+
     for ranking in report["ranking"]:
-        if advice := ranking["recommendation"]:
+        advice = ranking["recommendation"]
+        if advice:
             where = f"ranking on {ranking['devices']} devices, margin"
             yield from check_values(REPORT, where, advice.get("margin"), demands.margin, ASKS)
 
@@ -64,9 +69,9 @@ def check_demands(folder: Path, report: Mapping[str, Any]) -> Iterator[Differenc
 def check_campaign_file(
     path: Path, folder: Path, runs: list[RawRun], at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
-    """Yield the keys, cells and repeats of the campaign file `path` that are not those of `runs`, in `folder`.
+    """Yield the keys, cells and repeats of the campaign file `path` that are not those of its `runs`, in `folder`.
 
-    Title, charts and whatever else changes no run are not compared. Cells `at_fault` may be without runs.
+    Title, charts and other keys that change no run are not compared. Cells `at_fault` may be without runs.
     """
     file = path.name
     try:
@@ -77,14 +82,18 @@ def check_campaign_file(
         if are_of_this_version(runs):
             yield Difference(file, "", shortened(str(error).removeprefix(f"{path}:"), 300))
         return
-    measured = Counter(run.cell for run in runs)
-    for slug in sorted(measured.keys() - cells.keys()):
+
+    run_counts = Counter(run.cell for run in runs)
+    for slug in sorted(run_counts.keys() - cells.keys()):
         yield Difference(file, "the campaign", f"has no cell {slug}, of which there are runs")
-    for slug in sorted(cells.keys() - measured.keys() - set(at_fault)):
+    for slug in sorted(cells.keys() - run_counts.keys() - set(at_fault)):
         yield Difference(file, "the campaign", f"has the cell {slug}, of which there is no run")
-    repeats, most = campaign.most_repeats, max(measured.values(), default=0)
-    if campaign.repeat_until is None and most not in (0, repeats) and not at_fault:
-        yield Difference(file, "repeats", f"is {repeats}; there are {most} runs of a cell")
+    repeats = campaign.most_repeats
+    most_runs = max(run_counts.values(), default=0)
+    has_fixed_repeats = campaign.repeat_until is None and not at_fault
+    if has_fixed_repeats and most_runs not in (0, repeats):
+        yield Difference(file, "repeats", f"is {repeats}; there are {most_runs} runs of a cell")
+
     planned = [(cells[run.cell], run) for run in runs if run.cell in cells]
     for name, arm_cells in compared.items():
         pairs, _ = read_runs(folder, f"compare/{name}/pair*/[ab]")
@@ -93,21 +102,21 @@ def check_campaign_file(
 
 
 def _check_keys(path: Path, planned: list[tuple[Cell, RawRun]], same_version: bool) -> Iterator[Difference]:
-    """Yield each key with which a run was not made as its cell in the campaign file `path` is planned, once.
+    """Yield each key, once, that was another when a run was made than the campaign file `path` plans for its cell.
 
-    Of runs of another version, whose defaults may have been others, only keys that stand in the file are compared.
+    Another version may have had other defaults: for its runs only keys that stand in the file are compared.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
-    reported: set[str] = set()
+    reported_keys: set[str] = set()
     for cell, run in planned:
         recorded_values = dict(dotted_items(run.metrics["config"]))
         for key, value in dotted_items(cell.config):
-            recorded = recorded_values.get(key, value)
-            was_found = cell.searched and key in SEARCHED  # by a search for the largest micro-batch
-            if recorded == value or was_found or key in reported:
+            recorded_value = recorded_values.get(key, value)
+            is_searched = cell.searched and key in SEARCHED  # trials have found the largest micro-batch
+            if recorded_value == value or is_searched or key in reported_keys:
                 continue
             *_, last_name = key.split(".")
             if same_version or re.search(rf"\b{last_name}\b", text):
-                reported.add(key)
-                problem = f"is {shortened(value)}; {run.name} was made with {shortened(recorded)}"
+                reported_keys.add(key)
+                problem = f"is {shortened(value)}; {run.name} was made with {shortened(recorded_value)}"
                 yield Difference(path.name, key, problem)

@@ -26,20 +26,20 @@ def left_unsaid(text: str, claims: Sequence[Claim]) -> tuple[set[str], str]:
 
     The fault is "", or that no group of `claims` has that number, begins with A and ends with B.
     """
-    unsaid: set[str] = set()
+    ids: set[str] = set()
     for match in MANY.finditer(text):
         ends = text[match.end() :].split(" to ", 1)
-        groups = (group for group in _summed_up_groups(claims) if len(group) == int(match[1]))
-        meant = next((group for group in groups if _is_from_to(group, ends)), [])
-        if not meant:
-            return unsaid, f'says "{match[0].strip()}" of other cells than its claims'
-        _, *between, _ = meant
-        unsaid |= {claim["id"] for claim in between}
-    return unsaid, ""
+        groups = [group for group in _summed_up_groups(claims) if len(group) == int(match[1])]
+        fitting_groups = [group for group in groups if _is_from_to(group, ends)]
+        if not fitting_groups:
+            return ids, f'says "{match[0].strip()}" of other cells than its claims'
+        _, *between, _ = fitting_groups[0]
+        ids |= {claim["id"] for claim in between}
+    return ids, ""
 
 
 def _summed_up_groups(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
-    """Yield the groups that "7 cells, from A to B" may stand for: the claims of a kind, then those of one word."""
+    """Yield the groups that "7 cells, from A to B" may stand for: claims of one kind, then claims of one word."""
     of_ratios = [claim for claim in claims if claim["kind"] in ("ratio", "one-device")]
     yield from group_by(of_ratios, itemgetter("kind")).values()
     yield from group_by(of_ratios, itemgetter("kind", "word")).values()
@@ -47,10 +47,11 @@ def _summed_up_groups(claims: Sequence[Claim]) -> Iterator[list[Claim]]:
 
 def _is_from_to(group: Sequence[Claim], ends: Sequence[str]) -> bool:
     """Return whether two texts, "1.2x A (1.1-1.3)" or "A at 1.2x", are of the first and the last cell of a group."""
+    if len(ends) != 2:
+        return False
     cells = group[0]["subject"], group[-1]["subject"]
-    return len(ends) == len(cells) and all(
-        re.match(rf"(?:[\d.,]+x )?{re.escape(cell)}(?![\w-])", end) for cell, end in zip(cells, ends, strict=True)
-    )
+    patterns = [rf"(?:[\d.,]+x )?{re.escape(cell)}(?![\w-])" for cell in cells]
+    return all(re.match(pattern, end) for pattern, end in zip(patterns, ends, strict=True))
 
 
 def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
@@ -62,13 +63,13 @@ def wrong_word(topic: str, text: str, claims: Sequence[Claim]) -> str:
     if topic == "verdict":
         return _unsupported(first, _pattern_of_verdict(first), text)
     if topic == "fastest":
-        says = ", the next" if word == "shown" else "has the highest rate"
-        names_it = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
-        return "" if names_it and says in text else f'does not say "{subject} ... {says}"'
+        due_words = ", the next" if word == "shown" else "has the highest rate"
+        names_fastest = text.startswith(f"Fastest: {subject} ") or f"; {subject} has the highest rate" in text
+        return "" if names_fastest and due_words in text else f'does not say "{subject} ... {due_words}"'
     if topic == "slower":
-        all_slower = all(claim["word"] == "slower" for claim in claims)
+        are_all_slower = all(claim["word"] == "slower" for claim in claims)
         names_baseline = text.startswith(f"Slower than {first['baseline']}:")
-        return "" if all_slower and names_baseline else "names cells that are not shown to be slower"
+        return "" if are_all_slower and names_baseline else "names cells that are not shown to be slower"
     if topic == "one-device":
         return _fault_of_one_device_sentence(text, claims)
     if topic == "recommended":
@@ -88,23 +89,28 @@ def _unsupported(claim: Claim, pattern: str, text: str) -> str:
 def _fault_of_one_device_sentence(text: str, claims: Sequence[Claim]) -> str:
     """Return the fault of the first wrong part of a sentence, "says faster of a, b"; "" where all are right.
 
-    The sentence is as "Against one device: a at 1.5x (1.4-1.6) is faster; b at 0.9x (0.8-1.1) is undecided".
+    Such a sentence: "Against one device: a at 1.5x (1.4-1.6) is faster; b at 0.9x (0.8-1.1) is undecided".
     """
     of_one_device = [claim for claim in claims if claim["kind"] == "one-device"]
-    faults = (_fault_of_part(part, of_one_device) for part in text.partition(": ")[2].split("; "))
-    return next(filter(None, faults), "")
+    _, _, statements = text.partition(": ")
+    for statement in statements.split("; "):
+        fault = _fault_of_statement(statement, of_one_device)
+        if fault:
+            return fault
+    return ""
 
 
-def _fault_of_part(part: str, claims: Sequence[Claim]) -> str:
-    """Return the fault of a part as "a at 1.5x is faster": a word its claim has not, or "is" for "are"; else ""."""
-    verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", part)
+def _fault_of_statement(statement: str, claims: Sequence[Claim]) -> str:
+    """Return that "a at 1.5x is faster" has another word than the claim on a, or "is" for "are"; "" if it is right."""
+    verb = re.search(r" (?:are|is) (faster|undecided|slower)\b", statement)
     if verb is None:
         return ""
-    named = [claim for claim in claims if re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", part)]
-    wrong = [claim["subject"] for claim in named if claim["word"] != verb[1]]
-    if wrong:
-        return f"says {verb[1]} of {', '.join(wrong)}"
-    if named and (len(named) > 1) != (" are " in part):
+    named = [claim for claim in claims if re.search(rf"(?<![\w-]){re.escape(claim['subject'])} at ", statement)]
+    wrong_cells = [claim["subject"] for claim in named if claim["word"] != verb[1]]
+    if wrong_cells:
+        return f"says {verb[1]} of {', '.join(wrong_cells)}"
+    are_several = len(named) > 1
+    if named and are_several != (" are " in statement):
         return f'says "{verb[0].strip()}" of {len(named)} cells'
     return ""
 
@@ -129,6 +135,8 @@ def _pattern_of_verdict(claim: Claim) -> str:
             "near": rf"Too near to call: {subject} |No: {subject} is as fast as {base} ",
         }
         return patterns.get(word, "No clear ")
+    if kind == "pairs" and word in ("faster", "slower"):
+        return rf"{subject} is {word} than {base}[:,] "
     if kind == "pairs":
-        return rf"{subject} is {word} than {base}[:,] " if word in ("faster", "slower") else "No clear winner yet: "
+        return "No clear winner yet: "
     return {"faster": ".* pays off: ", "slower": "No: .* is slower "}.get(word, "No clear ")

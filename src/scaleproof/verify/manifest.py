@@ -52,7 +52,7 @@ class Demands(ResultPart):
 
 
 def demands_in(folder: Path) -> Demands | None:
-    """Return what the campaign of results asks, as their manifest says; None for one that does not say it."""
+    """Return what a campaign asks, as the manifest of its results says; None where the manifest does not say it."""
     try:
         return Demands.model_validate(json_of(folder / MANIFEST)["demands"])
     except (OSError, *DAMAGES):  # check_manifest says so
@@ -60,9 +60,10 @@ def demands_in(folder: Path) -> Demands | None:
 
 
 def write_manifest(folder: Path, version: str, demands: Demands | None) -> None:
-    """Write manifest.json of a campaign's folder. `version`: of the scaleproof that made the report.
+    """Write manifest.json into the folder of a campaign.
 
-    `demands`: None where nobody knows them, of results from before manifests had them.
+    `version`: the version of scaleproof that made the report. `demands`: None for results that are older than demands
+    in manifests.
     """
     files = {name: sha256_of(folder / name) for name in _files(folder)}
     manifest = {"schema_version": SCHEMA_VERSION, "scaleproof": version, "files": files}
@@ -73,9 +74,8 @@ def write_manifest(folder: Path, version: str, demands: Demands | None) -> None:
 
 def check_manifest(folder: Path) -> list[Difference]:
     """Return which files changed or vanished since the report was written, and which runs came later."""
-    path = folder / MANIFEST
     try:
-        manifest = json_of(path)
+        manifest = json_of(folder / MANIFEST)
         listed = manifest["files"]
     except FileNotFoundError:
         problem = f"is missing; the report writes it: {snakemake_command(folder / 'report.html')}"
@@ -83,43 +83,50 @@ def check_manifest(folder: Path) -> list[Difference]:
     except DAMAGES as error:
         return [Difference(MANIFEST, "", f"not readable: {describe_first_fault(error)}")]
     if not isinstance(listed, dict):
-        problem = (
-            f"cannot be {shortened(json.dumps(listed))}; allowed: a mapping of the name of each file to its sha256"
-        )
-        return [Difference(MANIFEST, "files", problem)]
+        allowed = "a mapping of the name of each file to its sha256"
+        return [Difference(MANIFEST, "files", f"cannot be {shortened(json.dumps(listed))}; allowed: {allowed}")]
     if manifest.get("schema_version") != SCHEMA_VERSION:
         return [Difference(MANIFEST, "schema_version", f"{manifest.get('schema_version')!r} is not known")]
+
     differences = _faults_of_demands(folder, manifest)
     if manifest.pop(SEAL, None) != _seal(manifest):
         differences.append(Difference(MANIFEST, SEAL, "changed since the report was written"))
-    differences += [fault for name, sha256 in listed.items() if (fault := _fault_of_file(folder, name, sha256))]
+    for name, sha256 in listed.items():
+        fault = _fault_of_file(folder, name, sha256)
+        if fault:
+            differences.append(fault)
+
     runs = {path.relative_to(folder).as_posix() for path in folder.glob("runs/*/rep*/training_metrics.json")}
-    unlisted = sorted(runs - listed.keys())
-    moved = _moved_folders(folder, unlisted, {d.file: listed[d.file] for d in differences if not d.where})
-    differences = [d for d in differences if not d.file.startswith(tuple(f"{old}/" for old in moved.values()))]
-    differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in moved.items()]
-    others = [name for name in unlisted if not name.startswith(tuple(f"{new}/" for new in moved))]
-    return differences + [Difference(name, "", "a run that the report does not have") for name in others]
+    unlisted_runs = sorted(runs - listed.keys())
+    missing_files = {one.file: listed[one.file] for one in differences if not one.where}
+    renamed_folders = _renamed_folders(folder, unlisted_runs, missing_files)
+    in_old_folder = tuple(f"{old}/" for old in renamed_folders.values())
+    in_new_folder = tuple(f"{new}/" for new in renamed_folders)
+    differences = [one for one in differences if not one.file.startswith(in_old_folder)]
+    differences += [Difference(new, "", f"{RENAMED}: it was {old}") for new, old in renamed_folders.items()]
+    later_runs = [name for name in unlisted_runs if not name.startswith(in_new_folder)]
+    return differences + [Difference(name, "", "a run that the report does not have") for name in later_runs]
 
 
-def _fault_of_file(folder: Path, name: str, expected: str) -> Difference | None:
-    """Return that a listed file is missing, or is another than the one with the sha256 `expected`."""
-    file, changed = folder / name, "changed since the report was written"
+def _fault_of_file(folder: Path, name: str, expected_sha256: str) -> Difference | None:
+    """Return that a listed file is missing, or has another hash than the manifest states; None where it is right."""
+    file = folder / name
+    change = "changed since the report was written"
     if not file.is_file():
         return Difference(name, "", "is missing")
     size = file.stat().st_size
     if size > MOST_BYTES:  # too large to be read
-        return Difference(name, "", f"has {integer(size)} bytes: {changed}")
-    current = sha256_of(file)
-    if current == expected:
+        return Difference(name, "", f"has {integer(size)} bytes: {change}")
+    sha256 = sha256_of(file)
+    if sha256 == expected_sha256:
         return None
-    if hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest() == expected:
-        return Difference(name, "sha256", f"{changed} (only the ends of its lines, as git's autocrlf changes them)")
-    return Difference(name, "sha256", f"{changed} ({str(expected)[:12]} then, {current[:12]} now)")
+    if hashlib.sha256(file.read_bytes().replace(b"\r\n", b"\n")).hexdigest() == expected_sha256:
+        return Difference(name, "sha256", f"{change} (only the ends of its lines, as git's autocrlf changes them)")
+    return Difference(name, "sha256", f"{change} ({str(expected_sha256)[:12]} then, {sha256[:12]} now)")
 
 
 def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Difference]:
-    """Return that a manifest does not say what the campaign asks, unless it is of before manifests did."""
+    """Return that a manifest does not say what the campaign asks; [] for results that are older than demands."""
     try:
         are_due = "demands" in manifest or schema_of(json_of(folder / REPORT)) >= DEMANDS_FROM
     except (OSError, *DAMAGES):  # the check of the report says so
@@ -129,34 +136,41 @@ def _faults_of_demands(folder: Path, manifest: dict[str, Any]) -> list[Differenc
     return []
 
 
-def _moved_folders(folder: Path, unlisted: list[str], missing: dict[str, str]) -> dict[str, str]:
-    """Return the folders that were renamed, new name -> old name, by the hashes of `unlisted` runs."""
-    names = {sha256: name for name, sha256 in missing.items()}
-    moved = {}
-    for new in unlisted:
-        if old := names.get(sha256_of(folder / new)):
-            place = Path(new)
-            before = Path(old)
-            while place.name == before.name:
-                place = place.parent
-                before = before.parent
-            moved[str(place)] = str(before)
-    return moved
+def _renamed_folders(folder: Path, unlisted_runs: list[str], missing_files: dict[str, str]) -> dict[str, str]:
+    """Return new name -> old name of each renamed folder: an unlisted run has the hash of a missing file.
+
+    `missing_files`: name -> sha256.
+    """
+    old_names = {sha256: name for name, sha256 in missing_files.items()}
+    renamed = {}
+    for new_name in unlisted_runs:
+        old_name = old_names.get(sha256_of(folder / new_name))
+        if old_name:
+            new_folder, old_folder = Path(new_name), Path(old_name)
+            while new_folder.name == old_folder.name:  # up to the part of the path that differs
+                new_folder = new_folder.parent
+                old_folder = old_folder.parent
+            renamed[str(new_folder)] = str(old_folder)
+    return renamed
 
 
 def _files(folder: Path) -> list[str]:
     """Return the names of the files that the report is made from, and its own: FILES, and all below FOLDERS.
 
-    Hidden files are left out, and folders `raw`: of raw profiles the results have summaries. Strings and not Paths,
-    whose making takes longer than the reading of a run's files.
+    Hidden files are left out. So are folders `raw`: results have summaries of raw profiles. Names are strings, as
+    making Paths takes longer than reading the files of a run.
     """
     paths = []
     for path, folders, files in os.walk(folder):
         inside = os.path.relpath(path, folder)
         parts = () if inside == os.curdir else tuple(inside.split(os.sep))  # empty at the top
         # os.walk goes on with what is left in `folders`.
-        folders[:] = [name for name in folders if name in FOLDERS or (parts and name[0] != "." and name != "raw")]
-        paths += [(*parts, name) for name in files if name in FILES or (parts and name[0] != ".")]
+        if parts:
+            folders[:] = [name for name in folders if name in FOLDERS or (name[0] != "." and name != "raw")]
+            paths += [(*parts, name) for name in files if name in FILES or name[0] != "."]
+        else:
+            folders[:] = [name for name in folders if name in FOLDERS]
+            paths += [(name,) for name in files if name in FILES]
     return ["/".join(parts) for parts in sorted(paths) if os.path.isfile(os.path.join(folder, *parts))]
 
 

@@ -14,7 +14,7 @@ from scaleproof.ground.records.waterfall_report import WaterfallReport
 from scaleproof.verify.contents import REPORT, csv_of, json_of, schema_of
 from scaleproof.verify.raw import Difference
 
-NAMES = ("id", "cell", "text", "rank")  # of an entry in a list, which no other one there has
+NAMES = ("id", "cell", "text", "rank")  # of an entry in a list: no other entry has the same
 MODELS: dict[str, type[ResultPart]] = {
     REPORT: ScalingReport,
     "comparison.json": ComparisonReport,
@@ -30,29 +30,31 @@ KEYS_OF_ROWS = ("cell", "repeat", "step", "name")  # of a row in a CSV file
 def check_left_out(folder: Path) -> Iterator[Difference]:
     """Yield each field that a file of results with today's schema (or none) lacks, and a schema later than today's."""
     for file, model in MODELS.items():
-        stated = json_of(folder / file) if (folder / file).exists() else {}
+        if not (folder / file).exists():
+            continue
+        content = json_of(folder / file)
         today = model.model_fields["schema_version"].default
-        if stated and schema_of(stated) > schema_of({"schema_version": today}):
-            problem = f"is {stated['schema_version']}, and {today} is the latest known"
+        if content and schema_of(content) > schema_of({"schema_version": today}):
+            problem = f"is {content['schema_version']}, and {today} is the latest known"
             yield Difference(file, "schema_version", problem)
-        if stated and stated.get("schema_version") in (None, today, SAME_FIELDS.get(file)):
-            whole = model.model_validate(stated).model_dump(mode="json")
-            yield from (Difference(file, name, "is not there") for name in _places_left_out(stated, whole))
+        if content and content.get("schema_version") in (None, today, SAME_FIELDS.get(file)):
+            complete = model.model_validate(content).model_dump(mode="json")
+            yield from (Difference(file, path, "is not there") for path in _paths_left_out(content, complete))
 
 
-def _places_left_out(stated: Any, whole: Any, at: str = "") -> Iterator[str]:
-    """Yield the key path of each field that JSON leaves out. `whole`: the same JSON with all of its fields."""
-    if isinstance(whole, dict):
-        yield from (f"{at}{name}" for name in whole.keys() - stated.keys())
-        for key in filter(stated.__contains__, whole):
-            yield from _places_left_out(stated[key], whole[key], f"{at}{key}, ")
-    elif isinstance(whole, list):
-        for place, part in enumerate(whole):
-            yield from _places_left_out(stated[place], part, f"{at}{place}, ")
+def _paths_left_out(content: Any, complete: Any, parent: str = "") -> Iterator[str]:
+    """Yield the key path of each field that JSON leaves out. `complete`: the same JSON with all of its fields."""
+    if isinstance(complete, dict):
+        yield from (f"{parent}{name}" for name in complete.keys() - content.keys())
+        for key in filter(content.__contains__, complete):
+            yield from _paths_left_out(content[key], complete[key], f"{parent}{key}, ")
+    elif isinstance(complete, list):
+        for index, part in enumerate(complete):
+            yield from _paths_left_out(content[index], part, f"{parent}{index}, ")
 
 
 def check_repeated(folder: Path) -> Iterator[Difference]:
-    """Yield entries of files of results that stand there twice: by NAMES, and rows of CSV files by KEYS_OF_ROWS."""
+    """Yield entries that stand twice in a file of results: by NAMES in JSON, by KEYS_OF_ROWS in CSV files."""
     for file in MODELS:
         names = _names_stated_twice(json_of(folder / file)) if (folder / file).exists() else ()
         yield from (Difference(file, name, "stands there twice") for name in names)
@@ -63,7 +65,7 @@ def check_repeated(folder: Path) -> Iterator[Difference]:
 
 
 def _names_stated_twice(content: object) -> Iterator[str]:
-    """Yield the names that two entries of one list have, wherever it stands in a JSON content."""
+    """Yield the names that two entries of one list have, wherever the list stands in a JSON content."""
     if isinstance(content, list):
         for key in NAMES:
             names = [str(entry[key]) for entry in content if isinstance(entry, dict) and key in entry]

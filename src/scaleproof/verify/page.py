@@ -12,7 +12,7 @@ from scaleproof.verify.contents import text_of
 from scaleproof.verify.html_tree import Element, tree_of
 from scaleproof.verify.printed import numbers, stands_for
 from scaleproof.verify.raw import Difference, RawRun
-from scaleproof.verify.recompute import Quantities
+from scaleproof.verify.recompute import Quantities, RecomputedQuantity
 
 FILE = "report.html"
 
@@ -27,47 +27,51 @@ def check_page(
 
 
 def _check_figures(page: Element, quantities: Quantities) -> Iterator[Difference]:
-    """Yield the figures that are others than the recomputed ones, or stand in the row of another cell."""
+    """Yield the figures that differ from the recomputed ones, or stand in the row of another cell."""
     for row in page.all("tr"):
         yield from _check_row(row)
     for link in page.all("a", kind="figure"):
         identity = link.attributes.get("data-id", "")
-        quantity = quantities.get(identity)
         if identity.split("/")[1:2] != [link.attributes.get("data-cell")]:
             yield Difference(FILE, identity, f"links to {link.attributes.get('data-cell')}")
-        if quantity is None:
-            continue
-        name = identity.rsplit("/", 1)[1]
-        factor = COLUMNS[name].factor if name in COLUMNS else 1.0
-        computed = [quantity.value, *(bound for bound in (quantity.low, quantity.high) if bound is not None)]
-        for text in (link.attributes.get("title", ""), link.text):  # "1.62 [1.20, 2.19], n=3"; without interval "1.62"
-            stated = numbers(text.partition(", n=")[0])
-            in_order = computed if "[" in text else computed[:1]
-            for printed, value in zip(stated, in_order, strict=False):
-                if not stands_for(printed, value * factor):
-                    gives = significant(value * factor, 7)
-                    yield Difference(FILE, identity, f"is {printed}, the raw files give {gives}")
+        if identity in quantities:
+            yield from _check_figure(link, identity, quantities[identity])
+
+
+def _check_figure(link: Element, identity: str, quantity: RecomputedQuantity) -> Iterator[Difference]:
+    """Yield the numbers of a figure, in its text and its title, that are not the recomputed ones."""
+    *_, name = identity.split("/")
+    factor = COLUMNS[name].factor if name in COLUMNS else 1.0
+    computed = [quantity.value, *(bound for bound in (quantity.low, quantity.high) if bound is not None)]
+    for text in (link.attributes.get("title", ""), link.text):  # "1.62 [1.20, 2.19], n=3"; without interval "1.62"
+        figure_text, _, _ = text.partition(", n=")
+        expected = computed if "[" in text else computed[:1]
+        for printed, value in zip(numbers(figure_text), expected, strict=False):
+            if not stands_for(printed, value * factor):
+                gives = significant(value * factor, 7)
+                yield Difference(FILE, identity, f"is {printed}, the raw files give {gives}")
 
 
 def _check_row(row: Element) -> Iterator[Difference]:
-    """Yield the figures in a table's row that are of another cell than its heading, or link to the files of another."""
+    """Yield the figures in a table's row that are of another cell than its heading, or link to another cell's files."""
     heading = next(row.all("th", scope="row"), None)
     for link in row.all("a", kind="figure"):
         cell = link.attributes.get("data-cell", "")
-        named = heading.text.removesuffix("†") if heading else cell  # †: it has a footnote
-        linked = link.attributes.get("href", "").removeprefix("#from-")
-        if not cell == named == linked:
-            yield Difference(FILE, link.attributes.get("data-id", ""), f"stands in the row of {named}")
+        cell_of_row = heading.text.removesuffix("†") if heading else cell  # †: it has a footnote
+        linked_cell = link.attributes.get("href", "").removeprefix("#from-")
+        if not cell == cell_of_row == linked_cell:
+            yield Difference(FILE, link.attributes.get("data-id", ""), f"stands in the row of {cell_of_row}")
 
 
 def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[str]) -> Iterator[Difference]:
     """Yield the rows of the table of files that name another cell, file or hash than a run has, and unlisted runs."""
     runs_by_path = {run.path: run for run in runs}
-    unlisted = dict(runs_by_path)
+    unlisted_runs = dict(runs_by_path)
     for row in page.all("tr"):
-        cell, path = row.attributes.get("data-cell", ""), row.attributes.get("data-file", "")
+        cell = row.attributes.get("data-cell", "")
+        path = row.attributes.get("data-file", "")
         run_path = f"runs/{path.split('runs/', 1)[-1]}"
-        unlisted.pop(run_path, None)
+        unlisted_runs.pop(run_path, None)
         if "data-sha" not in row.attributes or cell in at_fault:
             continue
         run = runs_by_path.get(run_path)
@@ -77,4 +81,4 @@ def _check_sources(page: Element, runs: Sequence[RawRun], at_fault: Collection[s
             yield Difference(FILE, path, f"does not show its sha256, {run.sha256[:12]}")
         elif run.cell != cell or not row.text.startswith(f"{cell}/"):
             yield Difference(FILE, path, f"is a file of {run.cell}, not of {cell}")
-    yield from (Difference(FILE, run.name, "is not in the table of runs") for run in unlisted.values())
+    yield from (Difference(FILE, run.name, "is not in the table of runs") for run in unlisted_runs.values())

@@ -19,7 +19,7 @@ def check_scaling_report(
 ) -> Iterator[Difference]:
     """Yield where values or intervals in scaling_report.json, its ranking included, are not the recomputed ones.
 
-    Where cells are `at_fault`, figures that cannot be recomputed are passed over: it may be for their sake.
+    Where cells are `at_fault`, figures that cannot be recomputed are passed over: they may need these cells' runs.
     """
 
     def check(where: str, stated: dict[str, Any] | None, cell: str, column: str) -> Iterator[Difference]:
@@ -35,34 +35,40 @@ def check_scaling_report(
         for name in POINT:
             yield from check(f"{point['cell']}, {name}", point[name], point["cell"], COLUMNS[name].figure or name)
     for ranking in report["ranking"]:
+        entries = ranking["cells"]
         # Cells that are short of repeats come last.
-        order = [("repeats" in e["incomparable"], -e["tokens_per_sec_global"]["value"]) for e in ranking["cells"]]
-        if order != sorted(order):
+        sort_keys = [
+            ("repeats" in entry["incomparable"], -entry["tokens_per_sec_global"]["value"]) for entry in entries
+        ]
+        if sort_keys != sorted(sort_keys):
             yield Difference(REPORT, f"ranking on {ranking['devices']} devices", "is not in the order of its rates")
-        for entry in ranking["cells"]:
-            cell, where = entry["cell"], f"ranking, {entry['cell']}"
-            yield from check(where, entry["tokens_per_sec_global"], cell, "tokens_per_s")
+        for entry in entries:
+            cell = entry["cell"]
+            where = f"ranking, {cell}"
             relative = entry["relative_to_fastest"]
+            yield from check(where, entry["tokens_per_sec_global"], cell, "tokens_per_s")
             yield from check(f"{where}, relative_to_fastest", relative, cell, "relative_to_fastest")
 
 
 def check_finding_codes(folder: Path) -> Iterator[Difference]:
-    """Yield where the codes in a row of cells.csv are not in findings.json, or lack one that is about its own runs."""
+    """Yield where the codes in a row of cells.csv are not in findings.json, or lack a code on the cell's own runs."""
     findings = json_of(folder / "findings.json")["findings"]
     for row in csv_of(folder / "cells.csv"):
-        of_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
-        required = {finding["code"] for finding in of_cell if is_of_runs(finding)}
+        findings_on_cell = [finding for finding in findings if row["cell"] in finding["cells"]]
+        allowed = {finding["code"] for finding in findings_on_cell}
+        required = {finding["code"] for finding in findings_on_cell if is_of_runs(finding)}
         stated = set(row["findings"].split())
-        if unknown := stated - {finding["code"] for finding in of_cell}:
-            yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(sorted(unknown))} for it")
-        if left_out := required - stated:
-            yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(sorted(left_out))}")
+        unknown, left_out = sorted(stated - allowed), sorted(required - stated)
+        if unknown:
+            yield Difference("cells.csv", row["cell"], f"findings.json has no {', '.join(unknown)} for it")
+        if left_out:
+            yield Difference("cells.csv", row["cell"], f"leaves out the finding {', '.join(left_out)}")
 
 
 def codes_above_note(findings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, None]]:
-    """Return cell -> the codes of its findings above a note: those on its runs, then those on its scaling; each once.
+    """Return cell -> the codes of its findings above a note, each once.
 
-    The codes are the keys of a dict, as an ordered set.
+    Findings on its runs come before findings on its scaling. The codes are the keys of a dict, as an ordered set.
     """
     codes: dict[str, dict[str, None]] = {}
     for finding in sorted(findings, key=lambda finding: finding.get("concerns", "runs") == "scaling"):
@@ -78,15 +84,15 @@ def is_of_runs(finding: Mapping[str, Any]) -> bool:
 
 
 def check_campaign_name(folder: Path) -> Iterator[Difference]:
-    """Yield each file of another campaign than scaling_report.json's, and a path in that outside its `results`."""
+    """Yield each file of another campaign than scaling_report.json, and the report's first path outside its results."""
     report = json_of(folder / REPORT)
     expected = report["campaign"]
     if "results" in report:  # older reports do not say where they are
-        beginning = f"{report['results']}/{expected}/runs/".lstrip("/")
+        folder_of_runs = f"{report['results']}/{expected}/runs/".lstrip("/")
         paths = [path for _, point in points_of(report) for path in point["metrics_paths"]]
-        elsewhere = [path for path in paths if not path.startswith(("/", beginning))]
-        for path in elsewhere[:1]:
-            yield Difference(REPORT, "results", f"is {report['results']}, and there is {path}")
+        paths_elsewhere = [path for path in paths if not path.startswith(("/", folder_of_runs))]
+        if paths_elsewhere:
+            yield Difference(REPORT, "results", f"is {report['results']}, and there is {paths_elsewhere[0]}")
     for path in sorted(folder.glob("*.json")):
         stated = json_of(path)
         if isinstance(stated, dict) and stated.get("campaign", expected) != expected:

@@ -19,7 +19,10 @@ MOST_REPEATS, MOST_TIMES = 1000, 5  # advice names no more repeats than this, an
 def check_resolve(
     stated: Mapping[str, Any] | None, where: str, noise: PairNoise | None, answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where further repeats of a ratio show other differences than `stated`. `noise`: None if none are due."""
+    """Yield where further repeats of a ratio show other differences than `stated`.
+
+    `noise`: the noise of the ratio; None where no advice on further repeats is due.
+    """
     if stated and noise:
         yield from check_resolution(stated, where, noise.n, partial(intervals.detectable_by_pair, noise), answer)
     elif stated or noise:  # it needs three runs of each cell
@@ -30,40 +33,48 @@ def check_resolve(
 def check_resolution(
     stated: Mapping[str, Any], where: str, n: int, shown_by: Callable[[int, float], float], answer: RawAnswer
 ) -> Iterator[Difference]:
-    """Yield where `stated` gives other differences than those that `n` repeats and further ones show.
+    """Yield where `stated` gives other differences than those that `n` repeats, and further repeats, show.
 
     `shown_by(n, level)`: the log ratio that n repeats show in intervals of that level.
     """
     where = f"{where}, resolve"
     looks = _repeats_after_looks(n)
-    in_reach = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
-    expected: dict[str, Any] = {"n": n, "further": {"repeats": in_reach}}
-    planned = _planned_effect(answer.report)
-    if planned and where != "question, resolve":  # a question has an effect of its own
-        expected["effect"] = planned
+    further_repeats = max((repeats for repeats in looks if repeats <= MOST_TIMES * n), default=n)
+    expected: dict[str, Any] = {"n": n, "further": {"repeats": further_repeats}}
+    planned_effect = _planned_effect(answer.report)
+    if planned_effect and where != "question, resolve":  # a question has an effect of its own
+        expected["effect"] = planned_effect
     yield from check_values(REPORT, where, stated, expected)
-    now = shown_by(n, answer.confidence)
-    later = shown_by(in_reach, ROUND_CONFIDENCE) if in_reach > n else now
+
+    log_ratio = shown_by(n, answer.confidence)
+    further_log_ratio = shown_by(further_repeats, ROUND_CONFIDENCE) if further_repeats > n else log_ratio
     error = intervals.ERROR if schema_of(answer.report) >= EVEN_DRAWS else intervals.EARLIER_ERROR
-    for name, section, log_ratio in (("", stated, now), ("further, ", stated["further"], later)):
-        if not close(math.log1p(section["detectable"]), log_ratio, error):
-            place = f"{where}, {name}detectable"
-            yield from check_values(REPORT, place, section["detectable"], math.expm1(log_ratio))
-    enough = stated["repeats"]  # None: more than MOST_REPEATS
+    yield from _check_detectable(f"{where}, detectable", stated["detectable"], log_ratio, error)
+    further = stated["further"]["detectable"]
+    yield from _check_detectable(f"{where}, further, detectable", further, further_log_ratio, error)
+
+    stated_repeats = stated["repeats"]  # None: more than MOST_REPEATS
     effect = math.log1p(stated["effect"])
-    fewer = max((repeats for repeats in looks if repeats < (enough or math.inf)), default=None)
-    fewer_suffice = fewer and (1 + error) * shown_by(fewer, ROUND_CONFIDENCE) < effect
-    too_few = enough and (1 - error) * shown_by(enough, ROUND_CONFIDENCE) > effect
-    if fewer_suffice or too_few or (enough and enough not in looks):
-        yield Difference(REPORT, f"{where}, repeats", f"{enough} repeats are not those that show the effect")
+    fewer = max((repeats for repeats in looks if repeats < (stated_repeats or math.inf)), default=None)
+    do_fewer_suffice = fewer and (1 + error) * shown_by(fewer, ROUND_CONFIDENCE) < effect
+    are_too_few = stated_repeats and (1 - error) * shown_by(stated_repeats, ROUND_CONFIDENCE) > effect
+    are_no_look = stated_repeats and stated_repeats not in looks
+    if do_fewer_suffice or are_too_few or are_no_look:
+        yield Difference(REPORT, f"{where}, repeats", f"{stated_repeats} repeats are not those that show the effect")
+
+
+def _check_detectable(where: str, stated: float, log_ratio: float, error: float) -> Iterator[Difference]:
+    """Yield a difference where the stated effect is not `log_ratio`, which is known up to the relative `error`."""
+    if not close(math.log1p(stated), log_ratio, error):
+        yield from check_values(REPORT, where, stated, math.expm1(log_ratio))
 
 
 def _planned_effect(report: Mapping[str, Any]) -> float | None:
-    """Return the difference that repeats are planned for: the one at which they end, else the margin of the advice."""
+    """Return the difference that repeats are planned for: where repeats end, else the margin of the advice."""
     if report.get("repeats"):
         return float(report["repeats"]["resolve"])
-    advice = next((ranking["recommendation"] for ranking in report["ranking"] if ranking["recommendation"]), None)
-    return advice and advice.get("margin")
+    advice = [ranking["recommendation"] for ranking in report["ranking"] if ranking["recommendation"]]
+    return advice[0].get("margin") if advice else None
 
 
 def _repeats_after_looks(n: int) -> list[int]:

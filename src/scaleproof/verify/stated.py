@@ -39,30 +39,36 @@ def check_settings(file: str, rows: Sequence[Mapping[str, str]], runs: Sequence[
     """Yield where a table of runs or cells states other settings, times, commits or numbers than their records."""
     cells = by_cell(list(runs))
     for row in rows:
-        group = [run for run in cells.get(row["cell"], []) if row.get("repeat") in (None, str(run.metrics["repeat"]))]
-        if not group:  # another check says so
+        runs_of_cell = cells.get(row["cell"], [])
+        runs_of_row = [run for run in runs_of_cell if row.get("repeat") in (None, str(run.metrics["repeat"]))]
+        if not runs_of_row:  # another check says so
             continue
-        first = group[0]
-        expected = settings_of(first)
-        if "repeat" in row:  # a table of runs
-            expected |= {name: first.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint")}
-            # Results may have been moved: the folder before runs/ is taken as stated.
-            expected["metrics"] = f"{row['metrics'].split('runs/')[0]}{first.path}"
-            for name, (section, key) in OF_RUN.items():
-                expected[name] = (first.metrics.get(section) or {}).get(key)
+        expected = settings_of(runs_of_row[0])
+        if "repeat" in row:
+            expected |= _expected_of_run(row, runs_of_row[0])
         else:
-            expected["runs"] = len(group)
+            expected["runs"] = len(runs_of_row)
         for name, value in expected.items():
             if name in row and not _is_text_of(row[name], value):
                 problem = f"is {row[name] or 'empty'}, its runs have {value}"
                 yield Difference(file, f"{row['cell']}, {name}", problem)
 
 
+def _expected_of_run(row: Mapping[str, str], run: RawRun) -> dict[str, object]:
+    """Return the expected fields of a row in a table of runs, apart from settings and figures."""
+    expected = {name: run.metrics[name] for name in ("timestamp_utc", "git_commit", "fingerprint")}
+    # Results may have been moved: the folder before runs/ is taken as stated.
+    expected["metrics"] = f"{row['metrics'].split('runs/')[0]}{run.path}"
+    for name, (section, key) in OF_RUN.items():
+        expected[name] = (run.metrics.get(section) or {}).get(key)
+    return expected
+
+
 def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Difference]:
-    """Yield the fields of environment.json, of a publication, that are not those of the records of its runs."""
-    file = json_of(folder / ENVIRONMENT)
-    versions = {name.removeprefix("env."): value for name, value in file.items() if name.startswith("env.")}
-    stated = {name: value for name, value in file.items() if not name.startswith("env.")}
+    """Yield the fields of environment.json, of a publication, that are not in the records of its runs."""
+    content = json_of(folder / ENVIRONMENT)
+    versions = {name.removeprefix("env."): value for name, value in content.items() if name.startswith("env.")}
+    stated = {name: value for name, value in content.items() if not name.startswith("env.")}
     # An older file may call a version by another name.
     stated |= {f"env.{name}": value for name, value in current_names(versions).items()}
     expected = environment_of([run for run in runs if run.ok])
@@ -73,13 +79,13 @@ def check_environment(folder: Path, runs: Sequence[RawRun]) -> Iterator[Differen
 
 
 def environment_of(runs: Sequence[RawRun]) -> dict[str, Any]:
-    """Return "section.key" -> the value that all runs have in their environment, or a list of the different ones."""
+    """Return "section.key" -> value of the environment of runs, or a list of values where runs differ."""
     environment: dict[str, Any] = {}
     for section in ("env", "host", "hardware"):
         for key in runs[0].metrics[section]:
             values = [run.metrics[section].get(key) for run in runs]
-            unique = list({json.dumps(value, sort_keys=True): value for value in values}.values())
-            environment[f"{section}.{key}"] = unique[0] if len(unique) == 1 else unique
+            unique_values = list({json.dumps(value, sort_keys=True): value for value in values}.values())
+            environment[f"{section}.{key}"] = unique_values[0] if len(unique_values) == 1 else unique_values
     commits = sorted({run.metrics["git_commit"] for run in runs})
     return environment | {"git_commit": commits[0] if len(commits) == 1 else commits}
 

@@ -22,23 +22,23 @@ COLUMNS_OF = {
 def check_columns(folder: Path, file: str) -> Iterator[Difference]:
     """Yield the columns that the registry says a table has, and that are not there."""
     for row in csv_of(folder / file)[:1]:
-        for column in map(COLUMNS.__getitem__, COLUMNS_OF[file]):
-            parts = ("low", "high") if column.interval and file != "runs.csv" else ()
-            for name in (column.name, *(f"{column.name}_{part}" for part in parts)):
-                if name not in row:
-                    yield Difference(file, name, "is not there")
+        for name in COLUMNS_OF[file]:
+            names = [name]
+            if COLUMNS[name].interval and file != "runs.csv":
+                names += [f"{name}_low", f"{name}_high"]
+            yield from (Difference(file, absent, "is not there") for absent in names if absent not in row)
 
 
 def check_runs_table(
     folder: Path, runs: list[RawRun], quantities: Quantities, at_fault: Collection[str] = ()
 ) -> Iterator[Difference]:
     """Yield where runs.csv is not a row for every run, with the hash of its metrics and its figures."""
-    listed = [row for row in csv_of(folder / "runs.csv") if row["cell"] not in at_fault]
-    rows = {(row["cell"], row["repeat"]): row for row in listed}
+    sound_rows = [row for row in csv_of(folder / "runs.csv") if row["cell"] not in at_fault]
+    rows = {(row["cell"], row["repeat"]): row for row in sound_rows}
     runs_by_key = {(run.cell, str(run.metrics["repeat"])): run for run in runs}
     for key in sorted(rows.keys() ^ runs_by_key.keys()):
-        where = "/rep".join(key)
-        yield Difference("runs.csv", where, "no such run" if key in rows else "this run is missing in the table")
+        problem = "no such run" if key in rows else "this run is missing in the table"
+        yield Difference("runs.csv", "/rep".join(key), problem)
     for key in sorted(rows.keys() & runs_by_key.keys()):
         run, row = runs_by_key[key], rows[key]
         if row["sha256"] != run.sha256:
@@ -59,37 +59,45 @@ def check_cells_table(
     cells = [row["cell"] for row in rows]
     if file in ("cells.csv", "tables/scaling.csv") and sorted(cells) != sorted(by_cell(runs)):
         yield Difference(file, "cells", "are not those of runs/")
-    without_values = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
+    unrecorded_columns = {cell: columns_of_no_run(group) for cell, group in by_cell(runs).items()}
     for row in rows:
-        for column in without_values.get(row["cell"], set()):
+        for column in unrecorded_columns.get(row["cell"], set()):
             if row.get(column):
                 yield Difference(file, f"{row['cell']}, {column}", f"is {row[column]}, and no run has recorded any")
-        for column, text in row.items():
-            name = re.sub(r"_(?:low|high)$", "", column)  # the bounds of a figure stand in columns of their own
-            recomputed_as = (COLUMNS[name].figure if name in COLUMNS else "") or name  # a report has names of its own
-            quantity = quantities.get(f"cells/{row['cell']}/{recomputed_as}")
-            if quantity is None:
-                continue
-            computed = {name: quantity.value, f"{name}_low": quantity.low, f"{name}_high": quantity.high}[column]
-            tolerance = 1e-9 if column == name else 1e-6  # bounds are by other quantiles
-            # None: a bound that may need the runs of other cells.
-            if computed is not None and not is_figure(text, computed, tolerance):
-                yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
+        yield from _check_figures_of_row(file, row, quantities)
+
+
+def _check_figures_of_row(file: str, row: Mapping[str, str], quantities: Quantities) -> Iterator[Difference]:
+    """Yield the figures and bounds of a cell's row that are not the recomputed ones."""
+    for column, text in row.items():
+        name = re.sub(r"_(?:low|high)$", "", column)  # the bounds of a figure stand in columns of their own
+        figure_name = COLUMNS[name].figure if name in COLUMNS else ""  # a report has names of its own
+        quantity = quantities.get(f"cells/{row['cell']}/{figure_name or name}")
+        if quantity is None:
+            continue
+        computed = {name: quantity.value, f"{name}_low": quantity.low, f"{name}_high": quantity.high}[column]
+        if computed is None:  # a bound that may need the runs of other cells
+            continue
+        tolerance = 1e-9 if column == name else 1e-6  # bounds are by other quantiles
+        if not is_figure(text, computed, tolerance):
+            yield _wrong_text(file, f"{row['cell']}, {column}", text, computed)
 
 
 def check_places(folder: Path, file: str, report: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield where scaling.csv (`file`) gives a cell another place than `report`, scaling_report.json, does."""
-    places: dict[str, dict[str, Any]] = defaultdict(dict)
+    places: dict[str, dict[str, Any]] = defaultdict(dict)  # cell -> column -> value
     for series, point in points_of(report):
         baseline = series["baseline"] if series["kind"] else None
         place = {"series": series["name"], "kind": series["kind"], "baseline": baseline}
         place |= {name: point[name] for name in ("best_single", "overhead_only")}
         place |= {name: ", ".join(point[name]) for name in ("incomparable", "best_single_incomparable")}
         places[point["cell"]] = place
-    for group in report["ranking"]:
-        for entry in group["cells"]:
-            is_fastest = entry is group["cells"][0] and len(group["cells"]) > 1
+    for ranking in report["ranking"]:
+        entries = ranking["cells"]
+        for index, entry in enumerate(entries):
+            is_fastest = index == 0 and len(entries) > 1
             places[entry["cell"]] |= {"letters": entry["letters"], "is_fastest": is_fastest}
+
     for row in csv_of(folder / file):
         for column, value in places[row["cell"]].items():
             text = "" if value is None else str(value)

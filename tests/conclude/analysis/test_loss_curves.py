@@ -96,7 +96,7 @@ def test_a_program_may_print_its_first_loss_later_than_its_first_step(runs):
         raw = SimpleNamespace(warmup=steps[:begin], window=steps[begin:], ends=run.elapsed)
         (other,) = loss_curves([raw])
         assert other.smoothed == pytest.approx(list(curve.smoothed), nan_ok=True)
-        assert other.lowest == pytest.approx(float(curve.smoothed[curve.timed].min()))
+        assert other.lowest_loss == pytest.approx(float(curve.smoothed[curve.timed].min()))
 
 
 def test_a_target_that_is_met_in_the_warm_up_has_no_time(runs):
